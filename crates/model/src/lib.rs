@@ -1,1 +1,16 @@
-//! Placeholder while the workspace is laid out.
+//! The Model Context Protocol's messages and types, in every revision.
+//!
+//! One set of domain types, shaped like the newest revision ([`Revision::LATEST`]); one module of conversions for
+//! each older one; one table of methods ([`METHODS`]). Nothing here does I/O.
+
+mod error;
+mod json;
+pub mod message;
+mod method;
+mod revision;
+
+pub use error::{RpcError, code};
+pub use json::{RawJson, decode_params};
+pub use message::{DecodeError, Frame, Id, Message};
+pub use method::{Direction, Kind, METHODS, Method, MethodInfo, TASKS_EXTENSION};
+pub use revision::{Era, Revision, UnknownRevision};

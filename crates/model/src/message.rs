@@ -1,0 +1,453 @@
+//! The JSON-RPC envelope: borrowed, with params and results left as they came.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{self, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::RpcError;
+
+/// A request id: a string or an integer, never null (JSON-RPC allows fractions, the specification does not).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(clippy::exhaustive_enums, reason = "the specification allows exactly these two")]
+pub enum Id {
+    /// An integer.
+    Number(i64),
+    /// A string.
+    Text(Box<str>),
+}
+
+impl From<i64> for Id {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&str> for Id {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => serializer.serialize_i64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct IdVisitor;
+        impl Visitor<'_> for IdVisitor {
+            type Value = Id;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or an integer")
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Id, E> {
+                Ok(Id::Number(number))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Id, E> {
+                i64::try_from(number).map(Id::Number).map_err(|_| E::custom("id is out of range"))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Id, E> {
+                Ok(Id::Text(text.into()))
+            }
+        }
+        deserializer.deserialize_any(IdVisitor)
+    }
+}
+
+/// One JSON-RPC message, borrowing from the bytes it was read from.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "JSON-RPC has exactly these three")]
+pub enum Message<'a> {
+    /// Wants exactly one answer.
+    Request(Request<'a>),
+    /// Wants none.
+    Notification(Notification<'a>),
+    /// The answer to a request of ours.
+    Response(Response<'a>),
+}
+
+/// A message that wants an answer.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "the envelope is fixed by JSON-RPC")]
+pub struct Request<'a> {
+    /// Echoed in the answer.
+    pub id: Id,
+    /// The method's name.
+    pub method: Cow<'a, str>,
+    /// The params, not decoded.
+    pub params: Option<&'a RawValue>,
+}
+
+/// A message that wants no answer.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "the envelope is fixed by JSON-RPC")]
+pub struct Notification<'a> {
+    /// The method's name.
+    pub method: Cow<'a, str>,
+    /// The params, not decoded.
+    pub params: Option<&'a RawValue>,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "the envelope is fixed by JSON-RPC")]
+pub struct Response<'a> {
+    /// The request's id; absent (or null) only where the peer could not read it.
+    pub id: Option<Id>,
+    /// The result, not decoded, or the error.
+    pub outcome: Result<&'a RawValue, RpcError>,
+}
+
+/// What one line, body or event held.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "JSON-RPC has exactly these two")]
+pub enum Frame<'a> {
+    /// One message.
+    Single(Message<'a>),
+    /// A batch (2025-03-26 only), each part judged on its own; never empty.
+    Batch(Vec<Result<Message<'a>, DecodeError>>),
+}
+
+/// Why bytes are not a message, and to which request the refusal belongs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+#[non_exhaustive]
+pub struct DecodeError {
+    /// The id, where it could be read: the refusal then answers that request.
+    pub id: Option<Id>,
+    /// What to answer.
+    #[source]
+    pub error: RpcError,
+}
+
+impl DecodeError {
+    fn new(id: Option<Id>, error: RpcError) -> Self {
+        Self { id, error }
+    }
+}
+
+/// The most messages that one batch may hold.
+pub const MAX_BATCH: usize = 256;
+
+/// Reads one frame. Only the envelope is decoded.
+///
+/// # Errors
+/// [`DecodeError`] with `-32700` for text that is not JSON and `-32600` for JSON that is not a message.
+pub fn decode(bytes: &[u8]) -> Result<Frame<'_>, DecodeError> {
+    let array = bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[');
+    if !array {
+        return decode_single(bytes).map(Frame::Single);
+    }
+    let parts: Vec<&RawValue> = serde_json::from_slice(bytes).map_err(|e| not_json(&e))?;
+    if parts.is_empty() {
+        return Err(DecodeError::new(None, RpcError::invalid_request("an empty batch")));
+    }
+    if parts.len() > MAX_BATCH {
+        let why = format!("a batch of {} messages; the limit is {MAX_BATCH}", parts.len());
+        return Err(DecodeError::new(None, RpcError::invalid_request(why)));
+    }
+    Ok(Frame::Batch(parts.into_iter().map(|part| decode_single(part.get().as_bytes())).collect()))
+}
+
+fn not_json(error: &serde_json::Error) -> DecodeError {
+    DecodeError::new(None, RpcError::parse(format!("not valid JSON: {error}")))
+}
+
+fn decode_single(bytes: &[u8]) -> Result<Message<'_>, DecodeError> {
+    let parts: Parts<'_> = match serde_json::from_slice(bytes) {
+        Ok(parts) => parts,
+        Err(error) if error.is_data() => {
+            // Well-formed so far, but not of the shape of a message. Whether the rest is JSON decides the code.
+            return match serde_json::from_slice::<IgnoredAny>(bytes) {
+                Ok(_) => Err(DecodeError::new(None, RpcError::invalid_request(error.to_string()))),
+                Err(error) => Err(not_json(&error)),
+            };
+        }
+        Err(error) => return Err(not_json(&error)),
+    };
+    parts.into_message()
+}
+
+/// The members of an envelope, before they are judged.
+#[derive(Default)]
+struct Parts<'a> {
+    version_ok: bool,
+    id: Option<Result<Id, ()>>,
+    id_null: bool,
+    method: Option<Cow<'a, str>>,
+    params: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+    fault: Option<&'static str>,
+}
+
+impl<'a> Parts<'a> {
+    fn into_message(self) -> Result<Message<'a>, DecodeError> {
+        let id = match &self.id {
+            Some(Ok(id)) => Some(id.clone()),
+            _ => None,
+        };
+        let refuse = |why: &'static str| Err(DecodeError::new(id.clone(), RpcError::invalid_request(why)));
+        if let Some(fault) = self.fault {
+            return refuse(fault);
+        }
+        if !self.version_ok {
+            return refuse("the member \"jsonrpc\" must be \"2.0\"");
+        }
+        if matches!(self.id, Some(Err(()))) {
+            return refuse("the member \"id\" must be a string or an integer");
+        }
+        match (self.method, self.result, self.error) {
+            (Some(method), None, None) => {
+                if self.params.is_some_and(|p| !matches!(p.get().as_bytes().first(), Some(b'{'))) {
+                    return refuse("the member \"params\" must be an object");
+                }
+                if self.id_null {
+                    return refuse("the member \"id\" must not be null");
+                }
+                let params = self.params;
+                Ok(match id {
+                    Some(id) => Message::Request(Request { id, method, params }),
+                    None => Message::Notification(Notification { method, params }),
+                })
+            }
+            (None, Some(result), None) => match id {
+                Some(id) => Ok(Message::Response(Response { id: Some(id), outcome: Ok(result) })),
+                None => refuse("a result without \"id\""),
+            },
+            (None, None, Some(error)) => match serde_json::from_str::<RpcError>(error.get()) {
+                Ok(error) => Ok(Message::Response(Response { id, outcome: Err(error) })),
+                Err(_) => refuse("the member \"error\" must have a code and a message"),
+            },
+            (Some(_), _, _) => refuse("\"method\" together with \"result\" or \"error\""),
+            (None, Some(_), Some(_)) => refuse("\"result\" together with \"error\""),
+            (None, None, None) => refuse("neither \"method\" nor \"result\" nor \"error\""),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Parts<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PartsVisitor)
+    }
+}
+
+struct PartsVisitor;
+
+impl<'de> Visitor<'de> for PartsVisitor {
+    type Value = Parts<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON-RPC message, which is an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts<'de>, A::Error> {
+        const TWICE: &str = "a member of the envelope appears twice";
+        let mut parts = Parts::default();
+        let (mut seen_version, mut seen_method, mut seen_params) = (false, false, false);
+        while let Some(key) = map.next_key::<Key>()? {
+            let twice = match key {
+                Key::Version => {
+                    parts.version_ok = map.next_value::<&RawValue>()?.get() == "\"2.0\"";
+                    std::mem::replace(&mut seen_version, true)
+                }
+                Key::Id => {
+                    let raw = map.next_value::<&RawValue>()?.get();
+                    parts.id_null = raw == "null";
+                    let id = (!parts.id_null).then(|| serde_json::from_str(raw).map_err(|_| ()));
+                    std::mem::replace(&mut parts.id, id).is_some()
+                }
+                Key::Method => {
+                    match map.next_value::<Text<'de>>()?.0 {
+                        Some(method) => parts.method = Some(method),
+                        None => parts.fault = Some("the member \"method\" must be a string"),
+                    }
+                    std::mem::replace(&mut seen_method, true)
+                }
+                Key::Params => {
+                    parts.params = Some(map.next_value()?);
+                    std::mem::replace(&mut seen_params, true)
+                }
+                Key::Result => parts.result.replace(map.next_value()?).is_some(),
+                Key::Error => parts.error.replace(map.next_value()?).is_some(),
+                Key::Other => {
+                    map.next_value::<IgnoredAny>()?;
+                    false
+                }
+            };
+            if twice {
+                parts.fault = Some(TWICE);
+            }
+        }
+        Ok(parts)
+    }
+}
+
+enum Key {
+    Version,
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl Visitor<'_> for KeyVisitor {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a member's name")
+            }
+
+            fn visit_str<E: de::Error>(self, key: &str) -> Result<Key, E> {
+                Ok(match key {
+                    "jsonrpc" => Key::Version,
+                    "id" => Key::Id,
+                    "method" => Key::Method,
+                    "params" => Key::Params,
+                    "result" => Key::Result,
+                    "error" => Key::Error,
+                    _ => Key::Other,
+                })
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+/// A string that borrows where it holds no escape; `None` for any other JSON value.
+struct Text<'a>(Option<Cow<'a, str>>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?.get();
+        if !raw.starts_with('"') {
+            return Ok(Self(None));
+        }
+        let inner = &raw[1..raw.len() - 1];
+        if !inner.contains('\\') {
+            return Ok(Self(Some(Cow::Borrowed(inner))));
+        }
+        serde_json::from_str::<String>(raw).map(|s| Self(Some(Cow::Owned(s)))).map_err(de::Error::custom)
+    }
+}
+
+/// Appends `{"jsonrpc":"2.0","id":…,"method":…` and, where given, `,"params":…`, and closes the object.
+///
+/// # Errors
+/// When `params` cannot be written as JSON.
+pub fn write_request<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    id: &Id,
+    method: &str,
+    params: Option<&P>,
+) -> Result<(), serde_json::Error> {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    write_id(out, Some(id));
+    write_method(out, method, params)
+}
+
+/// Appends a notification.
+///
+/// # Errors
+/// When `params` cannot be written as JSON.
+pub fn write_notification<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    method: &str,
+    params: Option<&P>,
+) -> Result<(), serde_json::Error> {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+    write_method(out, method, params)
+}
+
+fn write_method<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    method: &str,
+    params: Option<&P>,
+) -> Result<(), serde_json::Error> {
+    out.extend_from_slice(b",\"method\":");
+    serde_json::to_writer(&mut *out, method)?;
+    if let Some(params) = params {
+        out.extend_from_slice(b",\"params\":");
+        serde_json::to_writer(&mut *out, params)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// Appends an answer whose result `write` appends; when that fails nothing is left behind.
+///
+/// # Errors
+/// What `write` returns.
+pub fn write_result<E>(
+    out: &mut Vec<u8>,
+    id: &Id,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    let start = out.len();
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    write_id(out, Some(id));
+    out.extend_from_slice(b",\"result\":");
+    match write(out) {
+        Ok(()) => {
+            out.push(b'}');
+            Ok(())
+        }
+        Err(error) => {
+            out.truncate(start);
+            Err(error)
+        }
+    }
+}
+
+/// Appends an error answer; without an id it says `null`, as JSON-RPC asks.
+pub fn write_error(out: &mut Vec<u8>, id: Option<&Id>, error: &RpcError) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    write_id(out, id);
+    out.extend_from_slice(b",\"error\":");
+    let start = out.len();
+    if serde_json::to_writer(&mut *out, error).is_err() {
+        out.truncate(start);
+        out.extend_from_slice(b"{\"code\":-32603,\"message\":\"the error could not be written\"}");
+    }
+    out.push(b'}');
+}
+
+fn write_id(out: &mut Vec<u8>, id: Option<&Id>) {
+    match id {
+        Some(Id::Number(number)) => {
+            use std::io::Write as _;
+            let _ = write!(out, "{number}");
+        }
+        Some(Id::Text(text)) => {
+            // Writing a string into memory cannot fail.
+            let _ = serde_json::to_writer(out, text);
+        }
+        None => out.extend_from_slice(b"null"),
+    }
+}
