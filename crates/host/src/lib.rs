@@ -1,1 +1,3 @@
-//! Placeholder while the workspace is laid out.
+//! The MCP host: many servers, one person, one endpoint.
+
+pub mod catalogue;

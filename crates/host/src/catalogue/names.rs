@@ -1,0 +1,426 @@
+//! Names under which many servers share one endpoint.
+//!
+//! **Tools and prompts** are shown as `server__tool`, in `[A-Za-z0-9_-]` and at most [`MAX_NAME`] characters
+//! long, because that is what model APIs accept (the protocol itself allows dots and 128 characters). The
+//! prefix comes from the name the *operator* gave the server, never from what the server says of itself, and
+//! is there even when only one server is configured, so that adding a second one renames nothing.
+//!
+//! The rules, each of which follows from "a name depends on its server and its tool and on nothing else":
+//!
+//! 1. A [`Prefix`] never contains `__` and never ends in `_`. The first `__` of a shown name is therefore
+//!    always the seam, and one server cannot take a name away from another: it can only collide with itself.
+//!    Two servers whose prefixes are equal (ignoring case) are a [`PrefixCollision`], found before anything
+//!    starts.
+//! 2. ASCII characters outside the alphabet become `_`.
+//! 3. A name that is still too long, or that held anything but printable ASCII, keeps the *end* of the tool's
+//!    name, which is what tells `…_issue_create` from `…_issue_delete`, followed by `_` and eight hexadecimal
+//!    digits of a SHA-256 over both original names.
+//! 4. Two tools that end up under one name are a [`Collision`] naming both, and neither is shown: whichever
+//!    came first must not decide what a call does.
+//!
+//! Shown names are never parsed to find the tool; [`Names`] remembers where each came from.
+//!
+//! **Resource URIs** are in [`uris`](super::uris).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sha2::{Digest, Sha256};
+
+/// The longest name shown to an application, in characters: the limit of the model APIs.
+pub const MAX_NAME: usize = 64;
+
+/// The longest prefix taken from a server's name; a longer one is cut and gets a hash.
+pub const MAX_PREFIX: usize = 32;
+
+/// What stands between the server's prefix and the tool's name.
+pub const SEPARATOR: &str = "__";
+
+/// Hexadecimal digits of a hash suffix.
+const HASH_DIGITS: usize = 8;
+
+/// The part of a shown name that stands for the server.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Prefix(String);
+
+impl Prefix {
+    /// The prefix of the server the operator calls `server`.
+    pub fn of(server: &str) -> Self {
+        let mut slug = String::with_capacity(server.len());
+        for character in server.chars() {
+            let character = allowed(character);
+            // Runs collapse, so that the seam is the first `__` of every shown name.
+            if character != '_' || !slug.ends_with('_') {
+                slug.push(character);
+            }
+        }
+        let slug = slug.trim_matches('_');
+        if slug.is_empty() {
+            return Self(format!("server-{}", hash(&[server])));
+        }
+        if slug.len() > MAX_PREFIX {
+            let kept = slug[..MAX_PREFIX - HASH_DIGITS - 1].trim_end_matches('_');
+            return Self(format!("{kept}-{}", hash(&[server])));
+        }
+        Self(slug.to_owned())
+    }
+
+    /// The prefix as text, without the separator.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What two prefixes are compared by: some clients lower the case of the host part of a URI.
+    pub(super) fn key(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+
+    /// The name under which `item` (a tool or a prompt) of `server`, whose prefix this is, is shown.
+    pub fn name(&self, server: &str, item: &str) -> String {
+        let room = MAX_NAME - self.0.len() - SEPARATOR.len();
+        let slug: String = item.chars().map(allowed).collect();
+        let printable = !item.is_empty() && item.bytes().all(|byte| matches!(byte, 0x20..=0x7e));
+        if printable && slug.len() <= room {
+            return format!("{}{SEPARATOR}{slug}", self.0);
+        }
+        // Only ASCII is left in the slug, so any index is a character boundary.
+        let keep = slug.len().min(room - HASH_DIGITS - 1);
+        let tail = &slug[slug.len() - keep..];
+        format!("{}{SEPARATOR}{tail}_{}", self.0, hash(&[server, item]))
+    }
+}
+
+impl std::fmt::Display for Prefix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The servers' prefixes, all different.
+#[derive(Debug, Clone, Default)]
+pub struct Prefixes {
+    by_server: BTreeMap<String, Prefix>,
+    by_key: HashMap<String, String>,
+}
+
+impl Prefixes {
+    /// Gives every server its prefix, or says which two would share one.
+    pub fn assign<'a>(servers: impl IntoIterator<Item = &'a str>) -> Result<Self, PrefixCollision> {
+        let mut prefixes = Self::default();
+        // Sorted, so that the error names the same pair whatever order the servers are configured in.
+        let mut servers: Vec<&str> = servers.into_iter().collect();
+        servers.sort_unstable();
+        servers.dedup();
+        for server in servers {
+            let prefix = Prefix::of(server);
+            if let Some(first) = prefixes.by_key.insert(prefix.key(), server.to_owned()) {
+                return Err(PrefixCollision { prefix, first, second: server.to_owned() });
+            }
+            prefixes.by_server.insert(server.to_owned(), prefix);
+        }
+        Ok(prefixes)
+    }
+
+    /// The prefix of a server.
+    pub fn of(&self, server: &str) -> Option<&Prefix> {
+        self.by_server.get(server)
+    }
+
+    /// The server behind a prefix, whatever its case.
+    pub fn server(&self, prefix: &str) -> Option<&str> {
+        self.by_key.get(&prefix.to_ascii_lowercase()).map(String::as_str)
+    }
+
+    /// The stored copy of a server's name.
+    pub(super) fn canonical(&self, server: &str) -> Option<&str> {
+        self.by_server.get_key_value(server).map(|(name, _)| name.as_str())
+    }
+
+    /// The servers' names, sorted.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        self.by_server.keys().map(String::as_str)
+    }
+}
+
+/// Two servers whose tools could not be told apart.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("servers `{first}` and `{second}` would both be shown as `{prefix}`; rename one of them")]
+#[non_exhaustive]
+pub struct PrefixCollision {
+    /// The prefix both would have.
+    pub prefix: Prefix,
+    /// One server.
+    pub first: String,
+    /// The other.
+    pub second: String,
+}
+
+/// Where a shown name comes from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub struct Origin {
+    /// The server, as the operator calls it.
+    pub server: String,
+    /// The tool or prompt, as the server calls it.
+    pub name: String,
+}
+
+impl Origin {
+    /// The tool or prompt `name` of `server`.
+    pub fn new(server: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { server: server.into(), name: name.into() }
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` of server `{}`", self.name, self.server)
+    }
+}
+
+/// Two or more tools (or prompts) that would be shown under one name; none of them is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} would all be shown as `{name}`, so none is; exclude or rename all but one", list(.origins))]
+#[non_exhaustive]
+pub struct Collision {
+    /// The name they would share.
+    pub name: String,
+    /// Where they come from, sorted.
+    pub origins: Vec<Origin>,
+}
+
+/// The stored mapping between shown names and their origins, for one kind of thing (tools, or prompts).
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    origins: BTreeMap<String, Origin>,
+    shown: HashMap<Origin, String>,
+}
+
+impl Names {
+    /// Names everything in `items`, which are pairs of a server and what that server calls the thing.
+    ///
+    /// Neither the mapping nor the collisions depend on the order of `items`. A pair given twice counts once.
+    /// An item whose server has no prefix is left out.
+    pub fn build<'a>(
+        prefixes: &Prefixes,
+        items: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> (Self, Vec<Collision>) {
+        let mut claims: BTreeMap<String, BTreeSet<Origin>> = BTreeMap::new();
+        for (server, item) in items {
+            let Some(prefix) = prefixes.of(server) else { continue };
+            claims.entry(prefix.name(server, item)).or_default().insert(Origin::new(server, item));
+        }
+        let mut names = Self::default();
+        let mut collisions = Vec::new();
+        for (name, origins) in claims {
+            match <[Origin; 1]>::try_from(Vec::from_iter(origins)) {
+                Ok([origin]) => {
+                    names.shown.insert(origin.clone(), name.clone());
+                    names.origins.insert(name, origin);
+                }
+                Err(origins) => collisions.push(Collision { name, origins }),
+            }
+        }
+        (names, collisions)
+    }
+
+    /// Where a shown name comes from.
+    pub fn origin(&self, shown: &str) -> Option<&Origin> {
+        self.origins.get(shown)
+    }
+
+    /// The name under which a server's tool or prompt is shown.
+    pub fn shown(&self, server: &str, name: &str) -> Option<&str> {
+        self.shown.get(&Origin::new(server, name)).map(String::as_str)
+    }
+
+    /// All shown names with their origins, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
+        self.origins.iter().map(|(name, origin)| (name.as_str(), origin))
+    }
+
+    /// How many names are shown.
+    pub fn len(&self) -> usize {
+        self.origins.len()
+    }
+
+    /// Whether nothing is shown.
+    pub fn is_empty(&self) -> bool {
+        self.origins.is_empty()
+    }
+}
+
+fn allowed(character: char) -> char {
+    if character.is_ascii_alphanumeric() || character == '-' { character } else { '_' }
+}
+
+/// Hashes parts with their lengths, so that no two lists of parts run together into one text.
+fn hash(parts: &[&str]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    let digest = hasher.finalize();
+    digest.iter().take(HASH_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn list(origins: &[Origin]) -> String {
+    let texts: Vec<String> = origins.iter().map(ToString::to_string).collect();
+    texts.join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_valid(name: &str) -> bool {
+        (1..=MAX_NAME).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+    }
+
+    fn show(server: &str, tool: &str) -> String {
+        Prefix::of(server).name(server, tool)
+    }
+
+    /// covers: TOOL-41
+    #[test]
+    fn a_name_carries_the_operators_name_for_the_server() {
+        let prefixes = Prefixes::assign(["files"]).unwrap();
+        let (names, collisions) = Names::build(&prefixes, [("files", "read_file")]);
+        assert!(collisions.is_empty());
+        assert_eq!(names.shown("files", "read_file"), Some("files__read_file"));
+        assert_eq!(names.origin("files__read_file"), Some(&Origin::new("files", "read_file")));
+    }
+
+    #[test]
+    fn characters_outside_the_alphabet_become_underscores() {
+        assert_eq!(show("my server", "search.query/v2"), "my_server__search_query_v2");
+        assert_eq!(show("a-b", "c-d"), "a-b__c-d");
+    }
+
+    #[test]
+    fn a_long_name_keeps_its_distinguishing_end() {
+        let stem = "x".repeat(70);
+        let create = show("tracker", &format!("{stem}_issue_create"));
+        let delete = show("tracker", &format!("{stem}_issue_delete"));
+        assert!(is_valid(&create) && create.len() == MAX_NAME, "{create}");
+        assert!(create.starts_with("tracker__"), "{create}");
+        assert!(create.contains("_issue_create_"), "{create}");
+        assert!(delete.contains("_issue_delete_"), "{delete}");
+    }
+
+    #[test]
+    fn long_names_with_one_end_are_told_apart_by_their_hash() {
+        let tail = "y".repeat(80);
+        let one = show("s", &format!("one{tail}"));
+        let two = show("s", &format!("two{tail}"));
+        assert_ne!(one, two);
+        assert_eq!(one, show("s", &format!("one{tail}")), "the hash is deterministic");
+    }
+
+    /// The suffix is part of what applications store, so it may never change by accident.
+    #[test]
+    fn the_hash_suffix_is_stable() {
+        assert_eq!(
+            show("server", &"a".repeat(64)),
+            format!("server__{}_{}", "a".repeat(47), hash(&["server", &"a".repeat(64)]))
+        );
+        assert_eq!(hash(&["server", "tool"]), "c802bc57");
+    }
+
+    #[test]
+    fn the_limit_itself_needs_no_hash() {
+        let fits = "a".repeat(MAX_NAME - "s__".len());
+        assert_eq!(show("s", &fits), format!("s__{fits}"));
+        assert_eq!(show("s", &format!("{fits}a")).len(), MAX_NAME);
+    }
+
+    #[test]
+    fn names_without_ascii_stay_apart() {
+        let (one, two) = (show("wiki", "検索"), show("wiki", "編集"));
+        assert!(is_valid(&one) && is_valid(&two));
+        assert_ne!(one, two);
+        assert!(is_valid(&show("検索", "")));
+        assert_ne!(Prefix::of("検索"), Prefix::of("編集"));
+    }
+
+    #[test]
+    fn a_collision_names_both_and_shows_neither() {
+        let prefixes = Prefixes::assign(["wiki"]).unwrap();
+        let (names, collisions) =
+            Names::build(&prefixes, [("wiki", "a_b"), ("wiki", "plain"), ("wiki", "a.b")]);
+        assert_eq!(names.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["wiki__plain"]);
+        assert_eq!(collisions.len(), 1);
+        assert_eq!(
+            collisions[0].to_string(),
+            "`a.b` of server `wiki` and `a_b` of server `wiki` would all be shown as `wiki__a_b`, so none is; \
+             exclude or rename all but one"
+        );
+    }
+
+    #[test]
+    fn nothing_depends_on_the_order_of_arrival() {
+        let prefixes = Prefixes::assign(["a", "b"]).unwrap();
+        let mut items = vec![("a", "x.y"), ("b", "x"), ("a", "x_y"), ("a", "z"), ("b", "x"), ("a", "x-y")];
+        let (first, collisions) = Names::build(&prefixes, items.clone());
+        for _ in 0..items.len() {
+            items.rotate_left(1);
+            let (again, collisions_again) = Names::build(&prefixes, items.clone());
+            assert!(first.iter().eq(again.iter()));
+            assert_eq!(collisions, collisions_again);
+        }
+        assert_eq!(first.len(), 3);
+    }
+
+    /// Without rule 1, `a` could knock out the tools of `a__b` by offering `b__c`.
+    #[test]
+    fn a_server_cannot_take_names_from_another() {
+        let servers = ["a", "a__b", "a_b_", "x-y", "A B", "a__", "long".repeat(20).leak()];
+        let tools = ["b__c", "c", "_c", "__c", "b_c", "__", "_", "", "b__c__d", &"t".repeat(100), "ü"];
+        for one in servers {
+            for two in servers {
+                if Prefix::of(one).key() == Prefix::of(two).key() {
+                    continue;
+                }
+                for tool in tools {
+                    for other in tools {
+                        assert_ne!(show(one, tool), show(two, other), "{one} {tool} {two} {other}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_name_is_valid_and_comes_back() {
+        let servers = ["a", "with space", "_", "é", &"s".repeat(200), "UPPER", "a.b", "-"];
+        let prefixes = Prefixes::assign(servers).unwrap();
+        let tools = ["t", "", " ", "a/b", &"t".repeat(MAX_NAME), &"ß".repeat(90), "x\u{0}y", "ok_name-1"];
+        let items = servers.iter().flat_map(|server| tools.iter().map(move |tool| (*server, *tool)));
+        let (names, collisions) = Names::build(&prefixes, items);
+        assert_eq!(collisions, []);
+        assert_eq!(names.len(), servers.len() * tools.len());
+        for (name, origin) in names.iter() {
+            assert!(is_valid(name), "{name}");
+            assert_eq!(names.shown(&origin.server, &origin.name), Some(name));
+        }
+    }
+
+    #[test]
+    fn servers_with_one_prefix_are_refused_by_name() {
+        let collision = Prefixes::assign(["Git Hub", "other", "git_hub"]).unwrap_err();
+        assert_eq!(
+            collision.to_string(),
+            "servers `Git Hub` and `git_hub` would both be shown as `git_hub`; rename one of them"
+        );
+        assert_eq!(Prefixes::assign(["git_hub", "Git Hub"]).unwrap_err(), collision);
+    }
+
+    #[test]
+    fn a_long_server_name_is_cut_with_a_hash_and_leaves_room() {
+        let (one, two) =
+            (format!("{}-one", "organisation-".repeat(4)), format!("{}-two", "organisation-".repeat(4)));
+        assert_eq!(Prefix::of(&one).as_str().len(), MAX_PREFIX);
+        assert_ne!(Prefix::of(&one), Prefix::of(&two));
+    }
+}

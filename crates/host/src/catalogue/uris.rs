@@ -1,0 +1,410 @@
+//! Resource URIs of many servers on one endpoint.
+//!
+//! A URI means something to the person and the model that see it, so it is left alone wherever it can only
+//! mean one server's resource. Where it could not be routed back, it is *wrapped*:
+//!
+//! ```text
+//! file:///notes.txt   listed by `files` and by `backup`
+//!   → hospes://files/file:///notes.txt
+//!   → hospes://backup/file:///notes.txt
+//! ```
+//!
+//! The original follows the server's [`Prefix`] character for character, nothing is percent-encoded again. So
+//! unwrapping is cutting the front off, exact for every URI; a template stays a template (`{path}` expands
+//! inside a wrapped one to what it would have expanded to alone); and the result is a valid URI where the
+//! original was one, since a path may contain `:` and `//`, and a query stays the query.
+//!
+//! Wrapped are:
+//! - a URI listed by more than one server, for each of them;
+//! - a template offered by more than one server, where templates that differ only in their variables' names
+//!   count as the same;
+//! - a template that does not begin with a literal scheme (`{+uri}` would claim every URI there is);
+//! - a URI or template that itself begins with `hospes:`, as those of another Hospes behind this one do. A
+//!   server therefore cannot list its way into the wrapped URIs of another.
+//!
+//! A URI that comes in is routed by the first of these that names exactly one server: the wrapping, an exact
+//! listed URI, a template that matches, the only server that uses its scheme, the only server there is. A
+//! step that names several is an answer too: [`RouteError::Ambiguous`] lists the wrapped forms to use.
+//! Guessing would let a server that lists a neighbour's URI read what was meant for the neighbour.
+//!
+//! [`Uris::show`] is the inverse for everything a server sends, listed or not (an updated sub-resource, a link
+//! in a result): it leaves the URI alone if routing it would come back to that server, and wraps it otherwise.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::names::{Prefix, Prefixes};
+
+/// The scheme of wrapped URIs.
+pub const SCHEME: &str = "hospes";
+
+/// Decides whether a URI is an expansion of a URI template: `(template, uri)`.
+pub type Matcher<'a> = &'a dyn Fn(&str, &str) -> bool;
+
+/// The stored mapping between shown resource URIs and the servers they belong to.
+#[derive(Debug, Clone, Default)]
+pub struct Uris {
+    prefixes: Prefixes,
+    listed: HashMap<String, BTreeSet<String>>,
+    /// Unwrapped templates, with the servers that offer each; wrapped ones need no entry.
+    templates: BTreeMap<String, BTreeSet<String>>,
+    /// Template shapes (variables' names blanked), with the servers that offer each.
+    shapes: HashMap<String, BTreeSet<String>>,
+    schemes: HashMap<String, BTreeSet<String>>,
+}
+
+impl Uris {
+    /// Maps the resources and templates of all servers, both given as pairs of a server and a URI.
+    ///
+    /// Servers without a prefix are left out; the order does not matter.
+    pub fn build<'a>(
+        prefixes: &Prefixes,
+        resources: impl IntoIterator<Item = (&'a str, &'a str)>,
+        templates: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let mut uris = Self { prefixes: prefixes.clone(), ..Self::default() };
+        for (server, uri) in resources {
+            if prefixes.of(server).is_none() || is_reserved(uri) {
+                continue;
+            }
+            uris.listed.entry(uri.to_owned()).or_default().insert(server.to_owned());
+            uris.note_scheme(server, uri);
+        }
+        for (server, template) in templates {
+            if prefixes.of(server).is_none() || is_reserved(template) || scheme(template).is_none() {
+                continue;
+            }
+            uris.templates.entry(template.to_owned()).or_default().insert(server.to_owned());
+            uris.shapes.entry(shape(template)).or_default().insert(server.to_owned());
+            uris.note_scheme(server, template);
+        }
+        uris
+    }
+
+    fn note_scheme(&mut self, server: &str, uri: &str) {
+        if let Some(scheme) = scheme(uri) {
+            self.schemes.entry(scheme).or_default().insert(server.to_owned());
+        }
+    }
+
+    /// The server an application's URI belongs to, and the URI as that server knows it.
+    pub fn route<'a>(&'a self, uri: &'a str, matches: Matcher<'_>) -> Result<Target<'a>, RouteError> {
+        if is_reserved(uri) {
+            return self.unwrap(uri).ok_or_else(|| RouteError::Unknown { uri: uri.to_owned() });
+        }
+        if let Some(servers) = self.listed.get(uri) {
+            return self.only(uri, servers);
+        }
+        let matching: BTreeSet<String> = self
+            .templates
+            .iter()
+            .filter(|(template, _)| matches(template, uri))
+            .flat_map(|(_, servers)| servers.iter().cloned())
+            .collect();
+        if !matching.is_empty() {
+            return self.only(uri, &matching);
+        }
+        if let Some(servers) = scheme(uri).and_then(|scheme| self.schemes.get(&scheme)) {
+            return self.only(uri, servers);
+        }
+        let mut servers = self.prefixes.servers();
+        match (servers.next(), servers.next()) {
+            (Some(server), None) => Ok(Target { server, uri }),
+            _ => Err(RouteError::Unknown { uri: uri.to_owned() }),
+        }
+    }
+
+    /// The server an application's template (of a completion request) belongs to, and the template as that
+    /// server knows it.
+    pub fn route_template<'a>(&'a self, template: &'a str) -> Result<Target<'a>, RouteError> {
+        if is_reserved(template) {
+            return self.unwrap(template).ok_or_else(|| RouteError::Unknown { uri: template.to_owned() });
+        }
+        match self.shapes.get(&shape(template)) {
+            Some(servers) => self.only(template, servers),
+            // A completion may also name a plain resource, which a template never matches.
+            None => self.route(template, &|_, _| false),
+        }
+    }
+
+    /// The URI under which an application sees `uri` of `server`.
+    pub fn show(&self, server: &str, uri: &str, matches: Matcher<'_>) -> String {
+        match self.route(uri, matches) {
+            Ok(target) if target.server == server && target.uri == uri => uri.to_owned(),
+            _ => self.wrap(server, uri),
+        }
+    }
+
+    /// The template under which an application sees `template` of `server`.
+    pub fn show_template(&self, server: &str, template: &str) -> String {
+        let alone = self.shapes.get(&shape(template)).is_some_and(|servers| {
+            servers.len() == 1 && servers.contains(server) && self.templates.contains_key(template)
+        });
+        if alone { template.to_owned() } else { self.wrap(server, template) }
+    }
+
+    fn wrap(&self, server: &str, uri: &str) -> String {
+        let prefix = self.prefixes.of(server).map_or_else(|| Prefix::of(server).key(), Prefix::key);
+        format!("{SCHEME}://{prefix}/{uri}")
+    }
+
+    fn unwrap<'a>(&'a self, uri: &'a str) -> Option<Target<'a>> {
+        // Case is the scheme's only freedom; the rest must be what `wrap` wrote.
+        let rest = uri.get(SCHEME.len()..)?.strip_prefix("://")?;
+        let (prefix, uri) = rest.split_once('/')?;
+        Some(Target { server: self.prefixes.server(prefix)?, uri })
+    }
+
+    fn only<'a>(&'a self, uri: &'a str, servers: &BTreeSet<String>) -> Result<Target<'a>, RouteError> {
+        let mut names = servers.iter().filter_map(|server| self.prefixes.canonical(server));
+        match (names.next(), servers.len()) {
+            (Some(server), 1) => Ok(Target { server, uri }),
+            _ => Err(RouteError::Ambiguous {
+                uri: uri.to_owned(),
+                instead: servers.iter().map(|server| self.wrap(server, uri)).collect(),
+            }),
+        }
+    }
+}
+
+/// One server's resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Target<'a> {
+    /// The server, as the operator calls it.
+    pub server: &'a str,
+    /// The URI or template, as the server knows it.
+    pub uri: &'a str,
+}
+
+/// Why a URI could not be routed to a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RouteError {
+    /// No server has such a resource.
+    #[error("no server offers the resource `{uri}`")]
+    Unknown {
+        /// The URI asked for.
+        uri: String,
+    },
+    /// Several servers may have it.
+    #[error("several servers offer the resource `{uri}`; ask for one of {}", instead.join(", "))]
+    Ambiguous {
+        /// The URI asked for.
+        uri: String,
+        /// The URIs to use in its place, one for each server.
+        instead: Vec<String>,
+    },
+}
+
+/// Whether a URI is in our own scheme, in any case.
+fn is_reserved(uri: &str) -> bool {
+    scheme(uri).is_some_and(|scheme| scheme == SCHEME)
+}
+
+/// The scheme in lower case (RFC 3986, section 3.1), if the text begins with one.
+fn scheme(uri: &str) -> Option<String> {
+    let (scheme, _) = uri.split_once(':')?;
+    let mut bytes = scheme.bytes();
+    let valid = bytes.next().is_some_and(|first| first.is_ascii_alphabetic())
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+    valid.then(|| scheme.to_ascii_lowercase())
+}
+
+/// A template with its variables' names blanked and its operators and modifiers kept.
+fn shape(template: &str) -> String {
+    let mut shape = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((literal, tail)) = rest.split_once('{') {
+        let Some((expression, after)) = tail.split_once('}') else { break };
+        shape.push_str(literal);
+        shape.push('{');
+        shape.extend(
+            expression.chars().filter(|c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '%' | '.'))),
+        );
+        shape.push('}');
+        rest = after;
+    }
+    shape.push_str(rest);
+    shape
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Enough of a matcher for these tests: every expression matches one path segment.
+    fn matches(template: &str, uri: &str) -> bool {
+        let Some((literal, rest)) = template.split_once('{') else { return template == uri };
+        let Some((_, after)) = rest.split_once('}') else { return false };
+        let Some(rest) = uri.strip_prefix(literal) else { return false };
+        let end = rest.find('/').unwrap_or(rest.len());
+        end > 0 && matches(after, &rest[end..])
+    }
+
+    fn uris(servers: &[&'static str], resources: &[(&str, &str)], templates: &[(&str, &str)]) -> Uris {
+        let prefixes = Prefixes::assign(servers.iter().copied()).unwrap();
+        Uris::build(&prefixes, resources.iter().copied(), templates.iter().copied())
+    }
+
+    fn route(uris: &Uris, uri: &str) -> Result<(String, String), RouteError> {
+        uris.route(uri, &matches).map(|target| (target.server.to_owned(), target.uri.to_owned()))
+    }
+
+    fn to(server: &str, uri: &str) -> Result<(String, String), RouteError> {
+        Ok((server.to_owned(), uri.to_owned()))
+    }
+
+    #[test]
+    fn a_uri_of_one_server_is_left_alone() {
+        let uris = uris(&["files", "wiki"], &[("files", "file:///a"), ("wiki", "wiki://start")], &[]);
+        assert_eq!(uris.show("files", "file:///a", &matches), "file:///a");
+        assert_eq!(route(&uris, "file:///a"), to("files", "file:///a"));
+        assert_eq!(route(&uris, "wiki://start"), to("wiki", "wiki://start"));
+    }
+
+    #[test]
+    fn a_uri_of_two_servers_is_wrapped_for_both_and_never_guessed() {
+        let uris =
+            uris(&["files", "backup"], &[("files", "file:///a?b#c"), ("backup", "file:///a?b#c")], &[]);
+        let shown = uris.show("files", "file:///a?b#c", &matches);
+        assert_eq!(shown, "hospes://files/file:///a?b#c");
+        assert_eq!(route(&uris, &shown), to("files", "file:///a?b#c"));
+        assert_eq!(route(&uris, "HOSPES://Backup/file:///a?b#c"), to("backup", "file:///a?b#c"));
+        assert_eq!(
+            route(&uris, "file:///a?b#c").unwrap_err().to_string(),
+            "several servers offer the resource `file:///a?b#c`; \
+             ask for one of hospes://backup/file:///a?b#c, hospes://files/file:///a?b#c"
+        );
+    }
+
+    #[test]
+    fn an_unlisted_uri_goes_by_template_then_by_scheme() {
+        let uris = uris(
+            &["git", "wiki", "other"],
+            &[("wiki", "wiki://start")],
+            &[("git", "repo://{owner}/{name}"), ("other", "repo://{owner}/{name}/issues")],
+        );
+        assert_eq!(route(&uris, "repo://me/it"), to("git", "repo://me/it"));
+        assert_eq!(route(&uris, "repo://me/it/issues"), to("other", "repo://me/it/issues"));
+        assert_eq!(route(&uris, "wiki://unlisted/page"), to("wiki", "wiki://unlisted/page"));
+        assert!(matches!(route(&uris, "repo://me/it/else/where"), Err(RouteError::Ambiguous { .. })));
+        assert!(matches!(route(&uris, "else://where"), Err(RouteError::Unknown { .. })));
+    }
+
+    #[test]
+    fn an_exact_uri_wins_over_a_neighbours_template() {
+        let uris = uris(&["a", "b"], &[("a", "x://one")], &[("b", "x://{any}")]);
+        assert_eq!(route(&uris, "x://one"), to("a", "x://one"));
+        assert_eq!(route(&uris, "x://two"), to("b", "x://two"));
+        // What `b` calls `x://one` must not be read from `a`.
+        let shown = uris.show("b", "x://one", &matches);
+        assert_eq!(shown, "hospes://b/x://one");
+        assert_eq!(route(&uris, &shown), to("b", "x://one"));
+    }
+
+    #[test]
+    fn the_only_server_gets_everything() {
+        let uris = uris(&["one"], &[], &[]);
+        assert_eq!(route(&uris, "x://anything"), to("one", "x://anything"));
+        assert_eq!(route(&uris, "no scheme"), to("one", "no scheme"));
+    }
+
+    #[test]
+    fn templates_alike_but_for_names_are_wrapped_and_stay_templates() {
+        let uris = uris(
+            &["a", "b"],
+            &[],
+            &[("a", "file:///{path}"), ("b", "file:///{file}"), ("a", "mem://{+key}"), ("b", "{+url}")],
+        );
+        assert_eq!(uris.show_template("a", "file:///{path}"), "hospes://a/file:///{path}");
+        assert_eq!(uris.show_template("b", "file:///{file}"), "hospes://b/file:///{file}");
+        assert_eq!(uris.show_template("a", "mem://{+key}"), "mem://{+key}");
+        assert_eq!(uris.show_template("b", "{+url}"), "hospes://b/{+url}");
+        for (server, template) in [("a", "file:///{path}"), ("a", "mem://{+key}"), ("b", "{+url}")] {
+            let shown = uris.show_template(server, template);
+            assert_eq!(uris.route_template(&shown), Ok(Target { server, uri: template }));
+        }
+        assert!(matches!(uris.route_template("file:///{path}"), Err(RouteError::Ambiguous { .. })));
+        // An expansion of the wrapped template is the wrapped expansion.
+        assert_eq!(route(&uris, "hospes://a/file:///x%2Fy"), to("a", "file:///x%2Fy"));
+    }
+
+    /// A server that lists a wrapped URI of its neighbour must not receive what is meant for the neighbour.
+    #[test]
+    fn nobody_lists_a_way_into_the_wrapped_uris_of_another() {
+        let stolen = "hospes://a/file:///x";
+        let uris = uris(
+            &["a", "b"],
+            &[("a", "file:///x"), ("b", "file:///x"), ("b", stolen)],
+            &[("b", "hospes://a/{any}"), ("b", "Hospes://a/{any}")],
+        );
+        assert_eq!(route(&uris, stolen), to("a", "file:///x"));
+        let shown = uris.show("b", stolen, &matches);
+        assert_eq!(shown, "hospes://b/hospes://a/file:///x");
+        assert_eq!(route(&uris, &shown), to("b", stolen));
+        assert_eq!(uris.show_template("b", "Hospes://a/{any}"), "hospes://b/Hospes://a/{any}");
+    }
+
+    #[test]
+    fn a_wrapped_uri_of_nobody_is_unknown() {
+        let uris = uris(&["a"], &[("a", "x://y")], &[]);
+        for uri in ["hospes://nobody/x://y", "hospes:a/x://y", "hospes://a", "hospes:"] {
+            assert!(matches!(route(&uris, uri), Err(RouteError::Unknown { .. })), "{uri}");
+        }
+    }
+
+    /// Whatever a server sends comes back to that server, unchanged.
+    #[test]
+    fn show_then_route_is_the_identity() {
+        let texts = [
+            "file:///a",
+            "file:///b",
+            "FILE:///a",
+            "x://y/z",
+            "x://y",
+            "hospes://a/x://y",
+            "hospes://",
+            "",
+            "no scheme",
+            "hospes:",
+            "{+u}",
+            "x://{v}",
+            "1x://y",
+            "ü://é",
+            "a:b",
+            "hospes://b/hospes://a/",
+            "/",
+        ];
+        let servers = ["a", "b", "Server C"];
+        // Every server lists a different third of the texts, overlapping.
+        let lists: Vec<(&str, &str)> = servers
+            .iter()
+            .enumerate()
+            .flat_map(|(i, server)| {
+                texts
+                    .iter()
+                    .enumerate()
+                    .filter(move |(j, _)| (i + j) % 3 != 0)
+                    .map(move |(_, t)| (*server, *t))
+            })
+            .collect();
+        for (resources, templates) in [(&lists[..], &[][..]), (&[], &lists[..]), (&lists[..], &lists[..])] {
+            let uris = uris(&servers, resources, templates);
+            for server in servers {
+                for uri in texts {
+                    let shown = uris.show(server, uri, &matches);
+                    assert_eq!(route(&uris, &shown), to(server, uri), "{server} {uri} shown as {shown}");
+                }
+            }
+            for (server, template) in templates {
+                let shown = uris.show_template(server, template);
+                let target = uris.route_template(&shown);
+                assert_eq!(
+                    target,
+                    Ok(Target { server, uri: template }),
+                    "{server} {template} shown as {shown}"
+                );
+            }
+        }
+    }
+}
