@@ -1,0 +1,328 @@
+//! What a call knows besides its params: the peer, the answers so far, and the way out for notifications.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use hospes_model::{
+    Id, InputRequest, LogMessageParams, LoggingLevel, Notification, ProgressParams, ProgressToken, RawJson,
+};
+
+use crate::peer::Peer;
+use crate::round::Round;
+
+/// The most notifications that wait for a slow reader; beyond it progress is merged and log messages are dropped.
+pub const MAX_QUEUED_NOTIFICATIONS: usize = 1024;
+
+/// The surroundings of one call. Cheap to clone; every clone is the same call.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    peer: Arc<Peer>,
+    request_id: Option<Id>,
+    meta: Option<RawJson>,
+    log_level: Option<LoggingLevel>,
+    progress_token: Option<ProgressToken>,
+    extensions: http::Extensions,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    round: Round,
+    /// Questions of this round that have no answer yet.
+    asked: Vec<(String, InputRequest)>,
+    /// How many questions were asked without a key of their own.
+    unnamed: u32,
+    outbox: VecDeque<Notification>,
+    dropped_logs: u32,
+    progress: Option<f64>,
+    waker: Option<Waker>,
+}
+
+/// Makes a [`Context`]; for adapters, gateways and tests.
+#[derive(Debug)]
+pub struct ContextBuilder {
+    peer: Arc<Peer>,
+    request_id: Option<Id>,
+    meta: Option<RawJson>,
+    log_level: Option<LoggingLevel>,
+    progress_token: Option<ProgressToken>,
+    extensions: http::Extensions,
+    round: Round,
+}
+
+impl Context {
+    /// A context for a call from `peer`.
+    #[must_use]
+    pub fn builder(peer: Arc<Peer>) -> ContextBuilder {
+        ContextBuilder {
+            peer,
+            request_id: None,
+            meta: None,
+            log_level: None,
+            progress_token: None,
+            extensions: http::Extensions::new(),
+            round: Round::default(),
+        }
+    }
+
+    /// A context for a call from `peer` and nothing else.
+    #[must_use]
+    pub fn new(peer: Arc<Peer>) -> Self {
+        Self::builder(peer).build()
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn peer(&self) -> &Arc<Peer> {
+        &self.0.peer
+    }
+
+    /// Who is signed in, where somebody is.
+    #[must_use]
+    pub fn principal(&self) -> Option<&str> {
+        self.0.peer.principal.as_deref()
+    }
+
+    /// The request's id on the wire, for logs.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&Id> {
+        self.0.request_id.as_ref()
+    }
+
+    /// The request's `_meta`, as it came.
+    #[must_use]
+    pub fn meta(&self) -> Option<&RawJson> {
+        self.0.meta.as_ref()
+    }
+
+    /// What the transport, or a layer, left for handlers: the HTTP request's headers, for one.
+    #[must_use]
+    pub fn extensions(&self) -> &http::Extensions {
+        &self.0.extensions
+    }
+
+    /// The token under which progress is reported; none when the peer did not ask for it.
+    #[must_use]
+    pub fn progress_token(&self) -> Option<&ProgressToken> {
+        self.0.progress_token.as_ref()
+    }
+
+    /// The least severe log message wanted for this call.
+    #[must_use]
+    pub fn log_level(&self) -> Option<LoggingLevel> {
+        self.0.log_level.or_else(|| self.0.peer.log_level())
+    }
+
+    /// Reports progress, if it was asked for. `done` must grow; a report that does not is dropped, because the
+    /// specification wants each value above the last.
+    pub fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        let Some(token) = self.progress_token().cloned() else { return };
+        let mut state = self.state();
+        if state.progress.is_some_and(|last| done <= last) || !done.is_finite() {
+            return;
+        }
+        state.progress = Some(done);
+        let mut params = ProgressParams::new(token, done);
+        params.total = total;
+        params.message = message.map(str::to_owned);
+        push(&mut state, Notification::Progress(params));
+    }
+
+    /// Sends a log message, if the peer wants messages of this severity. `data` is any JSON; mostly a sentence.
+    pub fn log(&self, level: LoggingLevel, data: impl Into<RawJson>) {
+        self.log_as(None, level, data);
+    }
+
+    /// The same under a logger's name.
+    pub fn log_as(&self, logger: Option<&str>, level: LoggingLevel, data: impl Into<RawJson>) {
+        if self.log_level().is_none_or(|wanted| level < wanted) {
+            return;
+        }
+        let mut params = LogMessageParams::new(level, data.into());
+        params.logger = logger.map(str::to_owned);
+        push(&mut self.state(), Notification::LogMessage(params));
+    }
+
+    /// Sends any notification that belongs to this call.
+    pub fn notify(&self, notification: Notification) {
+        push(&mut self.state(), notification);
+    }
+
+    /// What is known from earlier rounds of questions.
+    #[must_use]
+    pub fn round(&self) -> Round {
+        self.state().round.clone()
+    }
+
+    /// The answer to the question `key`, as the peer sent it.
+    #[must_use]
+    pub fn answer(&self, key: &str) -> Option<RawJson> {
+        self.state().round.answers.get(key).cloned()
+    }
+
+    /// Forgets the answer to the question `key`, so that it is asked again.
+    pub fn forget_answer(&self, key: &str) {
+        self.state().round.answers.remove(key);
+    }
+
+    /// Notes that the question `key` must be asked before the call can go on. The handler then has to return; its
+    /// outcome becomes [`Outcome::InputRequired`](crate::Outcome).
+    pub fn pend(&self, key: impl Into<String>, request: InputRequest) {
+        let (mut state, key) = (self.state(), key.into());
+        if state.asked.iter().all(|(other, _)| *other != key) {
+            state.asked.push((key, request));
+        }
+    }
+
+    /// A key for a question that was given none: the same one for the same question in every round, because handlers
+    /// run again from the top.
+    #[must_use]
+    pub fn next_key(&self) -> String {
+        let mut state = self.state();
+        state.unnamed += 1;
+        format!("q{}", state.unnamed)
+    }
+
+    /// The result of the step `key`, where it has run in an earlier round.
+    #[must_use]
+    pub fn step(&self, key: &str) -> Option<RawJson> {
+        self.state().round.steps.get(key).cloned()
+    }
+
+    /// Remembers the result of the step `key` for the rounds to come.
+    pub fn remember_step(&self, key: impl Into<String>, result: RawJson) {
+        self.state().round.steps.insert(key.into(), result);
+    }
+
+    /// Takes the questions that this run of the handler has asked, if any.
+    #[must_use]
+    pub fn take_questions(&self) -> Option<crate::Questions> {
+        let mut state = self.state();
+        if state.asked.is_empty() {
+            return None;
+        }
+        let requests = std::mem::take(&mut state.asked);
+        let round = state.round.clone();
+        Some(crate::Questions::new(requests, round))
+    }
+
+    /// Makes ready for the next run of the same call.
+    pub fn begin_round(&self, round: Round) {
+        let mut state = self.state();
+        state.round = round;
+        state.asked.clear();
+        state.unnamed = 0;
+    }
+
+    /// Takes the next notification that waits; registers `waker` when there is none.
+    pub(crate) fn poll_notification(&self, waker: &Waker) -> Option<Notification> {
+        let mut state = self.state();
+        let next = state.outbox.pop_front();
+        if next.is_none() && !state.waker.as_ref().is_some_and(|w| w.will_wake(waker)) {
+            state.waker = Some(waker.clone());
+        }
+        next
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is consistent after every statement, so a panic elsewhere while it was held spoils nothing.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ContextBuilder {
+    /// The request's id on the wire.
+    #[must_use]
+    pub fn request_id(mut self, id: Id) -> Self {
+        self.request_id = Some(id);
+        self
+    }
+
+    /// The request's `_meta`.
+    #[must_use]
+    pub fn meta(mut self, meta: Option<RawJson>) -> Self {
+        self.meta = meta;
+        self
+    }
+
+    /// The level of this one request (2026-07-28); the session's level is the peer's.
+    #[must_use]
+    pub fn log_level(mut self, level: Option<LoggingLevel>) -> Self {
+        self.log_level = level;
+        self
+    }
+
+    /// The token under which the peer wants progress.
+    #[must_use]
+    pub fn progress_token(mut self, token: Option<ProgressToken>) -> Self {
+        self.progress_token = token;
+        self
+    }
+
+    /// What handlers may want to know of the transport.
+    #[must_use]
+    pub fn extensions(mut self, extensions: http::Extensions) -> Self {
+        self.extensions = extensions;
+        self
+    }
+
+    /// What is known from earlier rounds.
+    #[must_use]
+    pub fn round(mut self, round: Round) -> Self {
+        self.round = round;
+        self
+    }
+
+    /// The context.
+    #[must_use]
+    pub fn build(self) -> Context {
+        let state = State { round: self.round, ..State::default() };
+        Context(Arc::new(Inner {
+            peer: self.peer,
+            request_id: self.request_id,
+            meta: self.meta,
+            log_level: self.log_level,
+            progress_token: self.progress_token,
+            extensions: self.extensions,
+            state: Mutex::new(state),
+        }))
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("peer", &self.0.peer)
+            .field("request_id", &self.0.request_id)
+            .finish_non_exhaustive()
+    }
+}
+
+fn push(state: &mut State, notification: Notification) {
+    if state.outbox.len() >= MAX_QUEUED_NOTIFICATIONS {
+        // A reader this slow gets the newest progress and a gap in the log, never unbounded memory.
+        match &notification {
+            Notification::Progress(_) => {
+                let old = state.outbox.iter().rposition(|n| matches!(n, Notification::Progress(_)));
+                match old {
+                    Some(old) => {
+                        state.outbox.remove(old);
+                    }
+                    None => return,
+                }
+            }
+            _ => {
+                state.dropped_logs = state.dropped_logs.saturating_add(1);
+                return;
+            }
+        }
+    }
+    state.outbox.push_back(notification);
+    if let Some(waker) = state.waker.take() {
+        waker.wake();
+    }
+}

@@ -1,0 +1,107 @@
+//! Drives one call: polls the handler in place, hands out its notifications, and asks for it again once its
+//! questions are answered.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context as TaskContext, Poll};
+
+use hospes_model::{InputRequest, Notification, RawJson, RpcError};
+
+use crate::round::Round;
+use crate::service::{BoxFuture, BoxService, Call, Outcome};
+
+/// The most rounds of questions that one call may have on an older revision, where the rounds cost memory here.
+pub const MAX_ROUNDS: u32 = 32;
+
+/// What a call has to say next.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "adapters must handle all three")]
+pub enum Event {
+    /// A notification that belongs to the call.
+    Notify(Notification),
+    /// Questions for a peer of an older revision: send them as requests, then call [`Exchange::answer`].
+    Ask(Vec<(String, InputRequest)>),
+    /// The outcome; nothing comes after it. Its notifications have all been handed out before.
+    Done(Outcome),
+}
+
+/// One call under way. Dropping it cancels the call.
+#[derive(Debug)]
+pub struct Exchange {
+    service: BoxService,
+    call: Call,
+    future: Option<FutureSlot>,
+    done: Option<Outcome>,
+    waiting: Option<Round>,
+}
+
+struct FutureSlot(BoxFuture<'static>);
+
+impl std::fmt::Debug for FutureSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Future")
+    }
+}
+
+impl Exchange {
+    /// Starts nothing yet: the handler first runs when the exchange is polled.
+    #[must_use]
+    pub fn new(service: BoxService, call: Call) -> Self {
+        Self { service, call, future: None, done: None, waiting: None }
+    }
+
+    /// The call.
+    #[must_use]
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// The next event. Must not be called again after [`Event::Done`].
+    pub fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<Event> {
+        if self.done.is_none() && self.waiting.is_none() {
+            let (service, call) = (&self.service, &self.call);
+            let slot = self.future.get_or_insert_with(|| FutureSlot(service.start(call.clone())));
+            // A panic in a handler is that call's error, not the connection's end.
+            match catch_unwind(AssertUnwindSafe(|| slot.0.as_mut().poll(cx))) {
+                Ok(Poll::Pending) => {}
+                Ok(Poll::Ready(outcome)) => self.done = Some(outcome),
+                Err(_) => {
+                    tracing::error!(method = %self.call.method, "a handler panicked");
+                    self.done = Some(Outcome::Failed(RpcError::internal("the handler panicked")));
+                }
+            }
+            if self.done.is_some() {
+                self.future = None;
+            }
+        }
+        if let Some(notification) = self.call.context.poll_notification(cx.waker()) {
+            return Poll::Ready(Event::Notify(notification));
+        }
+        match self.done.take() {
+            None => Poll::Pending,
+            Some(Outcome::InputRequired(questions)) if self.call.context.peer().revision.is_legacy() => {
+                if questions.round.number >= MAX_ROUNDS {
+                    let why = format!("more than {MAX_ROUNDS} rounds of questions");
+                    return Poll::Ready(Event::Done(Outcome::Failed(RpcError::internal(why))));
+                }
+                self.waiting = Some(questions.round);
+                Poll::Ready(Event::Ask(questions.requests))
+            }
+            Some(outcome) => Poll::Ready(Event::Done(outcome)),
+        }
+    }
+
+    /// The answers to the questions of the last [`Event::Ask`]; the handler runs again from the top.
+    pub fn answer(&mut self, answers: impl IntoIterator<Item = (String, RawJson)>) {
+        if let Some(mut round) = self.waiting.take() {
+            round.answered(answers);
+            self.call.context.begin_round(round);
+        }
+    }
+
+    /// The peer would not or could not answer: the call ends with `error`.
+    pub fn refuse(&mut self, error: RpcError) {
+        if self.waiting.take().is_some() {
+            self.done = Some(Outcome::Failed(error));
+        }
+    }
+}

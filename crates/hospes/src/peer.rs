@@ -1,0 +1,52 @@
+//! Who is on the other side.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use hospes_model::{ClientCapabilities, Implementation, LoggingLevel, Revision};
+
+/// The client that a server answers: one per session in the older revisions, one per distinct set of request
+/// metadata in 2026-07-28.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Peer {
+    /// The revision that is spoken with it. For the adapters; nothing above them needs to ask.
+    pub revision: Revision,
+    /// The name it gave; 2026-07-28 lets a client keep it back.
+    pub info: Option<Implementation>,
+    /// What it can be asked for.
+    pub capabilities: ClientCapabilities,
+    /// Who is signed in, where somebody is.
+    pub principal: Option<Arc<str>>,
+    log_level: AtomicU8,
+}
+
+impl Peer {
+    /// A peer that speaks `revision`.
+    #[must_use]
+    pub fn new(revision: Revision, info: Option<Implementation>, capabilities: ClientCapabilities) -> Self {
+        let log_level = AtomicU8::new(NO_LEVEL);
+        Self { revision, info, capabilities, principal: None, log_level }
+    }
+
+    /// The same, signed in.
+    #[must_use]
+    pub fn with_principal(mut self, principal: impl Into<Arc<str>>) -> Self {
+        self.principal = Some(principal.into());
+        self
+    }
+
+    /// The least severe log message that this session wants (`logging/setLevel`); none until it has said so.
+    pub fn log_level(&self) -> Option<LoggingLevel> {
+        LoggingLevel::ALL.get(usize::from(self.log_level.load(Ordering::Relaxed))).copied()
+    }
+
+    /// Remembers what `logging/setLevel` asked for.
+    pub fn set_log_level(&self, level: LoggingLevel) {
+        let position = LoggingLevel::ALL.iter().position(|l| *l == level);
+        let position = position.and_then(|p| u8::try_from(p).ok()).unwrap_or(NO_LEVEL);
+        self.log_level.store(position, Ordering::Relaxed);
+    }
+}
+
+const NO_LEVEL: u8 = u8::MAX;

@@ -1,0 +1,41 @@
+//! What a call remembers from one round of questions to the next.
+
+use std::collections::BTreeMap;
+
+use hospes_model::RawJson;
+use serde::{Deserialize, Serialize};
+
+/// The answers gathered so far and the results of the steps that must not run twice.
+///
+/// Between rounds this travels sealed in `requestState` (2026-07-28) or stays in memory (older revisions).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Round {
+    /// Answers by key, as the peer sent them.
+    #[serde(default, rename = "a")]
+    pub answers: BTreeMap<String, RawJson>,
+    /// The keys of the answers that came last.
+    #[serde(default, skip)]
+    pub fresh: Vec<String>,
+    /// Results of `ctx.once` steps by key.
+    #[serde(default, rename = "s")]
+    pub steps: BTreeMap<String, RawJson>,
+    /// State that belongs to somebody further on: an upstream's own `requestState`, or the handle of a parked call.
+    #[serde(default, rename = "c", skip_serializing_if = "Option::is_none")]
+    pub carried: Option<String>,
+    /// How many rounds there have been.
+    #[serde(default, rename = "n")]
+    pub number: u32,
+}
+
+impl Round {
+    /// Takes in the answers of the round that has just ended.
+    pub fn answered(&mut self, answers: impl IntoIterator<Item = (String, RawJson)>) {
+        self.fresh.clear();
+        for (key, answer) in answers {
+            self.fresh.push(key.clone());
+            self.answers.insert(key, answer);
+        }
+        self.number = self.number.saturating_add(1);
+    }
+}

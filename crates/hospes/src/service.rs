@@ -1,0 +1,140 @@
+//! The seam: one call, the notifications that belong to it, one outcome.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hospes_model::{InputRequest, Method, RawJson, Reply, RpcError};
+use serde::de::DeserializeOwned;
+
+use crate::context::Context;
+use crate::params::Params;
+use crate::round::Round;
+
+/// Everything that answers an exchange: a server, a connected client, a gateway, a layer over any of them.
+///
+/// There is no readiness, no `&mut self` and no error type: a failure is an [`Outcome`]. Dropping the future cancels
+/// the call. Layers are [`tower_layer::Layer`]s over this trait.
+pub trait Service: Send + Sync + 'static {
+    /// Answers one call.
+    fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send;
+}
+
+/// One call, complete in itself.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Call {
+    /// What is asked for.
+    pub method: Method,
+    /// The params, in the shape of the peer's revision, not decoded.
+    pub params: Params,
+    /// Who asks, what has been answered so far, and where notifications go.
+    pub context: Context,
+}
+
+impl Call {
+    /// A call of `method`; absent params are `{}`.
+    #[must_use]
+    pub fn new(method: Method, params: RawJson, context: Context) -> Self {
+        Self { method, params: Params::new(params), context }
+    }
+
+    /// The params as the method's type.
+    ///
+    /// # Errors
+    /// `-32602` naming the path of the first value that does not fit.
+    pub fn decode<P: DeserializeOwned>(&self) -> Result<P, RpcError> {
+        self.params.decode()
+    }
+}
+
+/// What became of a call.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "the idea of the exchange: these three and no other")]
+pub enum Outcome {
+    /// The result.
+    Complete(Reply),
+    /// Questions whose answers the call needs; it is made again once they are there.
+    InputRequired(Questions),
+    /// A protocol error. (A tool's own failure is a [`Outcome::Complete`] with `isError`.)
+    Failed(RpcError),
+}
+
+impl<R: Into<Reply>> From<Result<R, RpcError>> for Outcome {
+    fn from(result: Result<R, RpcError>) -> Self {
+        match result {
+            Ok(reply) => Self::Complete(reply.into()),
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+impl From<RpcError> for Outcome {
+    fn from(error: RpcError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The questions of one round, and what must be known when their answers come.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Questions {
+    /// The questions by key, in the order asked.
+    pub requests: Vec<(String, InputRequest)>,
+    /// What the next round starts from.
+    pub round: Round,
+}
+
+impl Questions {
+    /// Questions and the state they leave behind.
+    #[must_use]
+    pub fn new(requests: Vec<(String, InputRequest)>, round: Round) -> Self {
+        Self { requests, round }
+    }
+}
+
+/// A [`Service`] whose type has been forgotten.
+#[derive(Clone)]
+pub struct BoxService(Arc<dyn DynService>);
+
+pub(crate) type BoxFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+
+trait DynService: Send + Sync + 'static {
+    fn call_boxed(self: Arc<Self>, call: Call) -> BoxFuture<'static>;
+}
+
+impl<S: Service> DynService for S {
+    fn call_boxed(self: Arc<Self>, call: Call) -> BoxFuture<'static> {
+        Box::pin(async move { self.call(call).await })
+    }
+}
+
+impl BoxService {
+    /// Forgets the type of `service`.
+    pub fn new<S: Service>(service: S) -> Self {
+        Self(Arc::new(service))
+    }
+
+    /// The call's future, owning all it needs.
+    pub(crate) fn start(&self, call: Call) -> BoxFuture<'static> {
+        Arc::clone(&self.0).call_boxed(call)
+    }
+}
+
+impl Service for BoxService {
+    fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send {
+        self.start(call)
+    }
+}
+
+impl fmt::Debug for BoxService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BoxService")
+    }
+}
+
+impl<S: Service> Service for Arc<S> {
+    fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send {
+        S::call(self, call)
+    }
+}
