@@ -1,0 +1,296 @@
+//! One message a line: the framing of stdio.
+//!
+//! The work is linear in the bytes however they arrive: the search for a newline goes on where it stopped, and a
+//! line is a slice of the buffer it was read into. A line over the limit is skipped to its newline and reported, so
+//! that one request fails and the connection lives on.
+
+use bytes::{Bytes, BytesMut};
+
+use super::peek::{Oversize, Peeker};
+
+/// The limit on one message unless told otherwise: the setting `max_message_bytes`.
+pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+
+/// How much room a read is offered.
+const READ: usize = 64 * 1024;
+/// Less room than this is not worth a read.
+const LEAST_READ: usize = 8 * 1024;
+
+/// What a line was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a line is kept or it is not")]
+pub enum Line {
+    /// A line without its end, never blank; it shares the memory it was read into.
+    Message(Bytes),
+    /// A line over the limit, gone.
+    Oversize(Oversize),
+}
+
+/// Cuts a byte stream into lines.
+///
+/// ```
+/// use hospes_proto::frame::{Line, LineFramer};
+///
+/// let mut framer = LineFramer::default();
+/// framer.buffer().extend_from_slice(b"{\"a\":1}\r\n\n{\"b\"");
+/// assert_eq!(framer.poll_line(), Some(Line::Message("{\"a\":1}".into())));
+/// assert_eq!(framer.poll_line(), None);
+/// framer.buffer().extend_from_slice(b":2}\n");
+/// assert_eq!(framer.poll_line(), Some(Line::Message("{\"b\":2}".into())));
+/// ```
+#[derive(Debug)]
+pub struct LineFramer {
+    buffer: BytesMut,
+    /// How many bytes of `buffer` are known to hold no newline.
+    scanned: usize,
+    limit: usize,
+    skipping: Option<Peeker>,
+}
+
+impl Default for LineFramer {
+    fn default() -> Self {
+        Self::new(DEFAULT_MAX_MESSAGE_BYTES)
+    }
+}
+
+impl LineFramer {
+    /// A framer that keeps lines of at most `max_message_bytes`.
+    #[must_use]
+    pub fn new(max_message_bytes: usize) -> Self {
+        Self { buffer: BytesMut::new(), scanned: 0, limit: max_message_bytes, skipping: None }
+    }
+
+    /// The limit on one line.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Where to append what was read; it has room for a read. Take all lines before reading again, or a long
+    /// line is not noticed until then.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        if self.buffer.capacity() - self.buffer.len() < LEAST_READ {
+            self.buffer.reserve(READ);
+        }
+        &mut self.buffer
+    }
+
+    /// The next whole line, if there is one.
+    pub fn poll_line(&mut self) -> Option<Line> {
+        loop {
+            let Some(found) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
+                self.scanned = self.buffer.len();
+                // One byte more is allowed: it may be the `\r` of the line's end.
+                if self.skipping.is_some() || self.buffer.len() > self.limit + 1 {
+                    self.skip(self.buffer.len());
+                }
+                return None;
+            };
+            let end = self.scanned + found;
+            self.scanned = 0;
+            if self.skipping.is_some() {
+                self.skip(end);
+            }
+            let line = self.buffer.split_to(end + 1).freeze();
+            if let Some(line) = self.judge(line.slice(..line.len() - 1)) {
+                return Some(line);
+            }
+        }
+    }
+
+    /// What is left when the stream has ended: a last line that lacks its newline.
+    pub fn finish(&mut self) -> Option<Line> {
+        self.scanned = 0;
+        let rest = self.buffer.split().freeze();
+        if let Some(peeker) = &mut self.skipping {
+            peeker.push(&rest);
+        }
+        self.judge(rest)
+    }
+
+    fn judge(&mut self, line: Bytes) -> Option<Line> {
+        if let Some(peeker) = self.skipping.take() {
+            return Some(Line::Oversize(peeker.finish(self.limit)));
+        }
+        let line = match line.last() {
+            Some(b'\r') => line.slice(..line.len() - 1),
+            _ => line,
+        };
+        if line.len() > self.limit {
+            let mut peeker = Peeker::default();
+            peeker.push(&line);
+            return Some(Line::Oversize(peeker.finish(self.limit)));
+        }
+        (!line.trim_ascii().is_empty()).then_some(Line::Message(line))
+    }
+
+    /// Lets go of the first `end` bytes, which belong to a line over the limit.
+    fn skip(&mut self, end: usize) {
+        let peeker = self.skipping.get_or_insert_default();
+        peeker.push(&self.buffer[..end]);
+        self.scanned = 0;
+        if end == self.buffer.len() && self.buffer.capacity() > 2 * READ {
+            // Give back the memory that the line had taken.
+            self.buffer = BytesMut::new();
+        } else {
+            let _ = self.buffer.split_to(end);
+        }
+    }
+}
+
+/// Ends the message that was written into `out` from `start` on, so that it is exactly one line.
+///
+/// JSON may be laid out over several lines (a gateway forwards what it was given); a newline can only stand between
+/// its tokens, where a blank means the same.
+pub fn end_line(out: &mut Vec<u8>, start: usize) {
+    flatten(&mut out[start..]);
+    out.push(b'\n');
+}
+
+/// Puts blanks in place of raw line ends.
+pub(super) fn flatten(json: &mut [u8]) {
+    let mut from = 0;
+    while let Some(found) = memchr::memchr2(b'\n', b'\r', &json[from..]) {
+        from += found;
+        json[from] = b' ';
+        from += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::peek::Subject;
+    use super::*;
+    use hospes_model::Id;
+
+    fn lines(framer: &mut LineFramer, input: &[u8], step: usize) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for chunk in input.chunks(step.max(1)) {
+            framer.buffer().extend_from_slice(chunk);
+            lines.extend(std::iter::from_fn(|| framer.poll_line()));
+        }
+        lines.extend(framer.finish());
+        lines
+    }
+
+    fn message(text: &str) -> Line {
+        Line::Message(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    /// covers: STDIO-03
+    #[test]
+    fn lines_are_cut_at_newlines_and_blank_ones_are_dropped() {
+        let input = b"{\"a\":1}\n\r\n \n{\"b\":2}\r\n{\"c\":3}";
+        for step in 1..=input.len() {
+            let got = lines(&mut LineFramer::default(), input, step);
+            assert_eq!(
+                got,
+                [message("{\"a\":1}"), message("{\"b\":2}"), message("{\"c\":3}")],
+                "step {step}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_skipped_and_the_next_one_is_whole() {
+        let long =
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"m\",\"params\":\"{}\"}}", "x".repeat(3000));
+        let input = format!("{{}}\n{long}\r\n{{\"next\":true}}\n");
+        for step in [1, 2, 100, 1999, 2001, 10_000] {
+            let mut framer = LineFramer::new(2000);
+            let got = lines(&mut framer, input.as_bytes(), step);
+            assert_eq!(got.len(), 3, "step {step}");
+            assert_eq!(got[0], message("{}"));
+            let Line::Oversize(over) = &got[1] else { panic!("not oversize at step {step}") };
+            assert_eq!(over.subject, Subject::Request(Id::Number(9)));
+            assert!((over.seen as usize).abs_diff(long.len()) <= 1);
+            assert!(over.to_error().message.contains("max_message_bytes"));
+            assert_eq!(got[2], message("{\"next\":true}"));
+        }
+    }
+
+    #[test]
+    fn the_limit_counts_the_line_without_its_end() {
+        for end in ["\n", "\r\n", ""] {
+            for step in [1, 100] {
+                let input = format!("12345678{end}");
+                let got = lines(&mut LineFramer::new(8), input.as_bytes(), step);
+                assert_eq!(got, [message("12345678")], "{end:?} step {step}");
+                let input = format!("123456789{end}");
+                let got = lines(&mut LineFramer::new(8), input.as_bytes(), step);
+                assert!(matches!(got[..], [Line::Oversize(_)]), "{end:?} step {step}: {got:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_endless_line_takes_no_memory() {
+        let mut framer = LineFramer::new(100_000);
+        for _ in 0..1000 {
+            framer.buffer().extend_from_slice(&[b'x'; 10_000]);
+            assert_eq!(framer.poll_line(), None);
+            assert!(framer.buffer.capacity() < 500_000, "{}", framer.buffer.capacity());
+        }
+        framer.buffer().extend_from_slice(b"\n");
+        assert!(matches!(framer.poll_line(), Some(Line::Oversize(over)) if over.seen == 10_000_000));
+    }
+
+    #[test]
+    fn a_line_shares_the_memory_it_was_read_into() {
+        let mut framer = LineFramer::default();
+        framer.buffer().extend_from_slice(b"{\"a\":1}\n{\"b\":2}\n");
+        let start = framer.buffer.as_ptr() as usize;
+        let Some(Line::Message(line)) = framer.poll_line() else { panic!("a line") };
+        assert_eq!(line.as_ptr() as usize, start);
+    }
+
+    /// covers: STDIO-03
+    #[test]
+    fn a_message_laid_out_over_lines_is_written_as_one() {
+        let mut out = b"{}\n".to_vec();
+        let start = out.len();
+        out.extend_from_slice(b"{\r\n  \"a\": \"\\n\"\n}");
+        end_line(&mut out, start);
+        assert_eq!(out, b"{}\n{    \"a\": \"\\n\" }\n");
+    }
+
+    proptest! {
+        /// covers: STDIO-03
+        #[test]
+        fn lines_do_not_depend_on_how_bytes_are_split(
+            parts in proptest::collection::vec("[a{}\" \r]{0,40}", 0..20),
+            cuts in proptest::collection::vec(1usize..30, 1..60),
+            limit in 4usize..50,
+        ) {
+            let input = parts.join("\n");
+            let whole = lines(&mut LineFramer::new(limit), input.as_bytes(), usize::MAX);
+            let mut framer = LineFramer::new(limit);
+            let mut split = Vec::new();
+            let mut rest = input.as_bytes();
+            for cut in cuts.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (chunk, left) = rest.split_at((*cut).min(rest.len()));
+                rest = left;
+                framer.buffer().extend_from_slice(chunk);
+                split.extend(std::iter::from_fn(|| framer.poll_line()));
+            }
+            split.extend(framer.finish());
+            prop_assert_eq!(kinds(&whole), kinds(&split));
+        }
+    }
+
+    /// The count of an oversize line includes its `\r` only when that came with the rest.
+    fn kinds(lines: &[Line]) -> Vec<Option<Bytes>> {
+        lines
+            .iter()
+            .map(|line| match line {
+                Line::Message(text) => Some(text.clone()),
+                Line::Oversize(_) => None,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,7 @@
+//! From bytes to messages and back: newline framing for stdio, Server-Sent Events for HTTP.
+
+pub mod line;
+mod peek;
+
+pub use line::{Line, LineFramer};
+pub use peek::{Oversize, Subject};

@@ -1,0 +1,293 @@
+//! What can still be said about a message that is too long to be kept.
+
+use hospes_model::{Id, RpcError};
+
+/// How much of a message's beginning is looked at.
+const HEAD: usize = 1024;
+/// How much of its end: some senders write `id` last.
+const TAIL: usize = 512;
+
+/// A message over the limit: it was skipped, not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Oversize {
+    /// What the message seems to be, judged by its first and last few hundred bytes.
+    pub subject: Subject,
+    /// How long it was, in bytes.
+    pub seen: u64,
+    /// The limit that it broke: the setting `max_message_bytes`.
+    pub limit: usize,
+}
+
+/// What an oversize message is about, so that exactly its exchange fails and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "every way a message can fail its receiver")]
+pub enum Subject {
+    /// It asks, and is owed an answer under this id.
+    Request(Id),
+    /// It answers our request of this id, which therefore fails.
+    Response(Id),
+    /// It wants no answer, or nothing could be made out.
+    Unknown,
+}
+
+impl Oversize {
+    /// The id of the request that the message was, if it was one.
+    #[must_use]
+    pub fn request(&self) -> Option<&Id> {
+        match &self.subject {
+            Subject::Request(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The id of our request that the message answered, if it did.
+    #[must_use]
+    pub fn response(&self) -> Option<&Id> {
+        match &self.subject {
+            Subject::Response(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The error to answer with, or to give to whoever waits for the lost answer; it names the setting.
+    #[must_use]
+    pub fn to_error(&self) -> RpcError {
+        let Self { seen, limit, .. } = self;
+        RpcError::invalid_request(format!(
+            "message of {seen} bytes is over the limit of {limit} (setting max_message_bytes)"
+        ))
+    }
+}
+
+/// Keeps the two ends of a message while its middle passes by.
+#[derive(Debug, Default)]
+pub(crate) struct Peeker {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    seen: u64,
+}
+
+impl Peeker {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.seen += bytes.len() as u64;
+        let room = HEAD - self.head.len();
+        self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if bytes.len() >= TAIL {
+            self.tail.clear();
+            self.tail.extend_from_slice(&bytes[bytes.len() - TAIL..]);
+        } else {
+            let surplus = (self.tail.len() + bytes.len()).saturating_sub(TAIL);
+            self.tail.drain(..surplus);
+            self.tail.extend_from_slice(bytes);
+        }
+    }
+
+    pub(crate) fn finish(self, limit: usize) -> Oversize {
+        Oversize { subject: self.subject(), seen: self.seen, limit }
+    }
+
+    fn subject(&self) -> Subject {
+        let mut found = Members::default();
+        found.read_head(&self.head);
+        if found.id.is_none() {
+            found.read_tail(&self.tail);
+        }
+        match (found.id, found.asks, found.answers) {
+            (Some(id), _, true) => Subject::Response(id),
+            (Some(id), true, false) => Subject::Request(id),
+            _ => Subject::Unknown,
+        }
+    }
+}
+
+/// Members of the envelope that were certain to be its own, not some nested object's.
+#[derive(Default)]
+struct Members {
+    id: Option<Id>,
+    asks: bool,
+    answers: bool,
+}
+
+impl Members {
+    fn note(&mut self, key: &[u8], value: Option<&[u8]>) {
+        match key {
+            b"id" => self.id = value.and_then(|text| serde_json::from_slice(text).ok()),
+            b"method" | b"params" => self.asks = true,
+            b"result" | b"error" => self.answers = true,
+            _ => {}
+        }
+    }
+
+    /// Reads members from the front for as long as the text is whole.
+    fn read_head(&mut self, text: &[u8]) {
+        let mut at = skip_blanks(text, 0);
+        if text.get(at) != Some(&b'{') {
+            return;
+        }
+        at += 1;
+        loop {
+            at = skip_blanks(text, at);
+            let Some(end) = value_end(text, at).filter(|_| text.get(at) == Some(&b'"')) else { return };
+            let key = &text[at + 1..end - 1];
+            at = skip_blanks(text, end);
+            if text.get(at) != Some(&b':') {
+                return;
+            }
+            at = skip_blanks(text, at + 1);
+            let Some(end) = value_end(text, at) else { return self.note(key, None) };
+            self.note(key, Some(&text[at..end]));
+            at = skip_blanks(text, end);
+            if text.get(at) != Some(&b',') {
+                return;
+            }
+            at += 1;
+        }
+    }
+
+    /// Reads members backwards from the closing brace for as long as their values are plain: those are surely the
+    /// envelope's own.
+    fn read_tail(&mut self, text: &[u8]) {
+        let Some(rest) = text.trim_ascii_end().strip_suffix(b"}") else { return };
+        let mut rest = rest.trim_ascii_end();
+        loop {
+            let Some(start) = plain_start(rest) else { return };
+            let (before, value) = rest.split_at(start);
+            let Some(before) = before.trim_ascii_end().strip_suffix(b":") else { return };
+            let before = before.trim_ascii_end();
+            if before.last() != Some(&b'"') {
+                return;
+            }
+            let Some(start) = plain_start(before) else { return };
+            self.note(&before[start + 1..before.len() - 1], Some(value));
+            let Some(next) = before[..start].trim_ascii_end().strip_suffix(b",") else { return };
+            rest = next.trim_ascii_end();
+        }
+    }
+}
+
+fn skip_blanks(text: &[u8], from: usize) -> usize {
+    from + text[from..].iter().take_while(|b| b.is_ascii_whitespace()).count()
+}
+
+/// Where the JSON value that begins at `from` ends; none when the text ends first.
+fn value_end(text: &[u8], from: usize) -> Option<usize> {
+    let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
+    for (offset, &byte) in text[from..].iter().enumerate() {
+        let at = from + offset;
+        if quoted {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => {
+                    quoted = false;
+                    if depth == 0 {
+                        return Some(at + 1);
+                    }
+                }
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => quoted = true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth > 0 => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            // A number or a word ends where something else begins.
+            b',' | b'}' | b']' if depth == 0 => return (offset > 0).then_some(at),
+            b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Where the string, number or word that ends `text` begins; none for a closing bracket or a text cut too short.
+fn plain_start(text: &[u8]) -> Option<usize> {
+    match text.last()? {
+        b'"' => {
+            // An opening quote never follows a backslash; a quote inside follows an odd number of them.
+            let mut end = text.len() - 1;
+            loop {
+                let quote = memchr::memrchr(b'"', &text[..end])?;
+                let slashes = text[..quote].iter().rev().take_while(|b| **b == b'\\').count();
+                if slashes % 2 == 0 {
+                    // At the very beginning of what is left, backslashes may have been cut off.
+                    return (quote > slashes).then_some(quote);
+                }
+                end = quote;
+            }
+        }
+        b'}' | b']' => None,
+        _ => text.iter().rposition(|b| matches!(b, b':' | b' ' | b'\t')).map(|at| at + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(text: &str) -> Subject {
+        let mut peeker = Peeker::default();
+        peeker.push(text.as_bytes());
+        peeker.subject()
+    }
+
+    fn big() -> String {
+        format!("{{\"a\":\"{}\",\"id\":\"inner\"}}", "x\\\"}]".repeat(2000))
+    }
+
+    #[test]
+    fn the_id_is_found_wherever_senders_write_it() {
+        let big = big();
+        let first = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{big}}}");
+        assert_eq!(subject(&first), Subject::Request(Id::Number(7)));
+        let late =
+            format!("{{\"method\":\"tools/call\",\"params\":{big},\"jsonrpc\":\"2.0\",\"id\":\"q\\\"7\"}}\r");
+        assert_eq!(subject(&late), Subject::Request(Id::from("q\"7")));
+        let spaced = format!("{{ \"method\" : \"m\" , \"params\" : {big} , \"id\" : -3 }}");
+        assert_eq!(subject(&spaced), Subject::Request(Id::Number(-3)));
+        let unnamed = format!("{{\"id\":1,\"params\":{big},\"method\":\"m\"}}");
+        assert_eq!(subject(&unnamed), Subject::Request(Id::Number(1)));
+    }
+
+    #[test]
+    fn an_answer_is_told_from_a_request() {
+        let big = big();
+        let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{big}}}");
+        assert_eq!(subject(&answer), Subject::Response(Id::Number(7)));
+        let late = format!("{{\"result\":{big},\"jsonrpc\":\"2.0\",\"id\":7}}");
+        assert_eq!(subject(&late), Subject::Response(Id::Number(7)));
+    }
+
+    #[test]
+    fn a_nested_id_is_never_taken_for_the_envelopes() {
+        let big = big();
+        for text in [
+            format!("{{\"method\":\"notifications/x\",\"params\":{big}}}"),
+            format!("[{{\"id\":1,\"method\":\"m\",\"params\":{big}}}]"),
+            format!("{{\"method\":\"m\",\"params\":{{\"a\":{big},\"id\":5}}}}"),
+            format!("{{\"id\":null,\"method\":\"m\",\"params\":{big}}}"),
+            "x".repeat(5000),
+            String::new(),
+        ] {
+            assert_eq!(subject(&text), Subject::Unknown, "{}", &text[..text.len().min(60)]);
+        }
+    }
+
+    #[test]
+    fn the_ends_are_the_same_however_bytes_arrive() {
+        let text = format!("{{\"method\":\"m\",\"params\":{},\"id\":12}}", big());
+        for step in [1, 7, 511, 512, 513, 4096] {
+            let mut peeker = Peeker::default();
+            text.as_bytes().chunks(step).for_each(|chunk| peeker.push(chunk));
+            assert_eq!(peeker.subject(), Subject::Request(Id::Number(12)), "step {step}");
+            assert_eq!(peeker.finish(10).seen, text.len() as u64);
+        }
+    }
+}
