@@ -1,3 +1,61 @@
-//! Placeholder while the workspace is laid out.
+//! `cargo xtask`: the project's chores.
 
-fn main() {}
+mod cargo;
+mod conformance;
+mod flags;
+mod place;
+mod process;
+mod report;
+mod requirements;
+mod test;
+mod tools;
+
+use std::env;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use flags::{Accepted, Flags};
+use report::say;
+
+const HELP: &str = "\
+cargo xtask CHORE
+
+  test [--only PART,…]     every test there is: requirements, rust, docs, conformance
+  conformance server|client [--revision R] [--scenario S] [--url URL | --command PROGRAM] [--no-build]
+                           the official suite against `hospes serve everything`, or our client fixture
+  requirements [--check]   coverage of docs/requirements.md by tests; writes docs/coverage.md
+  setup                    only installs the outside programs of tools/versions.toml";
+
+/// A chore: what flags it takes, and what it does.
+type Chore = (Accepted, fn(&Flags) -> Result<()>);
+
+fn chore(name: &str) -> Option<Chore> {
+    Some(match name {
+        "test" => (test::FLAGS, test::run),
+        "conformance" => (conformance::FLAGS, conformance::run),
+        "setup" => (tools::FLAGS, tools::run),
+        "requirements" => (requirements::FLAGS, requirements::run),
+        _ => return None,
+    })
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let Some((name, rest)) = arguments.split_first() else { bail!("which chore?\n\n{HELP}") };
+    if matches!(name.as_str(), "help" | "--help" | "-h") || rest.iter().any(|word| word == "--help") {
+        say!("{HELP}");
+        return Ok(());
+    }
+    let Some((accepted, work)) = chore(name) else { bail!("no chore is called `{name}`\n\n{HELP}") };
+    work(&Flags::parse(rest, accepted)?)
+}

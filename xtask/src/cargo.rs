@@ -1,0 +1,36 @@
+//! Running cargo, and other programs whose output a person should see as it comes.
+
+use std::env;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::place;
+use crate::report::Outcome;
+
+/// Runs cargo in the repository, as a person would start it from a shell.
+pub(crate) fn run(arguments: &[&str]) -> Outcome {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // Build scripts may watch these, and would run again for each way of starting cargo.
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    // In the foreground and in our own process group, so that Ctrl-C reaches it too.
+    let line = format!("cargo {}", arguments.join(" "));
+    match command.args(arguments).current_dir(place::root()).status() {
+        Ok(status) if status.success() => Outcome::Passed(String::new()),
+        Ok(status) => Outcome::Failed(format!("{line}: {status}")),
+        Err(error) => Outcome::CannotRun(format!("{line}: {error}")),
+    }
+}
+
+/// Builds the programs of one package.
+pub(crate) fn build(package: &str) -> Result<()> {
+    match run(&["build", "--quiet", "--package", package, "--bins"]) {
+        Outcome::Passed(_) => Ok(()),
+        Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+    }
+}

@@ -1,0 +1,214 @@
+//! `cargo xtask conformance`: the official suite, an outside examiner that shares no code with us.
+
+mod sets;
+mod suite;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::path::{self, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+
+use crate::flags::{Accepted, Flags};
+use crate::process::Server;
+use crate::report::{Outcome, say, table};
+use crate::tools::Node;
+use crate::{cargo, place};
+use sets::{Sets, Side};
+use suite::Suite;
+use verdict::Verdict;
+
+/// What the command line may say.
+pub(crate) const FLAGS: Accepted =
+    Accepted { values: &["revision", "scenario", "url", "command"], switches: &["no-build"] };
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// What to run, and against what.
+#[derive(Debug, Default)]
+struct Plan {
+    /// Empty: every revision whose requirement set is concerned.
+    revisions: Vec<String>,
+    /// Empty: everything that is due.
+    scenarios: Vec<String>,
+    /// A server that runs already, in place of `hospes serve everything`.
+    url: Option<String>,
+    /// A client fixture in place of `hospes-conformance-client`.
+    command: Option<PathBuf>,
+}
+
+/// Runs the chore.
+pub(crate) fn run(flags: &Flags) -> Result<()> {
+    let plan = Plan {
+        revisions: flags.list("revision"),
+        scenarios: flags.list("scenario"),
+        url: flags.value("url").map(str::to_owned),
+        command: flags.value("command").map(PathBuf::from),
+    };
+    let [side] = flags.words.as_slice() else { bail!("say `server` or `client`") };
+    let build = |package: &str| if flags.has("no-build") { Ok(()) } else { cargo::build(package) };
+    let outcome = match side.as_str() {
+        "server" => {
+            if plan.url.is_none() {
+                build("hospes-cli")?;
+            }
+            server(&plan)
+        }
+        "client" => {
+            if plan.command.is_none() {
+                build("hospes-conformance-client")?;
+            }
+            client(&plan)
+        }
+        other => bail!("`{other}` is neither `server` nor `client`"),
+    };
+    match outcome {
+        Outcome::Passed(what) => {
+            say!("{what}");
+            Ok(())
+        }
+        Outcome::Failed(why) => bail!(why),
+        Outcome::CannotRun(why) => bail!("could not run: {why}"),
+    }
+}
+
+/// The server's half of `cargo xtask test`; the program is built.
+pub(crate) fn server_part() -> Outcome {
+    server(&Plan::default())
+}
+
+/// The client's half; the program is built.
+pub(crate) fn client_part() -> Outcome {
+    client(&Plan::default())
+}
+
+/// Verdicts by scenario, for each revision.
+type Results = BTreeMap<String, BTreeMap<String, Verdict>>;
+
+fn server(plan: &Plan) -> Outcome {
+    examine(Side::Server, |suite| {
+        let ours = if plan.url.is_none() { Some(serve_everything()?) } else { None };
+        let url = plan
+            .url
+            .as_deref()
+            .or_else(|| ours.as_ref().map(|server| server.url.as_str()))
+            .unwrap_or_default();
+        let mut results = Results::new();
+        for revision in revisions(plan, suite.sets, Side::Server)? {
+            let verdicts = if plan.scenarios.is_empty() {
+                suite.agrees(Side::Server, &revision)?;
+                suite.server_set(url, &revision)?
+            } else {
+                each(&plan.scenarios, |scenario| suite.server_scenario(url, &revision, scenario))?
+            };
+            results.insert(revision, verdicts);
+        }
+        if let Some(server) = ours {
+            let said = server.said();
+            if let Err(trouble) = server.stop() {
+                let verdict = Verdict::trouble(format!("{trouble:#}; it said:\n{said}"));
+                results.entry("(at the end)".to_owned()).or_default().insert("shutdown".to_owned(), verdict);
+            }
+        }
+        Ok(results)
+    })
+}
+
+fn serve_everything() -> Result<Server> {
+    let mut command = Command::new(place::program("hospes")?);
+    command.args(["serve", "everything", "--http", "127.0.0.1:0"]);
+    Server::start(command, "serve everything", START_LIMIT)
+}
+
+fn client(plan: &Plan) -> Outcome {
+    examine(Side::Client, |suite| {
+        let program = plan.command.clone().map_or_else(|| place::program("hospes-conformance-client"), Ok)?;
+        let program = path::absolute(program)?;
+        ensure!(program.exists(), "{} is not there", program.display());
+        let mut results = Results::new();
+        for revision in revisions(plan, suite.sets, Side::Client)? {
+            let scenarios = if plan.scenarios.is_empty() {
+                suite.agrees(Side::Client, &revision)?;
+                suite.sets.due(Side::Client, &revision)
+            } else {
+                plan.scenarios.clone()
+            };
+            // One after another: the suite would start all clients of a set at once, which is no fair
+            // examination of timing on a small machine.
+            let verdicts = each(&scenarios, |scenario| suite.client_scenario(&program, &revision, scenario))?;
+            results.insert(revision, verdicts);
+        }
+        Ok(results)
+    })
+}
+
+fn each(scenarios: &[String], run: impl Fn(&str) -> Result<Verdict>) -> Result<BTreeMap<String, Verdict>> {
+    scenarios.iter().map(|scenario| Ok((scenario.clone(), run(scenario)?))).collect()
+}
+
+/// The revisions to run at: those given, else those whose set demands what is to be run, else the newest.
+fn revisions(plan: &Plan, sets: &Sets, side: Side) -> Result<Vec<String>> {
+    let known = sets.revisions(side);
+    if plan.scenarios.is_empty() {
+        let unknown = plan.revisions.iter().find(|revision| !known.contains(revision));
+        ensure!(unknown.is_none(), "no requirement set for {unknown:?}; there are {}", known.join(", "));
+    }
+    if !plan.revisions.is_empty() {
+        return Ok(plan.revisions.clone());
+    }
+    let demands =
+        |revision: &&String| plan.scenarios.iter().all(|s| sets.required(side, revision).contains(s));
+    let demanding: Vec<String> = known.iter().filter(demands).cloned().collect();
+    Ok(if demanding.is_empty() { known.into_iter().next_back().into_iter().collect() } else { demanding })
+}
+
+fn examine(side: Side, work: impl FnOnce(&Suite<'_>) -> Result<Results>) -> Outcome {
+    let node = match Node::ready() {
+        Ok(node) => node,
+        Err(error) => return Outcome::CannotRun(format!("{error:#}")),
+    };
+    let results = Sets::read().and_then(|sets| work(&Suite { node: &node, sets: &sets }));
+    match results {
+        Ok(results) => summary(side, &results),
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+    }
+}
+
+/// Prints one table for all revisions, the troubles under it, and sums up.
+fn summary(side: Side, results: &Results) -> Outcome {
+    let mut rows = vec![["revision", "scenario", "checks", "result"].map(str::to_owned)];
+    let mut troubles = Vec::new();
+    let mut sums = Vec::new();
+    for (revision, verdicts) in results {
+        for (scenario, verdict) in verdicts {
+            let result = if verdict.is_good() { "ok" } else { "FAILED" };
+            rows.push([revision.clone(), scenario.clone(), verdict.passed.to_string(), result.to_owned()]);
+            troubles.extend(
+                verdict.troubles.iter().map(|trouble| format!("{revision} {scenario}: {}", short(trouble))),
+            );
+        }
+        let good = verdicts.values().filter(|verdict| verdict.is_good()).count();
+        sums.push(format!("{revision} {good}/{}", verdicts.len()));
+    }
+    say!("{}", table(&rows));
+    if !troubles.is_empty() {
+        say!(
+            "\n{}\n(whole answers: tools/conformance and tools/logs below the target directory)",
+            troubles.join("\n")
+        );
+    }
+    let sum = format!("{}: {}", side.name(), sums.join(", "));
+    if troubles.is_empty() { Outcome::Passed(sum) } else { Outcome::Failed(sum) }
+}
+
+/// Some checks quote whole messages.
+fn short(trouble: &str) -> String {
+    const ENOUGH: usize = 400;
+    let mut cut: String = trouble.chars().take(ENOUGH).collect();
+    if cut.len() < trouble.len() {
+        cut.push('…');
+    }
+    cut
+}

@@ -1,0 +1,148 @@
+//! `tools/conformance.toml`: which scenarios are demanded, and what is special about some.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::place;
+
+/// Which of our programs is examined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Server,
+    Client,
+}
+
+impl Side {
+    /// As the suite calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// The file, read.
+#[derive(Debug)]
+pub(crate) struct Sets {
+    server: BTreeMap<String, Vec<String>>,
+    client: BTreeMap<String, Vec<String>>,
+    later: Vec<String>,
+    gives_up: Vec<String>,
+}
+
+impl Sets {
+    /// Reads `tools/conformance.toml`.
+    pub(crate) fn read() -> Result<Self> {
+        let path = place::root().join("tools/conformance.toml");
+        let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("in {}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let table: toml::Table = text.parse()?;
+        let section = |name: &str| -> Result<BTreeMap<String, Vec<String>>> {
+            let section =
+                table.get(name).and_then(toml::Value::as_table).with_context(|| format!("no [{name}]"))?;
+            let lists = section.iter().map(|(key, value)| {
+                let list = value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned));
+                Some((key.clone(), list.collect::<Option<_>>()?))
+            });
+            lists.collect::<Option<_>>().with_context(|| format!("[{name}] wants lists of names"))
+        };
+        let names = |name: &str| -> Result<Vec<String>> {
+            section(name)?.remove("scenarios").with_context(|| format!("[{name}] has no `scenarios`"))
+        };
+        Ok(Self {
+            server: section("server")?,
+            client: section("client")?,
+            later: names("later")?,
+            gives_up: names("gives_up")?,
+        })
+    }
+
+    fn of(&self, side: Side) -> &BTreeMap<String, Vec<String>> {
+        match side {
+            Side::Server => &self.server,
+            Side::Client => &self.client,
+        }
+    }
+
+    /// The revisions that have a requirement set, oldest first.
+    pub(crate) fn revisions(&self, side: Side) -> Vec<String> {
+        self.of(side).keys().cloned().collect()
+    }
+
+    /// The whole requirement set of a revision.
+    pub(crate) fn required(&self, side: Side, revision: &str) -> &[String] {
+        self.of(side).get(revision).map_or(&[], Vec::as_slice)
+    }
+
+    /// The part of it that we must pass today.
+    pub(crate) fn due(&self, side: Side, revision: &str) -> Vec<String> {
+        let due = |name: &&String| side == Side::Server || !listed(&self.later, name);
+        self.required(side, revision).iter().filter(due).cloned().collect()
+    }
+
+    /// Whether the client is meant to give up in this scenario, so that its exit code says nothing.
+    pub(crate) fn gives_up(&self, scenario: &str) -> bool {
+        listed(&self.gives_up, scenario)
+    }
+
+    /// Compares the file with what the suite prints for `list --requirements`.
+    pub(crate) fn agrees(&self, side: Side, revision: &str, listing: &str) -> Result<()> {
+        let heading = match side {
+            Side::Server => "Server scenarios",
+            Side::Client => "Client scenarios",
+        };
+        let lines = listing.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
+        let names = lines.map_while(|line| line.trim().strip_prefix("- "));
+        let (mut theirs, mut ours): (Vec<&str>, Vec<&str>) =
+            (names.collect(), self.required(side, revision).iter().map(String::as_str).collect());
+        theirs.sort_unstable();
+        ours.sort_unstable();
+        let side = side.name();
+        ensure!(
+            theirs == ours,
+            "tools/conformance.toml differs from the suite's own {side} set for {revision}"
+        );
+        Ok(())
+    }
+}
+
+fn listed(patterns: &[String], name: &str) -> bool {
+    patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sets_have_the_known_sizes() {
+        let sets = Sets::read().unwrap();
+        let sizes =
+            |side| sets.revisions(side).iter().map(|r| sets.required(side, r).len()).collect::<Vec<_>>();
+        assert_eq!(sizes(Side::Server), [30, 37]);
+        assert_eq!(sizes(Side::Client), [18, 32]);
+        assert_eq!(sets.due(Side::Client, "2025-11-25").len(), 4);
+        assert_eq!(sets.due(Side::Client, "2026-07-28").len(), 7);
+        assert!(sets.gives_up("sep-2640-client-verify-size") && !sets.gives_up("initialize"));
+    }
+
+    #[test]
+    fn a_set_that_changed_is_noticed() {
+        let file =
+            "[server]\nr = ['a', 'b']\n[client]\n[later]\nscenarios = []\n[gives_up]\nscenarios = []\n";
+        let sets = Sets::parse(file).unwrap();
+        let listing = "Required:\n\nServer scenarios (test …):\n  - b\n  - a\n\nClient scenarios:\n  - c\n";
+        sets.agrees(Side::Server, "r", listing).unwrap();
+        assert!(sets.agrees(Side::Client, "r", listing).is_err());
+        assert!(sets.agrees(Side::Server, "r", &listing.replace("  - a\n", "")).is_err());
+    }
+}

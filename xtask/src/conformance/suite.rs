@@ -1,0 +1,119 @@
+//! Running the official suite.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::sets::{Sets, Side};
+use super::verdict::{self, Verdict};
+use crate::tools::Node;
+use crate::{place, process};
+
+const SCRIPT: &str = "@modelcontextprotocol/conformance/dist/index.js";
+
+/// The suite gives each scenario 30 s; a whole set takes some ten seconds when all goes well.
+const SCENARIO_LIMIT: Duration = Duration::from_secs(45);
+const SET_LIMIT: Duration = Duration::from_secs(600);
+
+/// The suite, and where it writes.
+pub(crate) struct Suite<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) sets: &'a Sets,
+}
+
+impl Suite<'_> {
+    /// Whether the suite demands what our file says.
+    pub(crate) fn agrees(&self, side: Side, revision: &str) -> Result<()> {
+        let mut command = self.node.script(SCRIPT);
+        command.args(["list", "--requirements", revision]);
+        let listing =
+            process::run(command, &format!("conformance list {revision}"), SCENARIO_LIMIT)?.success()?;
+        self.sets.agrees(side, revision, &listing.stdout)
+    }
+
+    /// Runs a whole set against the server at `url`.
+    pub(crate) fn server_set(&self, url: &str, revision: &str) -> Result<BTreeMap<String, Verdict>> {
+        let out = fresh(&format!("server-{revision}"))?;
+        let mut command = self.node.script(SCRIPT);
+        command.args(["server", "--url", url, "--requirements", revision, "-o", "."]).current_dir(&out);
+        let done = process::run(command, &format!("conformance server {revision}"), SET_LIMIT)?;
+        let found = verdict::read(&out)?;
+        let missing = || Verdict::trouble(format!("did not run ({})", done.ending()));
+        let mut verdicts = BTreeMap::new();
+        for scenario in self.sets.due(Side::Server, revision) {
+            let verdict = found.get(&format!("server-{scenario}")).cloned().unwrap_or_else(missing);
+            verdicts.insert(scenario, verdict);
+        }
+        if done.code != Some(0) && verdicts.values().all(Verdict::is_good) {
+            let what = format!("{}, though every scenario is good\n{}", done.ending(), done.tail());
+            verdicts.insert("(the suite)".to_owned(), Verdict::trouble(what));
+        }
+        Ok(verdicts)
+    }
+
+    /// Runs one scenario against the server at `url`.
+    pub(crate) fn server_scenario(&self, url: &str, revision: &str, scenario: &str) -> Result<Verdict> {
+        let out = fresh(&format!("server-{revision}/{}", plain(scenario)))?;
+        let mut command = self.node.script(SCRIPT);
+        command.args(["server", "--url", url, "--scenario", scenario, "-o", "."]).current_dir(&out);
+        // Extensions are on no revision's timeline: `--force` lets them run at the one asked for.
+        command.args(["--spec-version", revision, "--force"]);
+        let done = process::run(command, &format!("conformance server {scenario}"), SCENARIO_LIMIT)?;
+        let missing = || Verdict::trouble(format!("did not run ({})\n{}", done.ending(), done.tail()));
+        Ok(verdict::read(&out)?.into_values().next().unwrap_or_else(missing))
+    }
+
+    /// Runs one scenario against the client fixture `program`.
+    pub(crate) fn client_scenario(&self, program: &Path, revision: &str, scenario: &str) -> Result<Verdict> {
+        let out = fresh(&format!("client-{revision}/{}", plain(scenario)))?;
+        write_launcher(&out, program)?;
+        let mut command = self.node.script(SCRIPT);
+        command.args(["client", "--command", "sh ./launch", "--scenario", scenario, "-o", "."]);
+        command.args(["--spec-version", revision, "--force"]).current_dir(&out);
+        let label = format!("conformance client {revision} {scenario}");
+        let done = process::run(command, &label, SCENARIO_LIMIT)?;
+        let missing = || Verdict::trouble(format!("did not run ({})\n{}", done.ending(), done.tail()));
+        let mut verdict = verdict::read(&out)?.into_values().next().unwrap_or_else(missing);
+        if !self.sets.gives_up(scenario) {
+            let codes = fs::read_to_string(out.join("exit-codes")).unwrap_or_default();
+            if codes.is_empty() {
+                verdict.troubles.push("the client did not come to an end".to_owned());
+            } else if codes.lines().any(|code| code != "0") {
+                verdict.troubles.push(format!("the client's exit code is {}", codes.trim()));
+            } else if done.code != Some(0) && verdict.is_good() {
+                verdict.troubles.push(format!(
+                    "the suite is not content: {}\n{}",
+                    done.ending(),
+                    done.tail()
+                ));
+            }
+        }
+        Ok(verdict)
+    }
+}
+
+/// A launcher that notes the client's exit code, which the suite keeps to itself. It also keeps the program's
+/// path out of `--command`, which the suite splits at blanks.
+fn write_launcher(folder: &Path, program: &Path) -> Result<()> {
+    let program = program.to_string_lossy().replace('\'', r"'\''");
+    let script = format!("'{program}' \"$@\"\ncode=$?\necho $code >> exit-codes\nexit $code\n");
+    fs::write(folder.join("launch"), script).context("writing the launcher")
+}
+
+/// An empty folder for the suite's results.
+fn fresh(name: &str) -> Result<PathBuf> {
+    let folder = place::tools()?.join("conformance").join(name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("emptying {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// A scenario's name as a folder's.
+fn plain(scenario: &str) -> String {
+    scenario.replace('/', "-")
+}

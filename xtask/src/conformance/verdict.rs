@@ -1,0 +1,129 @@
+//! What counts as passed. The suite itself forgives warnings, a client's exit code, and a scenario in which
+//! nothing was checked at all; we do not.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+/// The check that almost every scenario has, and that an idle fixture passes too.
+const SCHEMA_CHECK: &str = "wire-schema-valid";
+
+/// The judgement on one scenario.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// How many checks succeeded.
+    pub(crate) passed: usize,
+    /// Everything that is wrong; empty means passed.
+    pub(crate) troubles: Vec<String>,
+}
+
+impl Verdict {
+    /// A scenario that did not get so far as to be judged.
+    pub(crate) fn trouble(what: impl Into<String>) -> Self {
+        Self { passed: 0, troubles: vec![what.into()] }
+    }
+
+    /// Judges the suite's `checks.json`.
+    pub(crate) fn of(checks: &Value) -> Self {
+        let Some(checks) = checks.as_array() else { return Self::trouble("checks.json is no list") };
+        let mut verdict = Self::default();
+        let mut telling = false;
+        for check in checks {
+            let text = |key: &str| check.get(key).and_then(Value::as_str).unwrap_or_default();
+            match text("status") {
+                "SUCCESS" => {
+                    verdict.passed += 1;
+                    telling |= text("id") != SCHEMA_CHECK;
+                }
+                "SKIPPED" | "INFO" => {}
+                status => {
+                    let why =
+                        [text("errorMessage"), text("description")].into_iter().find(|why| !why.is_empty());
+                    let why = why.unwrap_or("no reason given");
+                    verdict.troubles.push(format!("{status} {}: {why}", text("id")));
+                }
+            }
+        }
+        if !telling && verdict.troubles.is_empty() {
+            verdict.troubles.push("nothing but the schema of our messages was checked".to_owned());
+        }
+        verdict
+    }
+
+    /// Whether all is well.
+    pub(crate) fn is_good(&self) -> bool {
+        self.troubles.is_empty()
+    }
+}
+
+/// The verdicts on everything the suite wrote below `folder`, by scenario.
+pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, Verdict>> {
+    let mut verdicts = BTreeMap::new();
+    gather(folder, folder, &mut verdicts)?;
+    Ok(verdicts)
+}
+
+fn gather(top: &Path, folder: &Path, verdicts: &mut BTreeMap<String, Verdict>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            gather(top, &path, verdicts)?;
+        } else if path.file_name().is_some_and(|name| name == "checks.json") {
+            let text = fs::read_to_string(&path)?;
+            let checks =
+                serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+            let name = folder.strip_prefix(top).unwrap_or(folder).to_string_lossy().into_owned();
+            verdicts.insert(scenario(&name).to_owned(), Verdict::of(&checks));
+        }
+    }
+    Ok(())
+}
+
+/// The scenario in `server-<scenario>-<time>` or `<scenario>-<time>`.
+fn scenario(folder: &str) -> &str {
+    const TIME: usize = "-2026-11-21T15-29-53-207Z".len();
+    folder.len().checked_sub(TIME).and_then(|end| folder.get(..end)).unwrap_or(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn judge(statuses: &[(&str, &str)]) -> Verdict {
+        let checks =
+            statuses.iter().map(|(id, status)| json!({ "id": id, "status": status, "errorMessage": "so" }));
+        Verdict::of(&checks.collect())
+    }
+
+    #[test]
+    fn one_telling_success_and_no_complaint_is_good() {
+        let verdict = judge(&[("a", "SUCCESS"), (SCHEMA_CHECK, "SUCCESS"), ("b", "INFO"), ("c", "SKIPPED")]);
+        assert!(verdict.is_good());
+        assert_eq!(verdict.passed, 2);
+    }
+
+    #[test]
+    fn warnings_and_failures_are_trouble() {
+        for status in ["WARNING", "FAILURE", "NEW_IN_SOME_VERSION"] {
+            let verdict = judge(&[("a", "SUCCESS"), ("b", status)]);
+            assert_eq!(verdict.troubles, [format!("{status} b: so")]);
+        }
+    }
+
+    #[test]
+    fn a_scenario_in_which_nothing_happened_has_not_passed() {
+        assert!(!judge(&[]).is_good());
+        assert!(!judge(&[(SCHEMA_CHECK, "SUCCESS")]).is_good());
+        assert!(!Verdict::of(&json!({})).is_good());
+    }
+
+    #[test]
+    fn folders_name_scenarios() {
+        assert_eq!(scenario("auth/dpop-2026-11-21T15-29-53-207Z"), "auth/dpop");
+        assert_eq!(scenario("short"), "short");
+    }
+}

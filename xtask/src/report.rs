@@ -1,0 +1,123 @@
+//! What a chore says: lines on stdout, and one table at the end.
+
+use std::fmt::Arguments;
+use std::io::{self, Write as _};
+use std::time::{Duration, Instant};
+
+/// Prints one line. A reader who has gone away is no reason to stop the work.
+pub(crate) fn print(line: Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    let _gone = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// `say!("…", …)`: prints one line.
+macro_rules! say {
+    ($($line:tt)*) => { $crate::report::print(format_args!($($line)*)) };
+}
+pub(crate) use say;
+
+/// How a part of the work ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It ran and all is well; the text says how much ran.
+    Passed(String),
+    /// It ran, and something is wrong.
+    Failed(String),
+    /// It did not run, for a reason outside the project: a failure only where `CI=true`.
+    CannotRun(String),
+}
+
+/// The parts done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    rows: Vec<(String, Duration, Outcome)>,
+}
+
+impl Report {
+    /// Runs one part and remembers how it went.
+    pub(crate) fn part(&mut self, name: &str, work: impl FnOnce() -> Outcome) {
+        say!("\n== {name}");
+        let begun = Instant::now();
+        let outcome = work();
+        match &outcome {
+            Outcome::Passed(_) => {}
+            Outcome::Failed(what) => say!("{name}: FAILED: {what}"),
+            Outcome::CannotRun(why) => say!("{name}: could not run: {why}"),
+        }
+        self.rows.push((name.to_owned(), begun.elapsed(), outcome));
+    }
+
+    /// Prints the table and says whether all is well; `strict` also counts what could not run.
+    pub(crate) fn finish(&self, strict: bool) -> bool {
+        let mut cells = vec![["part", "took", "result", ""].map(str::to_owned)];
+        for (name, took, outcome) in &self.rows {
+            let (result, note) = match outcome {
+                Outcome::Passed(note) => ("ok", note),
+                Outcome::Failed(note) => ("FAILED", note),
+                Outcome::CannotRun(note) => ("could not run", note),
+            };
+            let note = note.lines().next().unwrap_or_default().to_owned();
+            cells.push([name.clone(), seconds(*took), result.to_owned(), note]);
+        }
+        say!("\n{}", table(&cells));
+        let (failed, idle) = self.troubles();
+        if idle > 0 && !strict {
+            say!("\n{idle} of {} parts could not run here; with CI=true that is a failure.", self.rows.len());
+        }
+        failed == 0 && (idle == 0 || !strict)
+    }
+
+    fn troubles(&self) -> (usize, usize) {
+        let count = |is: fn(&Outcome) -> bool| self.rows.iter().filter(|(_, _, outcome)| is(outcome)).count();
+        (count(|o| matches!(o, Outcome::Failed(_))), count(|o| matches!(o, Outcome::CannotRun(_))))
+    }
+}
+
+fn seconds(took: Duration) -> String {
+    let whole = took.as_secs();
+    if whole >= 60 {
+        format!("{}m{:02}s", whole / 60, whole % 60)
+    } else {
+        format!("{:.1}s", took.as_secs_f64())
+    }
+}
+
+/// Columns padded to their widest cell, with a rule under the first row.
+pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let mut lines = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
+        lines.push(cells.join("  ").trim_end().to_owned());
+        if index == 0 {
+            let rules: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+            lines.push(rules.join("  ").trim_end().to_owned());
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_run_fails_only_when_strict() {
+        let mut report = Report::default();
+        report.part("a", || Outcome::Passed(String::new()));
+        assert!(report.finish(true));
+        report.part("b", || Outcome::CannotRun("no Node".to_owned()));
+        assert!(report.finish(false));
+        assert!(!report.finish(true));
+        report.part("c", || Outcome::Failed("no".to_owned()));
+        assert!(!report.finish(false));
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [["a", "bb"], ["long", "c"]].map(|row| row.map(str::to_owned));
+        assert_eq!(table(&rows), "a     bb\n----  --\nlong  c");
+    }
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask test`: everything, in one go.
+
+use anyhow::{Result, bail};
+
+use crate::flags::{Accepted, Flags};
+use crate::report::{Outcome, Report, say};
+use crate::tools::{self, Versions};
+use crate::{cargo, conformance, place, requirements};
+
+/// What the command line may say.
+pub(crate) const FLAGS: Accepted = Accepted { values: &["only"], switches: &[] };
+
+/// The parts, in the order in which they run: cheap and telling ones first.
+const PARTS: &[(&str, Part)] = &[
+    ("requirements", |report| report.part("requirements", requirements::part)),
+    ("rust", rust),
+    ("docs", |report| {
+        report.part("doc examples", || cargo::run(&["test", "--workspace", "--doc", "--quiet"]))
+    }),
+    ("conformance", conformance),
+];
+
+type Part = fn(&mut Report);
+
+/// Runs all parts, or those named by `--only`, and ends with a table.
+pub(crate) fn run(flags: &Flags) -> Result<()> {
+    let only = flags.list("only");
+    let known: Vec<&str> = PARTS.iter().map(|(name, _)| *name).collect();
+    if let Some(unknown) = only.iter().find(|part| !known.contains(&part.as_str())) {
+        bail!("no part is called `{unknown}`; there are {}", known.join(", "));
+    }
+    let mut report = Report::default();
+    for (name, part) in PARTS {
+        if only.is_empty() || only.iter().any(|wanted| wanted == name) {
+            part(&mut report);
+        }
+    }
+    if report.finish(place::ci()) { Ok(()) } else { bail!("not everything passed") }
+}
+
+fn rust(report: &mut Report) {
+    // Tests, examples and programs in one build: one set of features, so nothing is compiled twice, and the
+    // parts after this one find the programs ready.
+    report.part("build", || cargo::run(&["build", "--workspace", "--bins", "--examples", "--tests"]));
+    report.part("schema files", || {
+        let schemas = place::shared().join("spec/schema");
+        if schemas.is_dir() {
+            return Outcome::Passed("found beside the checkout".to_owned());
+        }
+        Outcome::CannotRun(
+            "../shared/spec/schema is absent, so tests that validate against it skip".to_owned(),
+        )
+    });
+    report.part("rust tests", || {
+        if tools::works("cargo-nextest") {
+            return cargo::run(&["nextest", "run", "--workspace"]);
+        }
+        let version = Versions::read().ok().and_then(|pins| pins.cargo.get("cargo-nextest").cloned());
+        let version = version.unwrap_or_default();
+        say!(
+            "cargo-nextest is not installed; using `cargo test`, which runs the same tests less in parallel"
+        );
+        say!("(to have it: cargo install --locked cargo-nextest@{version})");
+        cargo::run(&["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--quiet"])
+    });
+}
+
+fn conformance(report: &mut Report) {
+    report.part("conformance server", conformance::server_part);
+    report.part("conformance client", conformance::client_part);
+}

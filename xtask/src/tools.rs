@@ -1,0 +1,220 @@
+//! Outside programs: `tools/versions.toml` installed below the target directory.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::json;
+
+use crate::flags::{Accepted, Flags};
+use crate::report::say;
+use crate::{place, process};
+
+/// What the command line of `cargo xtask setup` may say.
+pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &[] };
+
+const NPM_LIMIT: Duration = Duration::from_secs(600);
+const APT_LIMIT: Duration = Duration::from_secs(600);
+
+/// Runs `cargo xtask setup`.
+pub(crate) fn run(_: &Flags) -> Result<()> {
+    let node = Node::ready()?;
+    say!("npm packages are in {}", node.modules.display());
+    Ok(())
+}
+
+/// What `tools/versions.toml` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Versions {
+    /// npm package to exact version, with the Node for this machine if there is one.
+    npm: BTreeMap<String, String>,
+    /// The npm package that brings Node.
+    node: Option<String>,
+    /// Command to Debian package.
+    debian: BTreeMap<String, String>,
+    /// cargo's own programs to exact version.
+    pub(crate) cargo: BTreeMap<String, String>,
+}
+
+impl Versions {
+    /// Reads the file.
+    pub(crate) fn read() -> Result<Self> {
+        let path = place::root().join("tools/versions.toml");
+        let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        Self::parse(&text, &format!("{}-{}", env::consts::OS, env::consts::ARCH))
+            .with_context(|| format!("in {}", path.display()))
+    }
+
+    fn parse(text: &str, machine: &str) -> Result<Self> {
+        let table: toml::Table = text.parse()?;
+        let section = |name: &str| -> Result<BTreeMap<String, String>> {
+            let section =
+                table.get(name).and_then(toml::Value::as_table).with_context(|| format!("no [{name}]"))?;
+            let text = |value: &toml::Value| value.as_str().map(str::to_owned);
+            let pairs = section.iter().map(|(key, value)| Some((key.clone(), text(value)?)));
+            pairs.collect::<Option<_>>().with_context(|| format!("[{name}] wants strings"))
+        };
+        let (mut npm, mut node) = (section("npm")?, section("node")?);
+        let version = node.remove("version").context("[node] has no version")?;
+        let node = node.remove(machine);
+        npm.extend(node.clone().map(|package| (package, version)));
+        for (package, version) in &npm {
+            let exact =
+                version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains([' ', 'x', '*']);
+            ensure!(exact, "{package}: `{version}` is no exact version");
+        }
+        Ok(Self { npm, node, debian: section("debian")?, cargo: section("cargo")? })
+    }
+
+    /// The `package.json` that names exactly these.
+    fn package_json(&self) -> String {
+        let package = json!({ "name": "outside-tools", "private": true, "dependencies": self.npm });
+        format!("{package:#}\n")
+    }
+}
+
+/// The npm packages, installed, and the Node that runs them.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    /// `node_modules`.
+    pub(crate) modules: PathBuf,
+    path: OsString,
+    home: PathBuf,
+}
+
+impl Node {
+    /// Installs what is not there yet. An error means that npm programs cannot be run on this machine.
+    pub(crate) fn ready() -> Result<Self> {
+        let versions = Versions::read()?;
+        let folder = place::tools()?.join("npm");
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        // Two runs at once would unpack into each other.
+        let lock = File::create(folder.join(".lock"))?;
+        lock.lock().context("locking the tools")?;
+        let (package, stamp) = (versions.package_json(), folder.join(".installed"));
+        if fs::read_to_string(&stamp).ok().as_deref() != Some(package.as_str()) {
+            let _absent = fs::remove_file(&stamp);
+            versions.provide("npm")?;
+            install(&folder, &package)?;
+            fs::write(&stamp, &package)?;
+        }
+        Self::at(&folder, &versions)
+    }
+
+    fn at(folder: &Path, versions: &Versions) -> Result<Self> {
+        let modules = folder.join("node_modules");
+        let mut path = env::var_os("PATH").unwrap_or_default();
+        if let Some(package) = &versions.node {
+            let bin = modules.join(package).join("bin");
+            ensure!(bin.join("node").exists(), "{package} brought no {}", bin.join("node").display());
+            path = env::join_paths([bin].into_iter().chain(env::split_paths(&path)))?;
+        } else {
+            versions.provide("node")?;
+        }
+        let home = place::tools()?.join("home");
+        fs::create_dir_all(&home)?;
+        Ok(Self { modules, path, home })
+    }
+
+    /// Node on one of the installed packages' scripts (`@scope/name/dist/index.js`).
+    pub(crate) fn script(&self, script: &str) -> Command {
+        let mut command = Command::new(self.program());
+        command.arg(self.modules.join(script));
+        self.dress(&mut command);
+        command
+    }
+
+    /// The Node program itself, for configuration files that name a command.
+    pub(crate) fn program(&self) -> PathBuf {
+        let folders: Vec<PathBuf> = env::split_paths(&self.path).collect();
+        folders
+            .iter()
+            .map(|folder| folder.join("node"))
+            .find(|node| node.exists())
+            .unwrap_or_else(|| "node".into())
+    }
+
+    /// The environment for programs that start Node, or are written for it: many write into the home folder,
+    /// and the Inspector asks for a keyring otherwise.
+    pub(crate) fn dress(&self, command: &mut Command) {
+        command.env("PATH", &self.path).env("HOME", &self.home).env("MCP_INSPECTOR_SECRET_STORE", "memory");
+        command.env("NO_COLOR", "1").env_remove("NODE_OPTIONS");
+    }
+}
+
+fn install(folder: &Path, package: &str) -> Result<()> {
+    say!("installing the npm packages of tools/versions.toml …");
+    // A lock file of older pins would decide the versions of what the packages depend on.
+    for old in ["package-lock.json", "node_modules/.package-lock.json"] {
+        let _absent = fs::remove_file(folder.join(old));
+    }
+    fs::write(folder.join("package.json"), package)?;
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+        .current_dir(folder);
+    process::run(npm, "npm install", NPM_LIMIT)?.success().context("npm install")?;
+    Ok(())
+}
+
+impl Versions {
+    /// Makes sure of a command that Debian brings.
+    fn provide(&self, command: &str) -> Result<()> {
+        if works(command) {
+            return Ok(());
+        }
+        let package = self.debian.get(command).with_context(|| format!("{command} is not installed"))?;
+        if !Path::new("/etc/debian_version").exists() || !rustix::process::geteuid().is_root() {
+            bail!(
+                "{command} is not installed, and only root on Debian gets it installed here (package {package})"
+            );
+        }
+        say!("installing {package} …");
+        for arguments in [&["update"][..], &["install", "-y", "--no-install-recommends", package]] {
+            let mut apt = Command::new("apt-get");
+            apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+            process::run(apt, "apt-get", APT_LIMIT)?.success().context("apt-get")?;
+        }
+        ensure!(works(command), "{package} was installed, yet {command} does not run");
+        Ok(())
+    }
+}
+
+/// Whether the command is there and can tell its version.
+pub(crate) fn works(command: &str) -> bool {
+    let mut probe = Command::new(command);
+    probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    probe.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str =
+        "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n";
+
+    #[test]
+    fn node_is_one_of_the_packages_where_there_is_one() {
+        let versions = Versions::parse(FILE, "linux-x86_64").unwrap();
+        assert!(versions.package_json().contains("\"node-x\": \"22.1.0\""));
+        let versions = Versions::parse(FILE, "plan9-mips").unwrap();
+        assert_eq!((versions.node, versions.npm.len()), (None, 1));
+    }
+
+    #[test]
+    fn ranges_are_refused() {
+        for range in ["^1.0.0", "1.x", "latest", "*", "1.0 || 2.0"] {
+            assert!(Versions::parse(&FILE.replace("1.0.0", range), "").is_err(), "{range}");
+        }
+    }
+
+    #[test]
+    fn the_pins_of_the_repository_are_readable() {
+        Versions::read().unwrap();
+    }
+}
