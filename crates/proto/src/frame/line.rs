@@ -82,15 +82,12 @@ impl LineFramer {
                 self.scanned = self.buffer.len();
                 // One byte more is allowed: it may be the `\r` of the line's end.
                 if self.skipping.is_some() || self.buffer.len() > self.limit + 1 {
-                    self.skip(self.buffer.len());
+                    self.skip();
                 }
                 return None;
             };
             let end = self.scanned + found;
             self.scanned = 0;
-            if self.skipping.is_some() {
-                self.skip(end);
-            }
             let line = self.buffer.split_to(end + 1).freeze();
             if let Some(line) = self.judge(line.slice(..line.len() - 1)) {
                 return Some(line);
@@ -102,14 +99,12 @@ impl LineFramer {
     pub fn finish(&mut self) -> Option<Line> {
         self.scanned = 0;
         let rest = self.buffer.split().freeze();
-        if let Some(peeker) = &mut self.skipping {
-            peeker.push(&rest);
-        }
         self.judge(rest)
     }
 
     fn judge(&mut self, line: Bytes) -> Option<Line> {
-        if let Some(peeker) = self.skipping.take() {
+        if let Some(mut peeker) = self.skipping.take() {
+            peeker.push(&line);
             return Some(Line::Oversize(peeker.finish(self.limit)));
         }
         let line = match line.last() {
@@ -124,16 +119,15 @@ impl LineFramer {
         (!line.trim_ascii().is_empty()).then_some(Line::Message(line))
     }
 
-    /// Lets go of the first `end` bytes, which belong to a line over the limit.
-    fn skip(&mut self, end: usize) {
-        let peeker = self.skipping.get_or_insert_default();
-        peeker.push(&self.buffer[..end]);
+    /// Lets go of all that is here: it belongs to a line over the limit.
+    fn skip(&mut self) {
+        self.skipping.get_or_insert_default().push(&self.buffer);
         self.scanned = 0;
-        if end == self.buffer.len() && self.buffer.capacity() > 2 * READ {
+        if self.buffer.capacity() > 2 * READ {
             // Give back the memory that the line had taken.
             self.buffer = BytesMut::new();
         } else {
-            let _ = self.buffer.split_to(end);
+            self.buffer.clear();
         }
     }
 }
