@@ -2,6 +2,8 @@
 
 pub mod line;
 mod peek;
+pub mod sse;
 
 pub use line::{Line, LineFramer};
 pub use peek::{Oversize, Subject};
+pub use sse::{Event, EventHead, SseDecoder};

@@ -1,0 +1,496 @@
+//! Server-Sent Events: one message an event, for answers that stream.
+//!
+//! The encoder writes JSON where it will be sent from; the decoder yields slices of the chunks it is fed.
+
+use std::fmt;
+use std::io::Write as _;
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+
+use super::line::flatten;
+use super::peek::{Oversize, Peeker};
+
+/// The longest event id that is remembered; a longer one is ignored, because it could not be sent back in a header.
+pub const MAX_EVENT_ID_BYTES: usize = 4096;
+
+/// What stands before an event's data.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::exhaustive_structs, reason = "the fields that the SSE format has besides data")]
+pub struct EventHead<'a> {
+    /// The event's type; without it receivers read `message`.
+    pub name: Option<&'a str>,
+    /// The event's id, a cursor within its stream. It holds no line end.
+    pub id: Option<fmt::Arguments<'a>>,
+    /// How long the receiver shall wait before it connects again.
+    pub retry: Option<Duration>,
+}
+
+/// Appends one event whose data is `json`.
+pub fn event(out: &mut Vec<u8>, head: EventHead<'_>, json: &[u8]) {
+    let start = begin_event(out, head);
+    out.extend_from_slice(json);
+    end_event(out, start);
+}
+
+/// Appends the beginning of an event. Write its JSON behind it, then call [`end_event`] with what this returns.
+pub fn begin_event(out: &mut Vec<u8>, head: EventHead<'_>) -> usize {
+    // Writing into memory cannot fail.
+    if let Some(name) = head.name {
+        let _ = writeln!(out, "event: {name}");
+    }
+    if let Some(id) = head.id {
+        let _ = writeln!(out, "id: {id}");
+    }
+    if let Some(retry) = head.retry {
+        let _ = writeln!(out, "retry: {}", retry.as_millis());
+    }
+    out.extend_from_slice(b"data: ");
+    out.len()
+}
+
+/// Ends the event whose JSON was written from `start` on. Line ends between its tokens become blanks.
+pub fn end_event(out: &mut Vec<u8>, start: usize) {
+    flatten(&mut out[start..]);
+    out.extend_from_slice(b"\n\n");
+}
+
+/// Appends a comment, which receivers ignore and intermediaries take for a sign of life.
+pub fn comment(out: &mut Vec<u8>, text: &str) {
+    let _ = write!(out, ": {text}\n\n");
+}
+
+/// One event, or a block that only moves the cursor or sets the delay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Event {
+    /// Its type; none stands for `message`.
+    pub name: Option<Box<str>>,
+    /// Its data; none when the block had no such field. A priming event has empty data.
+    pub data: Option<Bytes>,
+    /// Whether the block had an id, which is now [`SseDecoder::last_event_id`].
+    pub has_id: bool,
+    /// The delay before connecting again, if the block set one.
+    pub retry: Option<Duration>,
+}
+
+impl Event {
+    /// The event's type.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("message")
+    }
+}
+
+/// Reads events out of a byte stream that arrives in any pieces.
+///
+/// ```
+/// use hospes_proto::frame::SseDecoder;
+///
+/// let mut decoder = SseDecoder::default();
+/// let mut chunk = "id: 3-1\ndata: {}\n\n".into();
+/// let event = decoder.poll_event(&mut chunk).expect("an event").expect("a short one");
+/// assert_eq!(event.data.as_deref(), Some(&b"{}"[..]));
+/// assert_eq!(decoder.last_event_id(), "3-1");
+/// ```
+#[derive(Debug)]
+pub struct SseDecoder {
+    limit: usize,
+    begun: bool,
+    /// The last line ended in `\r`; a `\n` that follows belongs to that end.
+    after_cr: bool,
+    /// A line whose end has not come.
+    line: BytesMut,
+    skip: Option<Skip>,
+    name: Option<Box<str>>,
+    data: Data,
+    has_id: bool,
+    retry: Option<Duration>,
+    over: Option<Peeker>,
+    last_id: String,
+}
+
+/// Why the rest of a line is let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Skip {
+    /// It is data of an event over the limit.
+    Data,
+    /// It is a comment or a field that nobody reads.
+    Other,
+}
+
+#[derive(Debug, Default)]
+enum Data {
+    #[default]
+    None,
+    /// One line, shared with the chunk it came in.
+    One(Bytes),
+    /// Several, joined.
+    Many(BytesMut),
+}
+
+impl Data {
+    fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::One(line) => line.len(),
+            Self::Many(lines) => lines.len(),
+        }
+    }
+
+    fn len_with(&self, line: &[u8]) -> usize {
+        match self {
+            Self::None => line.len(),
+            _ => self.len() + 1 + line.len(),
+        }
+    }
+
+    fn push(&mut self, line: Bytes) {
+        match self {
+            Self::None => *self = Self::One(line),
+            Self::One(first) => {
+                let mut lines = BytesMut::with_capacity(first.len() + 1 + line.len());
+                lines.extend_from_slice(first);
+                lines.extend_from_slice(b"\n");
+                lines.extend_from_slice(&line);
+                *self = Self::Many(lines);
+            }
+            Self::Many(lines) => {
+                lines.extend_from_slice(b"\n");
+                lines.extend_from_slice(&line);
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<Bytes> {
+        match std::mem::take(self) {
+            Self::None => None,
+            Self::One(line) => Some(line),
+            Self::Many(lines) => Some(lines.freeze()),
+        }
+    }
+}
+
+impl Default for SseDecoder {
+    fn default() -> Self {
+        Self::new(super::line::DEFAULT_MAX_MESSAGE_BYTES)
+    }
+}
+
+/// What a line may hold besides an event's data: the field's name, a blank, a byte-order mark.
+const SLACK: usize = 16;
+
+impl SseDecoder {
+    /// A decoder that keeps events whose data has at most `max_message_bytes`.
+    #[must_use]
+    pub fn new(max_message_bytes: usize) -> Self {
+        Self {
+            limit: max_message_bytes,
+            begun: false,
+            after_cr: false,
+            line: BytesMut::new(),
+            skip: None,
+            name: None,
+            data: Data::None,
+            has_id: false,
+            retry: None,
+            over: None,
+            last_id: String::new(),
+        }
+    }
+
+    /// The id to resume after; empty when the stream has given none.
+    #[must_use]
+    pub fn last_event_id(&self) -> &str {
+        &self.last_id
+    }
+
+    /// Eats from the front of `chunk` up to the end of the next event. `None` means that the chunk is used up; what
+    /// it began is remembered. An event that the stream's end cuts off is none, as the format wants it.
+    ///
+    /// # Errors
+    /// [`Oversize`] in place of an event over the limit; the stream goes on behind it.
+    pub fn poll_event(&mut self, chunk: &mut Bytes) -> Option<Result<Event, Oversize>> {
+        while !chunk.is_empty() {
+            if std::mem::take(&mut self.after_cr) && chunk[0] == b'\n' {
+                chunk.advance(1);
+                continue;
+            }
+            let Some(end) = memchr::memchr2(b'\n', b'\r', chunk) else {
+                self.keep(&std::mem::take(chunk));
+                return None;
+            };
+            self.after_cr = chunk[end] == b'\r';
+            let part = chunk.split_to(end);
+            chunk.advance(1);
+            if let Some(event) = self.end_line(part) {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    /// Keeps the beginning of a line, unless it has become too long.
+    fn keep(&mut self, part: &[u8]) {
+        if let Some(skip) = self.skip {
+            return self.drop_part(skip, part);
+        }
+        self.line.extend_from_slice(part);
+        if self.too_long(self.line.len()) {
+            let line = std::mem::take(&mut self.line);
+            self.skip = Some(self.give_up(&line));
+        }
+    }
+
+    fn too_long(&self, line: usize) -> bool {
+        line + self.data.len() > self.limit.saturating_add(SLACK)
+    }
+
+    /// Lets go of a line that is too long whatever its end may be.
+    fn give_up(&mut self, line: &[u8]) -> Skip {
+        let line = if std::mem::replace(&mut self.begun, true) { line } else { without_bom(line) };
+        let Some(value) = line.strip_prefix(b"data:") else { return Skip::Other };
+        self.overflow();
+        self.drop_part(Skip::Data, value.strip_prefix(b" ").unwrap_or(value));
+        Skip::Data
+    }
+
+    fn drop_part(&mut self, skip: Skip, part: &[u8]) {
+        if skip == Skip::Data {
+            self.over.get_or_insert_default().push(part);
+        }
+    }
+
+    /// Gives up the data that this event has had so far.
+    fn overflow(&mut self) {
+        let peeker = self.over.get_or_insert_default();
+        if let Some(data) = self.data.take() {
+            peeker.push(&data);
+            peeker.push(b"\n");
+        }
+    }
+
+    fn end_line(&mut self, part: Bytes) -> Option<Result<Event, Oversize>> {
+        if let Some(skip) = self.skip.take() {
+            self.drop_part(skip, &part);
+            return None;
+        }
+        let mut line = if self.line.is_empty() {
+            part
+        } else {
+            self.line.extend_from_slice(&part);
+            self.line.split().freeze()
+        };
+        if self.too_long(line.len()) {
+            self.give_up(&line);
+            return None;
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            line.advance(line.len() - without_bom(&line).len());
+        }
+        if line.is_empty() {
+            return self.end_block();
+        }
+        self.field(&line);
+        None
+    }
+
+    fn field(&mut self, line: &Bytes) {
+        let colon = memchr::memchr(b':', line).unwrap_or(line.len());
+        let mut value = line.slice(line.len().min(colon + 1)..);
+        if value.first() == Some(&b' ') {
+            value.advance(1);
+        }
+        match &line[..colon] {
+            b"data" if self.over.is_some() || self.data.len_with(&value) > self.limit => {
+                self.overflow();
+                self.drop_part(Skip::Data, &value);
+            }
+            b"data" => self.data.push(value),
+            b"event" => {
+                self.name = (value != "message").then(|| String::from_utf8_lossy(&value).into());
+            }
+            b"id" if value.len() <= MAX_EVENT_ID_BYTES && !value.contains(&0) => {
+                self.last_id.clear();
+                self.last_id.push_str(&String::from_utf8_lossy(&value));
+                self.has_id = true;
+            }
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                let millis = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
+                self.retry = millis.map(Duration::from_millis);
+            }
+            // A comment (an empty name), or a field that the format does not know.
+            _ => {}
+        }
+    }
+
+    fn end_block(&mut self) -> Option<Result<Event, Oversize>> {
+        let event = Event {
+            name: self.name.take(),
+            data: self.data.take(),
+            has_id: std::mem::take(&mut self.has_id),
+            retry: self.retry.take(),
+        };
+        if let Some(peeker) = self.over.take() {
+            return Some(Err(peeker.finish(self.limit)));
+        }
+        // Blocks with only an id matter: they move the point to resume from.
+        (event.data.is_some() || event.has_id || event.retry.is_some()).then_some(Ok(event))
+    }
+}
+
+fn without_bom(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use hospes_model::Id;
+    use proptest::prelude::*;
+
+    use super::super::peek::Subject;
+    use super::*;
+
+    type Read = (String, Option<Bytes>, Option<String>, Option<u64>);
+
+    fn read(decoder: &mut SseDecoder, input: &[u8], cuts: &[usize]) -> Vec<Result<Read, Oversize>> {
+        let (mut events, mut rest) = (Vec::new(), input);
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (chunk, left) = rest.split_at((*cut).min(rest.len()));
+            rest = left;
+            let mut chunk = Bytes::copy_from_slice(chunk);
+            while let Some(event) = decoder.poll_event(&mut chunk) {
+                events.push(event.map(|event| {
+                    let id = event.has_id.then(|| decoder.last_event_id().to_owned());
+                    let retry = event.retry.map(|d| d.as_millis() as u64);
+                    (event.name().to_owned(), event.data, id, retry)
+                }));
+            }
+        }
+        events
+    }
+
+    fn plain(text: &'static str) -> Result<Read, Oversize> {
+        Ok(("message".into(), Some(text.into()), None, None))
+    }
+
+    /// covers: HTTP-41 HRES-01
+    #[test]
+    fn every_field_is_read_and_comments_are_not() {
+        let input = "\u{feff}: hello\n\nid: 7\nretry: 500\ndata:\n\nevent: endpoint\ndata: /m?s=1\n\n\
+             event: message\nfoo: bar\ndata: a\ndata:b\ndata\n\nid\ndata: {}\n\nid: 8\n\nretry: 1x\n\ndata: cut";
+        for end in ["\n", "\r", "\r\n"] {
+            let input = input.replace('\n', end);
+            for cut in 1..input.len() {
+                let got = read(&mut SseDecoder::default(), input.as_bytes(), &[cut]);
+                let want = [
+                    Ok(("message".into(), Some("".into()), Some("7".into()), Some(500))),
+                    Ok(("endpoint".into(), Some("/m?s=1".into()), None, None)),
+                    plain("a\nb\n"),
+                    Ok(("message".into(), Some("{}".into()), Some(String::new()), None)),
+                    Ok(("message".into(), None, Some("8".into()), None)),
+                ];
+                assert_eq!(got, want, "{end:?} cut {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn data_shares_the_memory_of_its_chunk() {
+        let mut chunk = Bytes::from_static(b"data: {\"a\":1}\n\n");
+        let start = chunk.as_ptr() as usize;
+        let event = SseDecoder::default().poll_event(&mut chunk).unwrap().unwrap();
+        assert_eq!(event.data.unwrap().as_ptr() as usize, start + "data: ".len());
+    }
+
+    #[test]
+    fn an_event_over_the_limit_fails_alone() {
+        let big = "x".repeat(5000);
+        let long = format!("id: 4\ndata: {{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":\ndata: \"{big}\"}}\n\n");
+        let input = format!("data: 1\n\n:{big}\ndata: 2\n\n{long}data: 3\n\n");
+        for cut in [1, 10, 999, 1001, 100_000] {
+            let mut decoder = SseDecoder::new(1000);
+            let got = read(&mut decoder, input.as_bytes(), &[cut]);
+            assert_eq!(got.len(), 4, "cut {cut}");
+            assert_eq!((&got[0], &got[1], &got[3]), (&plain("1"), &plain("2"), &plain("3")));
+            let Err(over) = &got[2] else { panic!("not over at cut {cut}") };
+            assert_eq!(over.subject, Subject::Response(Id::Number(3)));
+            assert_eq!(decoder.last_event_id(), "4");
+        }
+    }
+
+    #[test]
+    fn the_limit_counts_the_data() {
+        for cut in [1, 3, 100] {
+            let got =
+                read(&mut SseDecoder::new(4), b"data: 1234\n\ndata: 12345\n\ndata: 12\ndata: 34\n\n", &[cut]);
+            assert_eq!(got[0], plain("1234"));
+            assert!(got[1].is_err() && got[2].is_err(), "cut {cut}");
+        }
+    }
+
+    #[test]
+    fn an_endless_event_takes_no_memory() {
+        let mut decoder = SseDecoder::new(10_000);
+        let mut first = Bytes::from_static(b"data: ");
+        assert_eq!(decoder.poll_event(&mut first), None);
+        for _ in 0..1000 {
+            let mut chunk = Bytes::from_static(&[b'x'; 5000]);
+            assert_eq!(decoder.poll_event(&mut chunk), None);
+            assert!(decoder.line.capacity() < 50_000);
+        }
+        let mut last = Bytes::from_static(b"\n\n");
+        assert!(matches!(decoder.poll_event(&mut last), Some(Err(over)) if over.seen == 5_000_000));
+    }
+
+    #[test]
+    fn a_message_laid_out_over_lines_is_one_line_of_data() {
+        let mut out = Vec::new();
+        event(&mut out, EventHead::default(), b"{\r\n \"a\":\n1}");
+        assert_eq!(out, b"data: {   \"a\": 1}\n\n");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded_however_it_is_split(
+            events in proptest::collection::vec(
+                ("[a-z0-9{}:\" é]{0,30}", proptest::option::of("[0-9a-f-]{1,8}"), proptest::option::of(0u64..9999)),
+                0..8,
+            ),
+            cuts in proptest::collection::vec(1usize..20, 1..40),
+        ) {
+            let (mut out, mut want) = (Vec::new(), Vec::new());
+            for (data, id, retry) in &events {
+                let at = out.len();
+                match id {
+                    Some(id) => {
+                        let retry = retry.map(Duration::from_millis);
+                        event(&mut out, EventHead { id: Some(format_args!("{id}")), retry, name: None }, data.as_bytes());
+                        want.push(Ok(("message".to_owned(), Some(Bytes::from(data.clone())), Some(id.clone()), retry.map(|d| d.as_millis() as u64))));
+                    }
+                    None => {
+                        event(&mut out, EventHead { name: Some("endpoint"), ..EventHead::default() }, data.as_bytes());
+                        want.push(Ok(("endpoint".to_owned(), Some(Bytes::from(data.clone())), None, None)));
+                    }
+                }
+                prop_assert!(out.len() > at);
+                comment(&mut out, "still here");
+            }
+            prop_assert_eq!(read(&mut SseDecoder::default(), &out, &cuts), want);
+        }
+
+        #[test]
+        fn events_do_not_depend_on_how_bytes_are_split(
+            input in "(data|id|event|retry|:|[\n\r]|\u{feff}| |[a-c0-2]){0,80}",
+            cuts in proptest::collection::vec(1usize..9, 1..40),
+            limit in 1usize..12,
+        ) {
+            let whole = read(&mut SseDecoder::new(limit), input.as_bytes(), &[usize::MAX]);
+            let split = read(&mut SseDecoder::new(limit), input.as_bytes(), &cuts);
+            prop_assert_eq!(whole, split);
+        }
+    }
+}
