@@ -8,9 +8,11 @@ mod json;
 pub mod message;
 mod method;
 mod revision;
+mod types;
 
 pub use error::{RpcError, code};
 pub use json::{RawJson, decode_params};
 pub use message::{DecodeError, Frame, Id, Message};
 pub use method::{Direction, Kind, METHODS, Method, MethodInfo, TASKS_EXTENSION};
 pub use revision::{Era, Revision, UnknownRevision};
+pub use types::*;

@@ -1,0 +1,168 @@
+//! Completion: what an argument's value may become.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Meta;
+use crate::types::lenient::or_default;
+
+/// What is being typed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CompleteParams {
+    /// The prompt or the template it is typed for.
+    #[serde(rename = "ref")]
+    pub reference: Reference,
+    /// The argument, and what stands there so far.
+    pub argument: CompleteArgument,
+    /// The arguments settled already (from 2025-06-18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<CompleteContext>,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl CompleteParams {
+    /// With what is required.
+    #[must_use]
+    pub fn new(reference: Reference, argument: CompleteArgument) -> Self {
+        Self { reference, argument, context: None, meta: Meta::new() }
+    }
+}
+
+setters!(CompleteParams {
+    some with_context(context: CompleteContext);
+    set with_meta(meta: Meta);
+});
+
+/// What an argument belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+#[non_exhaustive]
+pub enum Reference {
+    /// A prompt.
+    #[serde(rename = "ref/prompt")]
+    Prompt {
+        /// Its name.
+        name: String,
+        /// The name to show (from 2025-06-18).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+    },
+    /// A resource template.
+    #[serde(rename = "ref/resource")]
+    Resource {
+        /// The URI or the template.
+        uri: String,
+    },
+}
+
+/// An argument, and what stands there so far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CompleteArgument {
+    /// Its name.
+    pub name: String,
+    /// What has been typed.
+    pub value: String,
+}
+
+impl CompleteArgument {
+    /// With what is required.
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+}
+
+/// The arguments settled already.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CompleteContext {
+    /// Their values by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
+    pub arguments: BTreeMap<String, String>,
+}
+
+impl CompleteContext {
+    /// With nothing in it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+setters!(CompleteContext {
+    set with_arguments(arguments: BTreeMap<String, String>);
+});
+
+/// What it may become.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CompleteResult {
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// The values.
+    pub completion: Completion,
+}
+
+impl CompleteResult {
+    /// With what is required.
+    #[must_use]
+    pub fn new(completion: Completion) -> Self {
+        Self { completion, meta: Meta::new() }
+    }
+}
+
+setters!(CompleteResult {
+    set with_meta(meta: Meta);
+});
+
+/// Values, the best first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Completion {
+    /// At most [`Completion::MAX_VALUES`] values.
+    pub values: Vec<String>,
+    /// How many there are in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// Whether there are more than these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_more: Option<bool>,
+}
+
+impl Completion {
+    /// With what is required.
+    #[must_use]
+    pub fn new(values: Vec<String>) -> Self {
+        Self { values, total: None, has_more: None }
+    }
+}
+
+setters!(Completion {
+    some with_total(total: u64);
+    some with_has_more(has_more: bool);
+});
+
+impl Completion {
+    /// The most values that one answer may hold.
+    pub const MAX_VALUES: usize = 100;
+}

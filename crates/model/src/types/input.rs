@@ -1,0 +1,127 @@
+//! Questions inside a result, and their answers (2026-07-28).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::types::lenient::or_default;
+use crate::{CreateMessageParams, ElicitParams, ListRootsParams, Meta, RawJson};
+
+/// Questions by key; the keys are the asker's own and unique in the request.
+pub type InputRequests = BTreeMap<String, InputRequest>;
+
+/// Answers under the keys of their questions, not decoded: the question's method chooses the type
+/// ([`InputResponse::decode`](crate::InputResponse::decode)).
+pub type InputResponses = BTreeMap<String, RawJson>;
+
+/// A question that a server has for the client, the model or the person.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum InputRequest {
+    /// `sampling/createMessage`: for the model.
+    CreateMessage(Box<CreateMessageParams>),
+    /// `elicitation/create`: for the person.
+    Elicit(Box<ElicitParams>),
+    /// `roots/list`: for the client.
+    ListRoots(ListRootsParams),
+    /// A method that may not be asked, as it came.
+    Unknown {
+        /// The method.
+        method: String,
+        /// Its params.
+        params: RawJson,
+    },
+}
+
+impl Serialize for InputRequest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Embedded<'a, P> {
+            method: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            params: Option<&'a P>,
+        }
+        match self {
+            Self::CreateMessage(params) => {
+                Embedded { method: self.method(), params: Some(params) }.serialize(serializer)
+            }
+            Self::Elicit(params) => {
+                Embedded { method: self.method(), params: Some(params) }.serialize(serializer)
+            }
+            Self::ListRoots(params) => {
+                let params = (!params.meta.is_empty()).then_some(params);
+                Embedded { method: self.method(), params }.serialize(serializer)
+            }
+            Self::Unknown { method, params } => {
+                Embedded { method, params: Some(params) }.serialize(serializer)
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for InputRequest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Embedded {
+            method: String,
+            params: Option<RawJson>,
+        }
+        let Embedded { method, params } = Embedded::deserialize(deserializer)?;
+        let params = params.unwrap_or_else(RawJson::empty_object);
+        let wrong = |error| serde::de::Error::custom(format_args!("the params of {method}: {error}"));
+        Ok(match method.as_str() {
+            "sampling/createMessage" => Self::CreateMessage(params.decode().map_err(wrong)?),
+            "elicitation/create" => Self::Elicit(params.decode().map_err(wrong)?),
+            "roots/list" => Self::ListRoots(params.decode().map_err(wrong)?),
+            _ => Self::Unknown { method, params },
+        })
+    }
+}
+
+impl InputRequest {
+    /// The method's name.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        match self {
+            Self::CreateMessage(_) => "sampling/createMessage",
+            Self::Elicit(_) => "elicitation/create",
+            Self::ListRoots(_) => "roots/list",
+            Self::Unknown { method, .. } => method,
+        }
+    }
+}
+
+/// A result that is not the answer yet: questions, or state to come back with, or both (MRTR-03).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct InputRequiredResult {
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// The questions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
+    pub input_requests: InputRequests,
+    /// To be sent back byte for byte with the answers (MRTR-08).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_state: Option<String>,
+}
+
+impl InputRequiredResult {
+    /// Nothing asked yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+setters!(InputRequiredResult {
+    set with_input_requests(input_requests: InputRequests);
+    some with_request_state(request_state: String);
+    set with_meta(meta: Meta);
+});

@@ -1,0 +1,80 @@
+//! Decoding that forgives what peers are known to send: `null` for what is absent, numbers of the wrong kind.
+
+use std::fmt;
+
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::RawJson;
+
+/// `null` means the default.
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Any value that is present, `null` too.
+pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
+    RawJson::deserialize(deserializer).map(Some)
+}
+
+/// A count of milliseconds; what is negative or too large to count is stale at once (CACHE-03).
+pub(crate) fn millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    struct Millis;
+    impl<'de> Visitor<'de> for Millis {
+        type Value = Option<u64>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a number of milliseconds")
+        }
+
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
+            Ok(Some(number))
+        }
+
+        fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
+            Ok(Some(u64::try_from(number).unwrap_or(0)))
+        }
+
+        fn visit_f64<E: de::Error>(self, number: f64) -> Result<Self::Value, E> {
+            // A float-to-integer cast saturates, and NaN becomes 0.
+            Ok(Some(number as u64))
+        }
+
+        fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_none<E: de::Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+            deserializer.deserialize_any(self)
+        }
+    }
+    deserializer.deserialize_any(Millis)
+}
+
+/// A string, handed on without an allocation of its own.
+pub(crate) fn text<'de, D, T>(deserializer: D, make: impl FnOnce(&str) -> T) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    struct Text<F>(F);
+    impl<T, F: FnOnce(&str) -> T> Visitor<'_> for Text<F> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            Ok((self.0)(text))
+        }
+    }
+    deserializer.deserialize_str(Text(make))
+}

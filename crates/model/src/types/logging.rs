@@ -1,0 +1,142 @@
+//! Log messages.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::lenient::or_default;
+use crate::{Meta, RawJson};
+
+/// How severe a log message is, after RFC 5424; the least severe comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(clippy::exhaustive_enums, reason = "RFC 5424 has exactly these eight")]
+pub enum LoggingLevel {
+    /// For those who look for a fault.
+    Debug,
+    /// What usually happens.
+    Info,
+    /// What usually happens, and matters.
+    Notice,
+    /// Something may go wrong.
+    Warning,
+    /// Something went wrong.
+    Error,
+    /// A part has failed.
+    Critical,
+    /// Somebody must act at once.
+    Alert,
+    /// Nothing works.
+    Emergency,
+}
+
+impl LoggingLevel {
+    /// The string on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+}
+
+/// The string is none of RFC 5424's levels.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown log level {0:?}")]
+pub struct UnknownLevel(String);
+
+impl FromStr for LoggingLevel {
+    type Err = UnknownLevel;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "debug" => Self::Debug,
+            "info" => Self::Info,
+            "notice" => Self::Notice,
+            "warning" => Self::Warning,
+            "error" => Self::Error,
+            "critical" => Self::Critical,
+            "alert" => Self::Alert,
+            "emergency" => Self::Emergency,
+            other => return Err(UnknownLevel(other.to_owned())),
+        })
+    }
+}
+
+impl fmt::Display for LoggingLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The least severe log message wanted (up to 2025-11-25).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SetLevelParams {
+    /// That level.
+    pub level: LoggingLevel,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl SetLevelParams {
+    /// With what is required.
+    #[must_use]
+    pub fn new(level: LoggingLevel) -> Self {
+        Self { level, meta: Meta::new() }
+    }
+}
+
+setters!(SetLevelParams {
+    set with_meta(meta: Meta);
+});
+
+/// A log message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct LogMessageParams {
+    /// How severe it is.
+    pub level: LoggingLevel,
+    /// Who says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logger: Option<String>,
+    /// What is said: any JSON value.
+    pub data: RawJson,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl LogMessageParams {
+    /// With what is required.
+    #[must_use]
+    pub fn new(level: LoggingLevel, data: RawJson) -> Self {
+        Self { level, data, logger: None, meta: Meta::new() }
+    }
+}
+
+setters!(LogMessageParams {
+    some with_logger(logger: String);
+    set with_meta(meta: Meta);
+});

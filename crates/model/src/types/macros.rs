@@ -1,0 +1,78 @@
+//! The two shapes that most types here have: open enumerations, and setters for what is optional.
+
+/// An enumeration of strings that keeps a string it does not know.
+macro_rules! open_enum {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$vdoc])* $variant,)+
+            /// A string that the specification does not define, as it came.
+            Other(Box<str>),
+        }
+
+        impl $name {
+            /// The string on the wire.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $text,)+
+                    Self::Other(text) => text,
+                }
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                match text {
+                    $($text => Self::$variant,)+
+                    other => Self::Other(other.into()),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                crate::types::lenient::text(deserializer, |text| Self::from(text))
+            }
+        }
+    };
+}
+
+/// Setters that take and return the value: `some` for `Option` fields, `set` for the others.
+macro_rules! setters {
+    ($name:ty { $($kind:ident $method:ident($field:ident: $type:ty);)+ }) => {
+        impl $name {
+            $(setters!(@one $kind $method $field $type);)+
+        }
+    };
+    (@one some $method:ident $field:ident $type:ty) => {
+        #[doc = concat!("The same with `", stringify!($field), "`.")]
+        #[must_use]
+        pub fn $method(mut self, $field: impl Into<$type>) -> Self {
+            self.$field = Some($field.into());
+            self
+        }
+    };
+    (@one set $method:ident $field:ident $type:ty) => {
+        #[doc = concat!("The same with `", stringify!($field), "`.")]
+        #[must_use]
+        pub fn $method(mut self, $field: impl Into<$type>) -> Self {
+            self.$field = $field.into();
+            self
+        }
+    };
+}

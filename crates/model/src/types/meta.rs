@@ -1,0 +1,189 @@
+//! `_meta`: what travels with a message without being part of it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{Id, RawJson};
+
+/// The keys of `_meta` that the specification reserves.
+pub mod meta_key {
+    /// Where to send progress, on a request (every revision).
+    pub const PROGRESS_TOKEN: &str = "progressToken";
+    /// The task a message belongs to (2025-11-25).
+    pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+    /// What a model may be told while a task runs (2025-11-25, provisional).
+    pub const MODEL_IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
+    /// The revision a request is written in (2026-07-28, required).
+    pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+    /// What the client can do, on a request (2026-07-28, required).
+    pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    /// Who the client is, on a request (2026-07-28).
+    pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+    /// The least severe log message wanted, on a request (2026-07-28, deprecated).
+    pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+    /// Who the server is, on a result (2026-07-28).
+    pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    /// The listen request a message belongs to (2026-07-28).
+    pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+    /// W3C Trace Context (2026-07-28).
+    pub const TRACEPARENT: &str = "traceparent";
+    /// W3C Trace Context (2026-07-28).
+    pub const TRACESTATE: &str = "tracestate";
+    /// W3C Baggage (2026-07-28).
+    pub const BAGGAGE: &str = "baggage";
+}
+
+/// The members of a `_meta` object, each kept as it came.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Meta(BTreeMap<String, RawJson>);
+
+impl Meta {
+    /// No members.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Whether there are no members.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many members there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The member with this key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&RawJson> {
+        self.0.get(key)
+    }
+
+    /// The member with this key, decoded; none if it is absent or of another shape.
+    #[must_use]
+    pub fn read<'a, T: Deserialize<'a>>(&'a self, key: &str) -> Option<T> {
+        self.0.get(key).and_then(|value| value.decode().ok())
+    }
+
+    /// Whether there is a member with this key.
+    #[must_use]
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// Sets a member and returns what it replaces.
+    pub fn insert(&mut self, key: impl Into<String>, value: RawJson) -> Option<RawJson> {
+        self.0.insert(key.into(), value)
+    }
+
+    /// Takes a member out.
+    pub fn remove(&mut self, key: &str) -> Option<RawJson> {
+        self.0.remove(key)
+    }
+
+    /// The same with a member; a value that cannot be written as JSON is left out.
+    #[must_use]
+    pub fn with<T: Serialize + ?Sized>(mut self, key: impl Into<String>, value: &T) -> Self {
+        if let Ok(value) = RawJson::from_serialize(value) {
+            self.0.insert(key.into(), value);
+        }
+        self
+    }
+
+    /// The members in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawJson)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// Keeps the members for which `keep` says so.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        self.0.retain(|key, _| keep(key));
+    }
+
+    /// The progress token of a request.
+    #[must_use]
+    pub fn progress_token(&self) -> Option<ProgressToken> {
+        self.read(meta_key::PROGRESS_TOKEN)
+    }
+
+    /// The same with a progress token.
+    #[must_use]
+    pub fn with_progress_token(self, token: &ProgressToken) -> Self {
+        self.with(meta_key::PROGRESS_TOKEN, token)
+    }
+}
+
+impl FromIterator<(String, RawJson)> for Meta {
+    fn from_iter<I: IntoIterator<Item = (String, RawJson)>>(members: I) -> Self {
+        Self(members.into_iter().collect())
+    }
+}
+
+impl Extend<(String, RawJson)> for Meta {
+    fn extend<I: IntoIterator<Item = (String, RawJson)>>(&mut self, members: I) {
+        self.0.extend(members);
+    }
+}
+
+impl IntoIterator for Meta {
+    type Item = (String, RawJson);
+    type IntoIter = std::collections::btree_map::IntoIter<String, RawJson>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// What ties progress notifications to their request: a string or an integer, chosen by the requestor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+#[expect(clippy::exhaustive_structs, reason = "a newtype of what the specification allows")]
+pub struct ProgressToken(pub Id);
+
+impl From<i64> for ProgressToken {
+    fn from(number: i64) -> Self {
+        Self(Id::Number(number))
+    }
+}
+
+impl From<&str> for ProgressToken {
+    fn from(text: &str) -> Self {
+        Self(Id::from(text))
+    }
+}
+
+/// The `_meta` of a request, borrowed: what the specification reserves, each in its own place, and the rest.
+///
+/// Nothing that is an object is decoded until it is asked for. A reserved member of the wrong shape is in
+/// [`RequestMeta::malformed`] and otherwise treated as absent.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RequestMeta<'a> {
+    /// Where to send progress.
+    pub progress_token: Option<ProgressToken>,
+    /// The revision's name as it stands there, which may be none that we speak.
+    pub protocol_version: Option<Cow<'a, str>>,
+    /// Who the client is ([`Implementation`](crate::Implementation)), not decoded.
+    pub client_info: Option<&'a RawValue>,
+    /// What it can do ([`ClientCapabilities`](crate::ClientCapabilities)), not decoded.
+    pub client_capabilities: Option<&'a RawValue>,
+    /// The least severe log message it wants.
+    pub log_level: Option<crate::LoggingLevel>,
+    /// W3C Trace Context.
+    pub traceparent: Option<Cow<'a, str>>,
+    /// W3C Trace Context.
+    pub tracestate: Option<Cow<'a, str>>,
+    /// W3C Baggage.
+    pub baggage: Option<Cow<'a, str>>,
+    /// All other members.
+    pub rest: Vec<(Cow<'a, str>, &'a RawValue)>,
+    /// The first reserved key whose value had the wrong shape.
+    pub malformed: Option<&'static str>,
+}

@@ -1,0 +1,49 @@
+//! The domain types, one file per subject, all in the shape of the newest revision.
+
+#[macro_use]
+mod macros;
+#[macro_use]
+mod tagged;
+pub(crate) mod lenient;
+
+mod cache;
+mod completion;
+mod content;
+mod elicitation;
+mod form;
+mod input;
+mod lifecycle;
+mod logging;
+mod meta;
+mod progress;
+mod prompt;
+mod resource;
+mod roots;
+mod sampling;
+mod subscription;
+mod task;
+mod tool;
+
+#[cfg(test)]
+mod tests;
+
+pub use cache::*;
+pub use completion::*;
+pub use content::*;
+pub use elicitation::*;
+pub use form::*;
+pub use input::*;
+pub use lifecycle::*;
+pub use logging::*;
+pub use meta::*;
+pub use progress::*;
+pub use prompt::*;
+pub use resource::*;
+pub use roots::*;
+pub use sampling::*;
+pub use subscription::*;
+pub use task::*;
+pub use tool::*;
+
+/// Members of an open type that the specification does not define; they survive a round trip.
+pub type Extra = serde_json::Map<String, serde_json::Value>;

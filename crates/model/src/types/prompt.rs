@@ -1,0 +1,246 @@
+//! Prompts: what a person may pick to start from.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Extra;
+use crate::types::lenient::{self, or_default};
+use crate::{CacheScope, ContentBlock, Icon, InputResponses, Meta, Role};
+
+/// A prompt as a server lists it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Prompt {
+    /// The name it is asked for by.
+    pub name: String,
+    /// The name to show (from 2025-06-18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What fills it in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub arguments: Vec<PromptArgument>,
+    /// Pictures of it (from 2025-11-25).
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub icons: Vec<Icon>,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// Members that the specification does not define.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl Prompt {
+    /// With what is required.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: None,
+            arguments: Vec::new(),
+            icons: Vec::new(),
+            meta: Meta::new(),
+            extra: Extra::new(),
+        }
+    }
+}
+
+setters!(Prompt {
+    some with_title(title: String);
+    some with_description(description: String);
+    set with_arguments(arguments: Vec<PromptArgument>);
+    set with_icons(icons: Vec<Icon>);
+    set with_meta(meta: Meta);
+});
+
+/// Something that fills in a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PromptArgument {
+    /// Its name.
+    pub name: String,
+    /// The name to show (from 2025-06-18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether it must be given; absent means no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required: Option<bool>,
+}
+
+impl PromptArgument {
+    /// With what is required.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), title: None, description: None, required: None }
+    }
+}
+
+setters!(PromptArgument {
+    some with_title(title: String);
+    some with_description(description: String);
+    some with_required(required: bool);
+});
+
+/// A page of prompts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ListPromptsResult {
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// The prompts.
+    pub prompts: Vec<Prompt>,
+    /// Where the next page begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// How long the answer may be kept, in milliseconds (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    #[serde(default, skip_serializing, deserialize_with = "lenient::millis")]
+    pub ttl_ms: Option<u64>,
+    /// Who may be given a kept answer (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    #[serde(default, skip_serializing)]
+    pub cache_scope: Option<CacheScope>,
+}
+
+impl ListPromptsResult {
+    /// With what is required.
+    #[must_use]
+    pub fn new(prompts: Vec<Prompt>) -> Self {
+        Self { prompts, meta: Meta::new(), next_cursor: None, ttl_ms: None, cache_scope: None }
+    }
+}
+
+setters!(ListPromptsResult {
+    set with_meta(meta: Meta);
+    some with_next_cursor(next_cursor: String);
+    some with_ttl_ms(ttl_ms: u64);
+    some with_cache_scope(cache_scope: CacheScope);
+});
+
+/// Which prompt, filled in with what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct GetPromptParams {
+    /// The prompt's name.
+    pub name: String,
+    /// What fills it in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
+    pub arguments: BTreeMap<String, String>,
+    /// Answers to the questions of the round before (2026-07-28).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
+    pub input_responses: InputResponses,
+    /// The state that came with those questions, as it came (2026-07-28).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_state: Option<String>,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl GetPromptParams {
+    /// With what is required.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            arguments: BTreeMap::new(),
+            input_responses: BTreeMap::new(),
+            request_state: None,
+            meta: Meta::new(),
+        }
+    }
+}
+
+setters!(GetPromptParams {
+    set with_arguments(arguments: BTreeMap<String, String>);
+    set with_input_responses(input_responses: InputResponses);
+    some with_request_state(request_state: String);
+    set with_meta(meta: Meta);
+});
+
+/// A prompt, filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct GetPromptResult {
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What it says.
+    pub messages: Vec<PromptMessage>,
+}
+
+impl GetPromptResult {
+    /// With what is required.
+    #[must_use]
+    pub fn new(messages: Vec<PromptMessage>) -> Self {
+        Self { messages, meta: Meta::new(), description: None }
+    }
+}
+
+setters!(GetPromptResult {
+    set with_meta(meta: Meta);
+    some with_description(description: String);
+});
+
+/// A message of a prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PromptMessage {
+    /// Who says it.
+    pub role: Role,
+    /// What it says.
+    pub content: ContentBlock,
+}
+
+impl PromptMessage {
+    /// With what is required.
+    #[must_use]
+    pub fn new(role: Role, content: ContentBlock) -> Self {
+        Self { role, content }
+    }
+}
+
+impl PromptMessage {
+    /// What the person says.
+    pub fn user(content: impl Into<ContentBlock>) -> Self {
+        Self::new(Role::User, content.into())
+    }
+
+    /// What the model says.
+    pub fn assistant(content: impl Into<ContentBlock>) -> Self {
+        Self::new(Role::Assistant, content.into())
+    }
+}

@@ -1,0 +1,455 @@
+//! Resources: what can be read, by URI.
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::Extra;
+use crate::types::lenient::{self, or_default};
+use crate::{Annotations, CacheScope, Icon, InputResponses, Meta};
+
+/// A resource as a server lists it, or links to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Resource {
+    /// What it is read by.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// The name to show (from 2025-06-18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Its media type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Its size in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Hints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Box<Annotations>>,
+    /// Pictures of it (from 2025-11-25).
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub icons: Vec<Icon>,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// Members that the specification does not define.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl Resource {
+    /// With what is required.
+    pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            name: name.into(),
+            title: None,
+            description: None,
+            mime_type: None,
+            size: None,
+            annotations: None,
+            icons: Vec::new(),
+            meta: Meta::new(),
+            extra: Extra::new(),
+        }
+    }
+}
+
+setters!(Resource {
+    some with_title(title: String);
+    some with_description(description: String);
+    some with_mime_type(mime_type: String);
+    some with_size(size: u64);
+    some with_annotations(annotations: Box<Annotations>);
+    set with_icons(icons: Vec<Icon>);
+    set with_meta(meta: Meta);
+});
+
+/// A family of resources, by an RFC 6570 template.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ResourceTemplate {
+    /// The template of their URIs.
+    pub uri_template: String,
+    /// Its name.
+    pub name: String,
+    /// The name to show (from 2025-06-18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Their media type, if all have the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Hints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Box<Annotations>>,
+    /// Pictures of it (from 2025-11-25).
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub icons: Vec<Icon>,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// Members that the specification does not define.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl ResourceTemplate {
+    /// With what is required.
+    pub fn new(uri_template: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            uri_template: uri_template.into(),
+            name: name.into(),
+            title: None,
+            description: None,
+            mime_type: None,
+            annotations: None,
+            icons: Vec::new(),
+            meta: Meta::new(),
+            extra: Extra::new(),
+        }
+    }
+}
+
+setters!(ResourceTemplate {
+    some with_title(title: String);
+    some with_description(description: String);
+    some with_mime_type(mime_type: String);
+    some with_annotations(annotations: Box<Annotations>);
+    set with_icons(icons: Vec<Icon>);
+    set with_meta(meta: Meta);
+});
+
+/// A page of resources.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ListResourcesResult {
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// The resources.
+    pub resources: Vec<Resource>,
+    /// Where the next page begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// How long the answer may be kept, in milliseconds (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    #[serde(default, skip_serializing, deserialize_with = "lenient::millis")]
+    pub ttl_ms: Option<u64>,
+    /// Who may be given a kept answer (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    #[serde(default, skip_serializing)]
+    pub cache_scope: Option<CacheScope>,
+}
+
+impl ListResourcesResult {
+    /// With what is required.
+    #[must_use]
+    pub fn new(resources: Vec<Resource>) -> Self {
+        Self { resources, meta: Meta::new(), next_cursor: None, ttl_ms: None, cache_scope: None }
+    }
+}
+
+setters!(ListResourcesResult {
+    set with_meta(meta: Meta);
+    some with_next_cursor(next_cursor: String);
+    some with_ttl_ms(ttl_ms: u64);
+    some with_cache_scope(cache_scope: CacheScope);
+});
+
+/// A page of resource templates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ListResourceTemplatesResult {
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// The templates.
+    pub resource_templates: Vec<ResourceTemplate>,
+    /// Where the next page begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// How long the answer may be kept, in milliseconds (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    #[serde(default, skip_serializing, deserialize_with = "lenient::millis")]
+    pub ttl_ms: Option<u64>,
+    /// Who may be given a kept answer (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    #[serde(default, skip_serializing)]
+    pub cache_scope: Option<CacheScope>,
+}
+
+impl ListResourceTemplatesResult {
+    /// With what is required.
+    #[must_use]
+    pub fn new(resource_templates: Vec<ResourceTemplate>) -> Self {
+        Self { resource_templates, meta: Meta::new(), next_cursor: None, ttl_ms: None, cache_scope: None }
+    }
+}
+
+setters!(ListResourceTemplatesResult {
+    set with_meta(meta: Meta);
+    some with_next_cursor(next_cursor: String);
+    some with_ttl_ms(ttl_ms: u64);
+    some with_cache_scope(cache_scope: CacheScope);
+});
+
+/// What to read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ReadResourceParams {
+    /// The resource's URI.
+    pub uri: String,
+    /// Answers to the questions of the round before (2026-07-28).
+    #[serde(default, skip_serializing_if = "InputResponses::is_empty", deserialize_with = "or_default")]
+    pub input_responses: InputResponses,
+    /// The state that came with those questions, as it came (2026-07-28).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_state: Option<String>,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl ReadResourceParams {
+    /// With what is required.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            input_responses: InputResponses::new(),
+            request_state: None,
+            meta: Meta::new(),
+        }
+    }
+}
+
+setters!(ReadResourceParams {
+    set with_input_responses(input_responses: InputResponses);
+    some with_request_state(request_state: String);
+    set with_meta(meta: Meta);
+});
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ReadResourceResult {
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// The contents; several where the URI names a collection.
+    pub contents: Vec<ResourceContents>,
+    /// How long the answer may be kept, in milliseconds (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    #[serde(default, skip_serializing, deserialize_with = "lenient::millis")]
+    pub ttl_ms: Option<u64>,
+    /// Who may be given a kept answer (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    #[serde(default, skip_serializing)]
+    pub cache_scope: Option<CacheScope>,
+}
+
+impl ReadResourceResult {
+    /// With what is required.
+    #[must_use]
+    pub fn new(contents: Vec<ResourceContents>) -> Self {
+        Self { contents, meta: Meta::new(), ttl_ms: None, cache_scope: None }
+    }
+}
+
+setters!(ReadResourceResult {
+    set with_meta(meta: Meta);
+    some with_ttl_ms(ttl_ms: u64);
+    some with_cache_scope(cache_scope: CacheScope);
+});
+
+/// Whose changes to hear of (resources/subscribe and resources/unsubscribe, up to 2025-11-25).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SubscribeParams {
+    /// The resource's URI.
+    pub uri: String,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl SubscribeParams {
+    /// With what is required.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self { uri: uri.into(), meta: Meta::new() }
+    }
+}
+
+setters!(SubscribeParams {
+    set with_meta(meta: Meta);
+});
+
+/// A resource changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ResourceUpdatedParams {
+    /// Its URI, or that of something below it.
+    pub uri: String,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl ResourceUpdatedParams {
+    /// With what is required.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self { uri: uri.into(), meta: Meta::new() }
+    }
+}
+
+setters!(ResourceUpdatedParams {
+    set with_meta(meta: Meta);
+});
+
+/// A resource's content: text, or bytes in Base64.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "ContentsParts")]
+#[non_exhaustive]
+pub struct ResourceContents {
+    /// Its URI.
+    pub uri: String,
+    /// Its media type.
+    pub mime_type: Option<String>,
+    /// The content itself.
+    pub body: ResourceBody,
+    /// Metadata (from 2025-06-18).
+    pub meta: Meta,
+}
+
+/// The content of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "every revision has exactly these two")]
+pub enum ResourceBody {
+    /// Text.
+    Text(String),
+    /// Bytes in Base64.
+    Blob(String),
+}
+
+impl ResourceContents {
+    /// Text.
+    pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { uri: uri.into(), mime_type: None, body: ResourceBody::Text(text.into()), meta: Meta::new() }
+    }
+
+    /// Bytes that are in Base64 already.
+    pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
+        Self { uri: uri.into(), mime_type: None, body: ResourceBody::Blob(base64.into()), meta: Meta::new() }
+    }
+
+    /// Bytes.
+    pub fn bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
+        use base64::Engine as _;
+        Self::blob(uri, base64::engine::general_purpose::STANDARD.encode(bytes))
+    }
+
+    /// The text, if it is text.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.body {
+            ResourceBody::Text(text) => Some(text),
+            ResourceBody::Blob(_) => None,
+        }
+    }
+}
+
+setters!(ResourceContents {
+    some with_mime_type(mime_type: String);
+    set with_meta(meta: Meta);
+});
+
+impl Serialize for ResourceContents {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("uri", &self.uri)?;
+        if let Some(mime_type) = &self.mime_type {
+            map.serialize_entry("mimeType", mime_type)?;
+        }
+        match &self.body {
+            ResourceBody::Text(text) => map.serialize_entry("text", text)?,
+            ResourceBody::Blob(blob) => map.serialize_entry("blob", blob)?,
+        }
+        if !self.meta.is_empty() {
+            map.serialize_entry("_meta", &self.meta)?;
+        }
+        map.end()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContentsParts {
+    uri: String,
+    mime_type: Option<String>,
+    text: Option<String>,
+    blob: Option<String>,
+    #[serde(default, rename = "_meta", deserialize_with = "or_default")]
+    meta: Meta,
+}
+
+impl TryFrom<ContentsParts> for ResourceContents {
+    type Error = &'static str;
+
+    fn try_from(parts: ContentsParts) -> Result<Self, Self::Error> {
+        let body = match (parts.text, parts.blob) {
+            (Some(text), None) => ResourceBody::Text(text),
+            (None, Some(blob)) => ResourceBody::Blob(blob),
+            (None, None) => return Err("a resource's contents with neither \"text\" nor \"blob\""),
+            (Some(_), Some(_)) => return Err("a resource's contents with both \"text\" and \"blob\""),
+        };
+        Ok(Self { uri: parts.uri, mime_type: parts.mime_type, body, meta: parts.meta })
+    }
+}

@@ -1,0 +1,137 @@
+//! Subscriptions: one stream of changes (2026-07-28).
+
+use serde::{Deserialize, Serialize};
+
+use crate::Meta;
+use crate::types::lenient::or_default;
+
+/// Which changes to hear of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SubscriptionFilter {
+    /// The tools.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "or_default")]
+    pub tools_list_changed: bool,
+    /// The prompts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "or_default")]
+    pub prompts_list_changed: bool,
+    /// The list of resources.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "or_default")]
+    pub resources_list_changed: bool,
+    /// These resources, by URI.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub resource_subscriptions: Vec<String>,
+    /// These tasks (tasks extension).
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub task_ids: Vec<String>,
+}
+
+impl SubscriptionFilter {
+    /// With nothing in it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+setters!(SubscriptionFilter {
+    set with_tools_list_changed(tools_list_changed: bool);
+    set with_prompts_list_changed(prompts_list_changed: bool);
+    set with_resources_list_changed(resources_list_changed: bool);
+    set with_resource_subscriptions(resource_subscriptions: Vec<String>);
+    set with_task_ids(task_ids: Vec<String>);
+});
+
+impl SubscriptionFilter {
+    /// Whether it lets nothing through.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Opens a stream of changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SubscriptionsListenParams {
+    /// Which changes.
+    pub notifications: SubscriptionFilter,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl SubscriptionsListenParams {
+    /// With what is required.
+    #[must_use]
+    pub fn new(notifications: SubscriptionFilter) -> Self {
+        Self { notifications, meta: Meta::new() }
+    }
+}
+
+setters!(SubscriptionsListenParams {
+    set with_meta(meta: Meta);
+});
+
+/// The end of the stream; its `_meta` says of which.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SubscriptionsListenResult {
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl SubscriptionsListenResult {
+    /// With nothing in it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+setters!(SubscriptionsListenResult {
+    set with_meta(meta: Meta);
+});
+
+/// What the stream will carry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SubscriptionsAcknowledgedParams {
+    /// Which changes.
+    pub notifications: SubscriptionFilter,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl SubscriptionsAcknowledgedParams {
+    /// With what is required.
+    #[must_use]
+    pub fn new(notifications: SubscriptionFilter) -> Self {
+        Self { notifications, meta: Meta::new() }
+    }
+}
+
+setters!(SubscriptionsAcknowledgedParams {
+    set with_meta(meta: Meta);
+});

@@ -1,0 +1,279 @@
+//! Tasks: work that outlives its request. An extension in 2026-07-28, experimental core in 2025-11-25.
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::lenient::{self, or_default};
+use crate::{InputRequests, InputResponses, Meta, RawJson, RpcError};
+
+/// Wants a task for an answer (2025-11-25 only).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct TaskMetadata {
+    /// How long to keep it, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u64>,
+}
+
+impl TaskMetadata {
+    /// With nothing in it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+setters!(TaskMetadata {
+    some with_ttl(ttl: u64);
+});
+
+/// The task that a message belongs to (2025-11-25 only; in `_meta`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct RelatedTask {
+    /// Its id.
+    pub task_id: String,
+}
+
+impl RelatedTask {
+    /// With what is required.
+    pub fn new(task_id: impl Into<String>) -> Self {
+        Self { task_id: task_id.into() }
+    }
+}
+
+open_enum! {
+    /// How a task stands.
+    TaskStatus {
+        /// It is being worked on.
+        Working = "working",
+        /// It waits for answers.
+        InputRequired = "input_required",
+        /// It is done.
+        Completed = "completed",
+        /// It failed.
+        Failed = "failed",
+        /// It was cancelled.
+        Cancelled = "cancelled",
+    }
+}
+
+impl TaskStatus {
+    /// Whether it will never change.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Task {
+    /// Its id, chosen by the receiver of the request.
+    pub task_id: String,
+    /// How it stands.
+    pub status: TaskStatus,
+    /// More on how it stands, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_message: Option<String>,
+    /// When it was made, in ISO 8601.
+    pub created_at: String,
+    /// When it last changed, in ISO 8601.
+    pub last_updated_at: String,
+    /// How long it is kept from its making, in milliseconds; none means without end.
+    #[serde(default, deserialize_with = "lenient::millis")]
+    pub ttl_ms: Option<u64>,
+    /// How long to wait between questions, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::millis")]
+    pub poll_interval_ms: Option<u64>,
+}
+
+impl Task {
+    /// A task that is being worked on.
+    pub fn new(task_id: impl Into<String>, created_at: impl Into<String>) -> Self {
+        let created_at = created_at.into();
+        Self {
+            task_id: task_id.into(),
+            status: TaskStatus::Working,
+            status_message: None,
+            last_updated_at: created_at.clone(),
+            created_at,
+            ttl_ms: None,
+            poll_interval_ms: None,
+        }
+    }
+}
+
+setters!(Task {
+    set with_status(status: TaskStatus);
+    some with_status_message(status_message: String);
+    set with_last_updated_at(last_updated_at: String);
+    some with_ttl_ms(ttl_ms: u64);
+    some with_poll_interval_ms(poll_interval_ms: u64);
+});
+
+/// The answer to a request that became a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CreateTaskResult {
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// The task.
+    #[serde(flatten)]
+    pub task: Task,
+}
+
+impl CreateTaskResult {
+    /// A task.
+    #[must_use]
+    pub fn new(task: Task) -> Self {
+        Self { meta: Meta::new(), task }
+    }
+}
+
+setters!(CreateTaskResult {
+    set with_meta(meta: Meta);
+});
+
+/// Which task (tasks/get, tasks/cancel, tasks/result).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct TaskParams {
+    /// Its id.
+    pub task_id: String,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl TaskParams {
+    /// With what is required.
+    pub fn new(task_id: impl Into<String>) -> Self {
+        Self { task_id: task_id.into(), meta: Meta::new() }
+    }
+}
+
+setters!(TaskParams {
+    set with_meta(meta: Meta);
+});
+
+/// How a task stands, with what it has come to (tasks/get; the params of `notifications/tasks`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct GetTaskResult {
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// What it waits for, when it waits (2026-07-28).
+    #[serde(default, skip_serializing_if = "InputRequests::is_empty", deserialize_with = "or_default")]
+    pub input_requests: InputRequests,
+    /// What the request would have returned, when it is completed (2026-07-28).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<RawJson>,
+    /// Why it failed, when it failed (2026-07-28).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RpcError>,
+    /// The task.
+    #[serde(flatten)]
+    pub task: Task,
+}
+
+impl GetTaskResult {
+    /// A task that has come to nothing yet.
+    #[must_use]
+    pub fn new(task: Task) -> Self {
+        Self { meta: Meta::new(), input_requests: InputRequests::new(), result: None, error: None, task }
+    }
+}
+
+setters!(GetTaskResult {
+    set with_input_requests(input_requests: InputRequests);
+    some with_result(result: RawJson);
+    some with_error(error: RpcError);
+    set with_meta(meta: Meta);
+});
+
+/// Answers to a task's questions (2026-07-28).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct UpdateTaskParams {
+    /// Its id.
+    pub task_id: String,
+    /// The answers, under the keys of the questions.
+    pub input_responses: InputResponses,
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+}
+
+impl UpdateTaskParams {
+    /// With what is required.
+    pub fn new(task_id: impl Into<String>, input_responses: InputResponses) -> Self {
+        Self { task_id: task_id.into(), input_responses, meta: Meta::new() }
+    }
+}
+
+setters!(UpdateTaskParams {
+    set with_meta(meta: Meta);
+});
+
+/// A page of tasks (2025-11-25 only).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ListTasksResult {
+    /// Metadata.
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub meta: Meta,
+    /// The tasks.
+    pub tasks: Vec<Task>,
+    /// Where the next page begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+impl ListTasksResult {
+    /// With what is required.
+    #[must_use]
+    pub fn new(tasks: Vec<Task>) -> Self {
+        Self { tasks, meta: Meta::new(), next_cursor: None }
+    }
+}
+
+setters!(ListTasksResult {
+    set with_meta(meta: Meta);
+    some with_next_cursor(next_cursor: String);
+});
