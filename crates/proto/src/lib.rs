@@ -5,3 +5,4 @@
 //! `poll_*` yields what to do next. The SDK (`hospes`) drives these machines with tokio.
 
 pub mod frame;
+pub mod state;
