@@ -35,14 +35,23 @@ impl Error {
 
 /// The protocol error among `error` and its causes.
 pub(crate) fn find_protocol<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a RpcError> {
-    std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// The message of `error`, then those of its causes, on one line.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
-    for cause in std::iter::successors(error.source(), |error| error.source()) {
-        let cause = cause.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        next = error.source();
+        let cause = error.to_string();
         if !text.ends_with(&cause) {
             text.push_str(": ");
             text.push_str(&cause);

@@ -7,6 +7,8 @@ mod error;
 mod json;
 pub mod message;
 mod method;
+mod notification;
+mod reply;
 mod revision;
 mod types;
 
@@ -14,5 +16,7 @@ pub use error::{RpcError, code};
 pub use json::{RawJson, decode_params};
 pub use message::{DecodeError, Frame, Id, Message};
 pub use method::{Direction, Kind, METHODS, Method, MethodInfo, TASKS_EXTENSION};
+pub use notification::Notification;
+pub use reply::Reply;
 pub use revision::{Era, Revision, UnknownRevision};
 pub use types::*;

@@ -32,6 +32,18 @@ pub enum LoggingLevel {
 }
 
 impl LoggingLevel {
+    /// Every level, the least severe first.
+    pub const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
     /// The string on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
