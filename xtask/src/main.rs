@@ -3,6 +3,7 @@
 mod cargo;
 mod conformance;
 mod flags;
+mod peers;
 mod place;
 mod process;
 mod report;
@@ -20,10 +21,11 @@ use report::say;
 const HELP: &str = "\
 cargo xtask CHORE
 
-  test [--only PART,…]     every test there is: requirements, rust, docs, conformance
+  test [--only PART,…]     every test there is: requirements, rust, docs, conformance, peers
   conformance server|client [--revision R] [--scenario S] [--url URL | --command PROGRAM] [--no-build]
                            the official suite against `hospes serve everything`, or our client fixture
   requirements [--check]   coverage of docs/requirements.md by tests; writes docs/coverage.md
+  peers [--no-build]       `hospes` between the Inspector and servers of others, in both eras
   setup                    only installs the outside programs of tools/versions.toml";
 
 /// A chore: what flags it takes, and what it does.
@@ -33,6 +35,7 @@ fn chore(name: &str) -> Option<Chore> {
     Some(match name {
         "test" => (test::FLAGS, test::run),
         "conformance" => (conformance::FLAGS, conformance::run),
+        "peers" => (peers::FLAGS, peers::run),
         "setup" => (tools::FLAGS, tools::run),
         "requirements" => (requirements::FLAGS, requirements::run),
         _ => return None,

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::flags::{Accepted, Flags};
 use crate::report::{Outcome, Report, say};
 use crate::tools::{self, Versions};
-use crate::{cargo, conformance, place, requirements};
+use crate::{cargo, conformance, peers, place, requirements};
 
 /// What the command line may say.
 pub(crate) const FLAGS: Accepted = Accepted { values: &["only"], switches: &[] };
@@ -18,6 +18,7 @@ const PARTS: &[(&str, Part)] = &[
         report.part("doc examples", || cargo::run(&["test", "--workspace", "--doc", "--quiet"]))
     }),
     ("conformance", conformance),
+    ("peers", |report| report.part("peers", peers::part)),
 ];
 
 type Part = fn(&mut Report);

@@ -1,0 +1,267 @@
+//! `cargo xtask peers`: `hospes` between programs written by others. Real servers of both eras stand behind it,
+//! the Inspector in front of it, once speaking the old protocol and once the new.
+
+mod inspector;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::flags::{Accepted, Flags};
+use crate::process::Server;
+use crate::report::{Outcome, say, table};
+use crate::tools::Node;
+use crate::{cargo, place};
+use inspector::{Era, Inspector};
+
+/// What the command line may say.
+pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["no-build"] };
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long the servers behind `hospes up` may take until their tools are seen. Upstreams start while the
+/// endpoint already answers, so the first list may be short.
+const SEEN_LIMIT: Duration = Duration::from_secs(30);
+
+/// What the file to be read by the filesystem server says.
+const MOTTO: &str = "both host and guest";
+
+/// A server behind ours.
+struct Upstream {
+    name: &'static str,
+    /// As in `mcpServers`.
+    entry: Value,
+    /// The era in which the Inspector can ask it directly.
+    era: Era,
+    /// A tool to call, with what, and a part of its answer.
+    call: (&'static str, Value, &'static str),
+    /// Whether it lists the same tools to everybody; server-everything looks at what the client can do.
+    steady: bool,
+}
+
+/// Runs the chore.
+pub(crate) fn run(flags: &Flags) -> Result<()> {
+    if !flags.has("no-build") {
+        cargo::build("hospes-cli")?;
+    }
+    match part() {
+        Outcome::Passed(_) => Ok(()),
+        Outcome::Failed(why) => bail!(why),
+        Outcome::CannotRun(why) => bail!("could not run: {why}"),
+    }
+}
+
+/// The same as a part of `cargo xtask test`; the program is built.
+pub(crate) fn part() -> Outcome {
+    let node = match Node::ready() {
+        Ok(node) => node,
+        Err(error) => return Outcome::CannotRun(format!("{error:#}")),
+    };
+    let mut checks = Checks::default();
+    if let Err(error) = examine(&node, &mut checks) {
+        checks.add("set-up", Err(error));
+    }
+    checks.outcome()
+}
+
+fn examine(node: &Node, checks: &mut Checks) -> Result<()> {
+    let folder = scratch()?;
+    let ours =
+        start(node, &folder, "peers serve everything", &["serve", "everything", "--http", "127.0.0.1:0"])?;
+    let upstreams = upstreams(node, &folder, &ours.url)?;
+    let mut inspector = Inspector::new(node, folder.clone());
+
+    let mut expected = BTreeSet::new();
+    let mut known = true;
+    for upstream in &upstreams {
+        inspector.add(upstream.name, upstream.entry.clone());
+        let direct = inspector.tools(upstream.name, upstream.era);
+        known &= direct.is_ok();
+        let prefixed = |tool: &String| format!("{}__{tool}", upstream.name);
+        expected.extend(direct.as_ref().into_iter().flatten().map(prefixed));
+        let listed = direct.and_then(|tools| sum(&tools));
+        checks.add(&format!("{} asked directly ({})", upstream.name, upstream.era.name()), listed);
+    }
+    ensure!(known, "not every server answers directly, so there is nothing to compare with");
+
+    let entries = upstreams.iter().map(|upstream| (upstream.name.to_owned(), upstream.entry.clone()));
+    let config = folder.join("mcp.json");
+    fs::write(&config, json!({ "mcpServers": entries.collect::<serde_json::Map<_, _>>() }).to_string())?;
+    let config = config.to_string_lossy().into_owned();
+
+    let gateway = start(node, &folder, "peers up", &["up", "--config", &config, "--listen", "127.0.0.1:0"])?;
+    inspector.add("up", json!({ "type": "streamable-http", "url": gateway.url }));
+    let program = place::program("hospes")?;
+    inspector.add("stdio", json!({ "command": program, "args": ["stdio", "--config", config] }));
+    for (front, era) in ["up", "stdio"].into_iter().flat_map(|front| Era::ALL.map(|era| (front, era))) {
+        let seen = seen(&inspector, front, era, &expected, &upstreams);
+        checks.add(&format!("{front}: every tool seen ({})", era.name()), seen);
+        for upstream in &upstreams {
+            let (tool, arguments, part) = &upstream.call;
+            let tool = format!("{}__{tool}", upstream.name);
+            let answer = inspector.call(front, era, &tool, arguments);
+            let answer = answer.and_then(|text| contains(&text, part));
+            checks.add(&format!("{front}: {tool} called ({})", era.name()), answer);
+        }
+    }
+    checks.stop("up: stops when asked to", gateway);
+    checks.stop("serve: stops when asked to", ours);
+    defaults(node, &folder, &mut inspector, checks)
+}
+
+/// With no configuration at all the built-in servers are there, and can be called.
+fn defaults(node: &Node, folder: &Path, inspector: &mut Inspector<'_>, checks: &mut Checks) -> Result<()> {
+    let server = start(node, folder, "peers up defaults", &["up", "--listen", "127.0.0.1:0"])?;
+    inspector.add("defaults", json!({ "type": "streamable-http", "url": server.url }));
+    for era in Era::ALL {
+        let tools = inspector.tools("defaults", era);
+        let complete = tools.and_then(|tools| {
+            let missing = |name: &&str| !tools.iter().any(|tool| tool.starts_with(&format!("{name}__")));
+            let missing: Vec<&str> = ["files", "time", "everything"].into_iter().filter(missing).collect();
+            ensure!(missing.is_empty(), "no tool of {} among {tools:?}", missing.join(", "));
+            sum(&tools)
+        });
+        checks.add(&format!("no configuration: built-in servers seen ({})", era.name()), complete);
+        let answer = inspector.call("defaults", era, "everything__test_simple_text", &json!({}));
+        let answer = answer.and_then(|text| contains(&text, "simple text response"));
+        checks.add(&format!("no configuration: a tool called ({})", era.name()), answer);
+    }
+    checks.stop("no configuration: stops when asked to", server);
+    Ok(())
+}
+
+fn upstreams(node: &Node, folder: &Path, url: &str) -> Result<Vec<Upstream>> {
+    let files = folder.join("files");
+    fs::create_dir_all(&files)?;
+    let motto = files.join("motto.txt");
+    fs::write(&motto, MOTTO)?;
+    // Its imports resolve only beside the installed packages.
+    let modern = node.modules.with_file_name("modern.mjs");
+    fs::copy(place::root().join("tools/peers/modern.mjs"), &modern).context("copying modern.mjs")?;
+    let package = |path: &str| node.modules.join("@modelcontextprotocol").join(path).join("dist/index.js");
+    let program = node.program();
+    Ok(vec![
+        Upstream {
+            name: "everything",
+            entry: json!({ "command": program, "args": [package("server-everything"), "stdio"] }),
+            era: Era::Legacy,
+            call: ("get-sum", json!({ "a": 19, "b": 23 }), "42"),
+            steady: false,
+        },
+        Upstream {
+            name: "filesystem",
+            entry: json!({ "command": program, "args": [package("server-filesystem"), files] }),
+            era: Era::Legacy,
+            call: ("read_text_file", json!({ "path": motto }), MOTTO),
+            steady: true,
+        },
+        Upstream {
+            name: "modern",
+            entry: json!({ "command": program, "args": [modern] }),
+            era: Era::Modern,
+            call: ("shout", json!({ "text": "ave" }), "AVE!"),
+            steady: true,
+        },
+        Upstream {
+            name: "ours",
+            entry: json!({ "type": "http", "url": url }),
+            era: Era::Modern,
+            call: ("test_simple_text", json!({}), "simple text response"),
+            steady: true,
+        },
+    ])
+}
+
+/// Waits until everything expected is listed; nothing else may be, except from servers that vary.
+fn seen(
+    inspector: &Inspector<'_>,
+    front: &str,
+    era: Era,
+    expected: &BTreeSet<String>,
+    upstreams: &[Upstream],
+) -> Result<String> {
+    let begun = Instant::now();
+    let tools = loop {
+        let tools = inspector.tools(front, era)?;
+        if expected.is_subset(&tools) || begun.elapsed() > SEEN_LIMIT {
+            break tools;
+        }
+        // Each list is a process of its own; there is nothing to be notified by.
+        thread::sleep(Duration::from_millis(500));
+    };
+    let missing: Vec<&String> = expected.difference(&tools).collect();
+    ensure!(missing.is_empty(), "not listed after {} s: {missing:?}", SEEN_LIMIT.as_secs());
+    let varies =
+        |tool: &str| upstreams.iter().any(|up| !up.steady && tool.starts_with(&format!("{}__", up.name)));
+    let extra: Vec<&String> = tools.difference(expected).filter(|tool| !varies(tool)).collect();
+    ensure!(extra.is_empty(), "listed, but by no server: {extra:?}");
+    sum(&tools)
+}
+
+fn sum(tools: &BTreeSet<String>) -> Result<String> {
+    ensure!(!tools.is_empty(), "lists no tools");
+    Ok(format!("tools: {}", tools.len()))
+}
+
+fn contains(text: &str, part: &str) -> Result<String> {
+    ensure!(text.contains(part), "answered {text:?}, not {part:?}");
+    Ok(format!("{part:?}"))
+}
+
+/// Starts `hospes`, away from the configuration files of whoever runs this.
+fn start(node: &Node, folder: &Path, label: &str, arguments: &[&str]) -> Result<Server> {
+    let mut command = Command::new(place::program("hospes")?);
+    node.dress(&mut command);
+    command.args(arguments).current_dir(folder).env("XDG_CONFIG_HOME", folder.join("config"));
+    Server::start(command, label, START_LIMIT)
+}
+
+fn scratch() -> Result<PathBuf> {
+    let folder = place::tools()?.join("peers");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("emptying {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// What was examined, and how it went.
+#[derive(Default)]
+struct Checks {
+    rows: Vec<[String; 3]>,
+    troubles: Vec<String>,
+}
+
+impl Checks {
+    fn add(&mut self, what: &str, result: Result<String>) {
+        let (result, note) = match result {
+            Ok(note) => ("ok", note),
+            Err(error) => {
+                self.troubles.push(format!("{what}: {error:#}"));
+                ("FAILED", String::new())
+            }
+        };
+        self.rows.push([what.to_owned(), result.to_owned(), note]);
+    }
+
+    fn stop(&mut self, what: &str, server: Server) {
+        self.add(what, server.stop().map(|()| String::new()));
+    }
+
+    fn outcome(mut self) -> Outcome {
+        let good = self.rows.len() - self.troubles.len();
+        let sum = format!("{good} of {} checks", self.rows.len());
+        self.rows.insert(0, ["check", "result", ""].map(str::to_owned));
+        say!("{}", table(&self.rows));
+        for trouble in &self.troubles {
+            say!("\n{trouble}");
+        }
+        if self.troubles.is_empty() { Outcome::Passed(sum) } else { Outcome::Failed(sum) }
+    }
+}
