@@ -177,7 +177,10 @@ impl Versions {
         for arguments in [&["update"][..], &["install", "-y", "--no-install-recommends", package]] {
             let mut apt = Command::new("apt-get");
             apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-            process::run(apt, "apt-get", APT_LIMIT)?.success().context("apt-get")?;
+            let done = process::run(apt, "apt-get", APT_LIMIT)?;
+            done.success().with_context(|| {
+                format!("{command} is not installed, and `apt-get {}`", arguments.join(" "))
+            })?;
         }
         ensure!(works(command), "{package} was installed, yet {command} does not run");
         Ok(())
