@@ -1,0 +1,287 @@
+//! TOML and JSON as one tree that remembers where everything stands.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
+use toml::de::{DeTable, DeValue};
+
+use super::error::{ConfigError, Source};
+
+/// A value and where it begins.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) at: Source,
+    pub(super) value: Value,
+}
+
+#[derive(Debug)]
+pub(super) enum Value {
+    Null,
+    Boolean(bool),
+    /// The number as written, but in base ten.
+    Number(String),
+    String(String),
+    Array(Vec<Node>),
+    Object(Vec<Entry>),
+    Date,
+}
+
+/// A key and its value, in the order of the file.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) at: Source,
+    pub(super) key: String,
+    pub(super) node: Node,
+}
+
+impl Node {
+    /// The type, for messages.
+    pub(super) fn kind(&self) -> &'static str {
+        match self.value {
+            Value::Null => "null",
+            Value::Boolean(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a string",
+            Value::Array(_) => "an array",
+            Value::Object(_) => "a table",
+            Value::Date => "a date",
+        }
+    }
+
+    pub(super) fn as_object(&self) -> Option<&[Entry]> {
+        match &self.value {
+            Value::Object(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    pub(super) fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value under a key, if this is an object and has it.
+    pub(super) fn get(&self, key: &str) -> Option<&Self> {
+        self.as_object()?.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Toml,
+    Json,
+}
+
+/// Finds the format by the file's extension, else by how the text begins.
+pub(super) fn format(file: &Path, text: &str) -> Result<Format, Box<ConfigError>> {
+    let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or("");
+    match extension.to_ascii_lowercase().as_str() {
+        "toml" => Ok(Format::Toml),
+        "json" | "jsonc" | "json5" => Ok(Format::Json),
+        "yaml" | "yml" => Err(ConfigError::Yaml { file: file.to_owned() }.into()),
+        _ => {
+            let text = text.trim_start_matches('\u{feff}').trim_start();
+            if text.starts_with(['{', '/']) {
+                Ok(Format::Json)
+            } else if text.starts_with("---") || text.starts_with("extensions:") {
+                Err(ConfigError::Yaml { file: file.to_owned() }.into())
+            } else {
+                Ok(Format::Toml)
+            }
+        }
+    }
+}
+
+pub(super) fn parse(file: &Arc<Path>, format: Format, text: &str) -> Result<Node, Box<ConfigError>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = Lines::new(file, text);
+    match format {
+        Format::Toml => {
+            let table = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
+                at: lines.at(error.span().map_or(0, |span| span.start)),
+                format: "TOML",
+                message: error.message().trim_end().replace('\n', ", "),
+            })?;
+            let at = lines.at(0);
+            Ok(Node { at, value: Value::Object(lines.table(table.get_ref())) })
+        }
+        Format::Json => {
+            let options = ParseOptions {
+                allow_comments: true,
+                allow_trailing_commas: true,
+                allow_loose_object_property_names: false,
+                allow_missing_commas: false,
+                allow_single_quoted_strings: false,
+                allow_hexadecimal_numbers: false,
+                allow_unary_plus_numbers: false,
+                allow_bare_decimal_point_numbers: false,
+                allow_non_finite_numbers: false,
+                allow_extended_string_escapes: false,
+            };
+            let syntax = |at, message| Box::new(ConfigError::Syntax { at, format: "JSON", message });
+            let parsed = parse_to_ast(text, &CollectOptions::default(), &options).map_err(|error| {
+                let message = error.kind().to_string();
+                let mut characters = message.chars();
+                let first = characters.next().map(|first| first.to_ascii_lowercase());
+                syntax(lines.at(error.range().start), first.into_iter().chain(characters).collect())
+            })?;
+            match parsed.value {
+                Some(value) => Ok(lines.json(&value)),
+                None => Err(syntax(lines.at(0), "the file is empty".to_owned())),
+            }
+        }
+    }
+}
+
+/// Turns byte offsets into lines and columns.
+struct Lines<'a> {
+    file: &'a Arc<Path>,
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(file: &'a Arc<Path>, text: &'a str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
+        Self { file, text, starts: std::iter::once(0).chain(ends).collect() }
+    }
+
+    fn at(&self, offset: usize) -> Source {
+        let line = self.starts.partition_point(|start| *start <= offset).max(1);
+        let before = self.text.get(self.starts[line - 1]..offset.min(self.text.len())).unwrap_or("");
+        let column = before.chars().count() + 1;
+        Source::new(
+            self.file,
+            u32::try_from(line).unwrap_or(u32::MAX),
+            u32::try_from(column).unwrap_or(u32::MAX),
+        )
+    }
+
+    fn table(&self, table: &DeTable<'_>) -> Vec<Entry> {
+        let mut entries: Vec<_> = table.iter().collect();
+        // The map is sorted by key; people expect the order they wrote.
+        entries.sort_by_key(|(key, _)| key.span().start);
+        entries
+            .into_iter()
+            .map(|(key, value)| Entry {
+                at: self.at(key.span().start),
+                key: key.get_ref().to_string(),
+                node: self.toml(value.get_ref(), value.span().start),
+            })
+            .collect()
+    }
+
+    fn toml(&self, value: &DeValue<'_>, offset: usize) -> Node {
+        let value = match value {
+            DeValue::String(text) => Value::String(text.to_string()),
+            DeValue::Integer(number) => Value::Number(
+                i64::from_str_radix(number.as_str(), number.radix())
+                    .map_or_else(|_| number.to_string(), |number| number.to_string()),
+            ),
+            DeValue::Float(number) => Value::Number(number.as_str().to_owned()),
+            DeValue::Boolean(value) => Value::Boolean(*value),
+            DeValue::Datetime(_) => Value::Date,
+            DeValue::Array(items) => {
+                Value::Array(items.iter().map(|item| self.toml(item.get_ref(), item.span().start)).collect())
+            }
+            DeValue::Table(table) => Value::Object(self.table(table)),
+        };
+        Node { at: self.at(offset), value }
+    }
+
+    fn json(&self, value: &ast::Value<'_>) -> Node {
+        let (range, value) = match value {
+            ast::Value::StringLit(lit) => (lit.range, Value::String(lit.value.to_string())),
+            ast::Value::NumberLit(lit) => (lit.range, Value::Number(lit.value.to_owned())),
+            ast::Value::BooleanLit(lit) => (lit.range, Value::Boolean(lit.value)),
+            ast::Value::NullKeyword(lit) => (lit.range, Value::Null),
+            ast::Value::Array(array) => {
+                (array.range, Value::Array(array.elements.iter().map(|item| self.json(item)).collect()))
+            }
+            ast::Value::Object(object) => {
+                let entries = object.properties.iter().map(|property| Entry {
+                    at: self.at(property.range.start),
+                    key: property.name.as_str().to_owned(),
+                    node: self.json(&property.value),
+                });
+                (object.range, Value::Object(entries.collect()))
+            }
+        };
+        Node { at: self.at(range.start), value }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(file: &str, text: &str) -> Result<Node, String> {
+        let path: Arc<Path> = Path::new(file).into();
+        let format = format(&path, text).map_err(|error| error.to_string())?;
+        parse(&path, format, text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn both_formats_know_where_things_stand() {
+        for (file, text, place) in [
+            ("a.toml", "[servers.one]\nargs = [\n  'é', 1]\n", "a.toml:3:8"),
+            ("a.json", "{\"servers\": {\"one\": {// x\n\"args\": [\n  \"é\", 1]}}}", "a.json:3:8"),
+            ("a", "\u{feff}{\"servers\":{\"one\":{\r\n\"args\":\r\n[ \"é\", 1,]}}}", "a:3:8"),
+        ] {
+            let tree = tree(file, text).unwrap();
+            let args = tree.get("servers").and_then(|n| n.get("one")).and_then(|n| n.get("args")).unwrap();
+            let Value::Array(items) = &args.value else { panic!("{args:?}") };
+            assert_eq!(items[1].at.to_string(), place);
+            assert!(matches!(&items[1].value, Value::Number(n) if n == "1"));
+        }
+    }
+
+    #[test]
+    fn toml_keeps_the_order_of_the_file() {
+        let tree = tree("a.toml", "[s.b]\n[s.a]\n[t]\n[s.c]\nx = 0x10\n").unwrap();
+        let servers = tree.get("s").unwrap();
+        let keys: Vec<_> = servers.as_object().unwrap().iter().map(|e| e.key.as_str()).collect();
+        assert_eq!(keys, ["b", "a", "c"]);
+        let number = servers.get("c").and_then(|c| c.get("x")).unwrap();
+        assert!(matches!(&number.value, Value::Number(n) if n == "16"));
+    }
+
+    #[test]
+    fn mistakes_name_line_and_column() {
+        assert_eq!(
+            tree("a.json", "{\n  \"a\": tru\n}").unwrap_err(),
+            "a.json:2:8: not valid JSON: unexpected word"
+        );
+        assert_eq!(
+            tree("a.json", "{\"a\": 1\n \"b\": 2}").unwrap_err(),
+            "a.json:1:8: not valid JSON: expected comma"
+        );
+        assert_eq!(tree("a.json", " \n ").unwrap_err(), "a.json:1:1: not valid JSON: the file is empty");
+        let error = tree("a.toml", "a = 1\nb = = 2\n").unwrap_err();
+        assert!(error.starts_with("a.toml:2:5: not valid TOML: "), "{error}");
+        let error = tree("a.toml", "a = 1\na = 2\n").unwrap_err();
+        assert!(error.starts_with("a.toml:2:1: not valid TOML: "), "{error}");
+    }
+
+    #[test]
+    fn yaml_is_refused_by_name() {
+        for (file, text) in
+            [("a.yaml", "x"), ("a.YML", "{}"), ("config", "---\na: 1"), ("config", "extensions:\n")]
+        {
+            assert!(tree(file, text).unwrap_err().contains("is YAML, which is not supported"), "{file}");
+        }
+    }
+
+    #[test]
+    fn nothing_makes_it_panic() {
+        let deep = "[".repeat(100_000);
+        for text in ["", "{", "}", "\u{feff}", "{\"a\":", "\"", "/*", "//", "[a", "a.b.c=", "{\"\\u", &deep] {
+            for file in ["a.json", "a.toml"] {
+                let _ = tree(file, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Where something stands in a file, and what can be wrong with it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A place in a configuration file, printed as `file:line:column`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Source {
+    file: Arc<Path>,
+    line: u32,
+    column: u32,
+}
+
+impl Source {
+    pub(super) fn new(file: &Arc<Path>, line: u32, column: u32) -> Self {
+        Self { file: Arc::clone(file), line, column }
+    }
+
+    /// The source of a server that no file names: given on the command line, or built in.
+    pub fn unwritten(what: &str) -> Self {
+        Self { file: Path::new(what).into(), line: 0, column: 0 }
+    }
+
+    /// The file, as it was named by whoever asked for it.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The line, from 1; 0 for what no file holds.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// The column in characters, from 1; 0 for what no file holds.
+    pub fn column(&self) -> u32 {
+        self.column
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}", self.file.display()),
+            line => write!(f, "{}:{line}:{}", self.file.display(), self.column),
+        }
+    }
+}
+
+/// A setting, as messages call it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// The server it belongs to, if it belongs to one.
+    pub server: Option<String>,
+    /// The key, with index or name where it has parts: `args[2]`, `env.TOKEN`; empty for the server itself.
+    pub field: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.server {
+            Some(server) if self.field.is_empty() => write!(f, "server `{server}`"),
+            Some(server) => write!(f, "`{}` of server `{server}`", self.field),
+            None => write!(f, "`{}`", self.field),
+        }
+    }
+}
+
+/// Something that was passed over while reading a file, and should be said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Warning {
+    /// Where it stands.
+    pub at: Source,
+    /// The server it concerns, if one.
+    pub server: Option<String>,
+    /// What was passed over, and why.
+    pub message: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.at)?;
+        if let Some(server) = &self.server {
+            write!(f, "server `{server}`: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// One mistake in a configuration.
+///
+/// No message repeats a value from the file: it could be a secret in the wrong place.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("{}: cannot be read", .file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is larger than [`MAX_FILE`](super::MAX_FILE).
+    #[error("{}: is larger than the {limit} bytes a configuration file may have", .file.display())]
+    TooLarge {
+        /// The file.
+        file: PathBuf,
+        /// The most it may have.
+        limit: usize,
+    },
+    /// The file is YAML, which is not read.
+    #[error(
+        "{}: is YAML, which is not supported; write the same servers as JSON under `mcpServers`, or as TOML",
+        .file.display()
+    )]
+    Yaml {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file is not TOML, or not JSON.
+    #[error("{at}: not valid {format}: {message}")]
+    Syntax {
+        /// Where reading stopped.
+        at: Source,
+        /// The format it was read as.
+        format: &'static str,
+        /// What the parser says.
+        message: String,
+    },
+    /// The file names no servers under any key we know.
+    #[error("{at}: names no servers; expected them under `mcpServers` (or `servers`, `mcp`, …){hint}")]
+    NoServers {
+        /// The beginning of the file.
+        at: Source,
+        /// The key that may have been meant.
+        hint: String,
+    },
+    /// A value has the wrong type.
+    #[error("{at}: {place}: expected {expected}, found {found}")]
+    WrongType {
+        /// Where the value stands.
+        at: Source,
+        /// The setting.
+        place: Place,
+        /// The types that would do.
+        expected: &'static str,
+        /// The type it has.
+        found: &'static str,
+    },
+    /// A value has the right type and still cannot be used.
+    #[error("{at}: {place}: expected {expected}{hint}")]
+    Invalid {
+        /// Where the value stands.
+        at: Source,
+        /// The setting.
+        place: Place,
+        /// What would do.
+        expected: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// A key nobody reads.
+    #[error("{at}: unknown key {place}{hint}")]
+    UnknownKey {
+        /// Where the key stands.
+        at: Source,
+        /// The key.
+        place: Place,
+        /// The key that may have been meant, or those that exist.
+        hint: String,
+    },
+    /// A key is there twice, perhaps in two spellings.
+    #[error("{at}: {place} is set a second time; the first is in line {first}")]
+    Repeated {
+        /// The second one.
+        at: Source,
+        /// The setting.
+        place: Place,
+        /// The line of the first.
+        first: u32,
+    },
+    /// A server says neither what to start nor where to connect.
+    #[error("{at}: server `{server}` has neither `command` nor `url`{hint}")]
+    NoTransport {
+        /// The server's entry.
+        at: Source,
+        /// The server.
+        server: String,
+        /// The key that may have been meant.
+        hint: String,
+    },
+    /// Two settings exclude each other.
+    #[error("{at}: server `{server}` has {first} and {second}, which exclude each other")]
+    Contradiction {
+        /// The second one.
+        at: Source,
+        /// The server.
+        server: String,
+        /// One setting.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A variable is not set and has no default.
+    #[error("{at}: {place}: the environment variable `{variable}` is not set, and no default is given")]
+    Unset {
+        /// Where the text that names it stands.
+        at: Source,
+        /// The setting.
+        place: Place,
+        /// The variable.
+        variable: String,
+    },
+    /// `${input:…}` asks for something nobody was asked for.
+    #[error(
+        "{at}: {place}: `${{input:{id}}}`{description} would have to be asked for; set the environment variable \
+         `{variable}` instead"
+    )]
+    Input {
+        /// Where the text that names it stands.
+        at: Source,
+        /// The setting.
+        place: Place,
+        /// The input's id.
+        id: String,
+        /// What the file says it is, in parentheses.
+        description: String,
+        /// The environment variable that answers it.
+        variable: String,
+    },
+    /// `${…}` holds something that is not a reference.
+    #[error("{at}: {place}: expected {expected} in the reference that begins with `{start}`")]
+    Reference {
+        /// Where the text stands.
+        at: Source,
+        /// The setting.
+        place: Place,
+        /// What a reference may hold.
+        expected: String,
+        /// The beginning of the reference, without a default.
+        start: String,
+    },
+    /// A file that a setting names could not be read.
+    #[error("{at}: {place}: cannot read {}", .file.display())]
+    File {
+        /// Where the setting stands.
+        at: Source,
+        /// The setting.
+        place: Place,
+        /// The file it names.
+        file: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Two files, or two parts of one, describe a server of one name.
+    #[error("{second}: server `{name}` is already described in {first}; rename or remove one")]
+    DuplicateServer {
+        /// The server.
+        name: String,
+        /// Where it stands first.
+        first: Source,
+        /// Where it stands again.
+        second: Source,
+    },
+    /// Two files disagree about a setting there is only one of.
+    #[error("{second}: `{setting}` is already set differently in {first}")]
+    DuplicateSetting {
+        /// The setting.
+        setting: &'static str,
+        /// Where it stands first.
+        first: Source,
+        /// Where it stands again.
+        second: Source,
+    },
+}
+
+/// Everything that is wrong with a configuration, one mistake to a line.
+#[derive(Debug)]
+pub struct ConfigErrors(Vec<ConfigError>);
+
+impl ConfigErrors {
+    pub(super) fn new(errors: Vec<ConfigError>) -> Self {
+        Self(errors)
+    }
+
+    pub(super) fn into_inner(self) -> Vec<ConfigError> {
+        self.0
+    }
+
+    /// The mistakes, in the order they were found.
+    pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
+        self.0.iter()
+    }
+}
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> Self {
+        Self(vec![error])
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{error}")?;
+            // With several mistakes there is no one chain of causes for the reporter to walk.
+            let mut cause = std::error::Error::source(error).filter(|_| self.0.len() > 1);
+            while let Some(error) = cause {
+                write!(f, ": {error}")?;
+                cause = error.source();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self.0.as_slice() {
+            [error] => error.source(),
+            _ => None,
+        }
+    }
+}

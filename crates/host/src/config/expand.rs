@@ -1,0 +1,449 @@
+//! References to variables in configuration texts.
+//!
+//! Expanded once: what a variable holds is never looked at again. What is understood depends on whose file it
+//! is, because text that one application passes on literally must not change its meaning here:
+//!
+//! | written | means | understood in |
+//! |---|---|---|
+//! | `${NAME}`, `${env:NAME}` | environment variable; unset is an error | all but Codex |
+//! | `${NAME:-text}`, `${env:NAME:-text}` | the same, or `text` where unset or empty | all but Codex |
+//! | `${userHome}`, `${workspaceFolder}`, `${workspaceFolderBasename}`, `${pathSeparator}`, `${/}` | as in VS Code | all but Codex |
+//! | `${file:path}` | content of a file, without the line break at its end | all but Codex |
+//! | `${input:id}` | the environment variable `HOSPES_INPUT_ID`; nobody is asked | all but Codex |
+//! | `$env:NAME` | environment variable, only as the whole text (mcporter) | all but Hospes' own and Codex |
+//! | `$NAME` | environment variable, anywhere in the text | Gemini: a file in a `.gemini` folder |
+//! | `{env:NAME}`, `{file:path}` | as above | OpenCode: servers under `mcp` |
+//! | `$${` | a literal `${` | Hospes' own TOML |
+//!
+//! `${…}` that holds none of these is an error in Hospes' own TOML, and stays as it is, with a warning, in the
+//! files of others: it may be shell. Codex expands nothing, so neither do we in its files.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::secret::Expanded;
+
+/// Whose rules apply to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Hospes' own TOML.
+    Own,
+    /// `mcpServers` and its relatives.
+    Common,
+    Codex,
+    Gemini,
+    OpenCode,
+}
+
+/// What references can refer to.
+pub(super) struct Scope<'a> {
+    pub(super) dialect: Dialect,
+    /// Where `${VAR}` is looked up.
+    pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
+    pub(super) home: Option<&'a Path>,
+    pub(super) workspace: &'a Path,
+    /// Where relative paths of `${file:…}` begin.
+    pub(super) folder: &'a Path,
+    /// Descriptions of the inputs the file declares.
+    pub(super) inputs: &'a [(String, String)],
+    /// Pass on literally what cannot be found.
+    pub(super) allow_unset: bool,
+}
+
+/// Why a text could not be expanded.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Unset(String),
+    Input { id: String, description: String, variable: String },
+    Malformed { expected: String, start: String },
+    File(PathBuf, io::Error),
+}
+
+/// The result of expanding, and what was left as it was though it looked like a reference.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) text: Expanded,
+    pub(super) left: Vec<String>,
+}
+
+/// What a reference stands for; `None` stands for itself.
+type Found = Option<String>;
+
+/// A reference at the beginning of a text.
+struct Reference<'t> {
+    /// How it is shown: as written, without its default.
+    shown: String,
+    found: Found,
+    /// What follows it.
+    after: &'t str,
+}
+
+impl Scope<'_> {
+    /// Replaces every reference in a text.
+    pub(super) fn expand(&self, text: &str) -> Result<Outcome, Failure> {
+        if self.dialect == Dialect::Codex {
+            return Ok(Outcome { text: Expanded::literal(text), left: Vec::new() });
+        }
+        if self.dialect != Dialect::Own
+            && let Some(name) = text.strip_prefix("$env:").filter(|name| is_name(name))
+        {
+            return self.whole(text, name);
+        }
+        let (mut written, mut value) = (String::new(), String::new());
+        let mut left = Vec::new();
+        let mut rest = text;
+        while let Some(index) = rest.find(['$', '{']) {
+            let (before, reference) = rest.split_at(index);
+            written.push_str(before);
+            value.push_str(before);
+            let Some(Reference { shown, found, after }) = self.reference(reference)? else {
+                // A lone `$` or `{`; both are one byte long.
+                let (sign, after) = reference.split_at(1);
+                written.push_str(sign);
+                value.push_str(sign);
+                rest = after;
+                continue;
+            };
+            let raw = &reference[..reference.len() - after.len()];
+            match found {
+                Some(found) => value.push_str(&found),
+                None => {
+                    value.push_str(raw);
+                    left.push(shown.clone());
+                }
+            }
+            written.push_str(&shown);
+            rest = after;
+        }
+        written.push_str(rest);
+        value.push_str(rest);
+        if self.dialect == Dialect::Common && text.strip_prefix('$').is_some_and(is_name) {
+            left.push(text.to_owned());
+        }
+        Ok(Outcome { text: Expanded::new(written, value), left })
+    }
+
+    fn whole(&self, text: &str, name: &str) -> Result<Outcome, Failure> {
+        match (self.variable)(name) {
+            Some(value) => Ok(Outcome { text: Expanded::new(text.to_owned(), value), left: Vec::new() }),
+            None if self.allow_unset => {
+                Ok(Outcome { text: Expanded::literal(text), left: vec![text.to_owned()] })
+            }
+            None => Err(Failure::Unset(name.to_owned())),
+        }
+    }
+
+    /// Reads the reference at the beginning of `text`, if there is one.
+    fn reference<'t>(&self, text: &'t str) -> Result<Option<Reference<'t>>, Failure> {
+        if self.dialect == Dialect::Own && text.starts_with("$${") {
+            let brace = "${".to_owned();
+            return Ok(Some(Reference { shown: brace.clone(), found: Some(brace), after: &text[3..] }));
+        }
+        if let Some(inner) = text.strip_prefix("${") {
+            let Some((body, after)) = inner.split_once('}') else {
+                self.foreign(text, "`}` at the end")?;
+                return Ok(Some(Reference { shown: "${".to_owned(), found: None, after: inner }));
+            };
+            let (name, default) = match body.split_once(":-") {
+                Some((name, default)) => (name, Some(default)),
+                None => (body, None),
+            };
+            let shown = format!("${{{name}}}");
+            if default.is_some_and(|default| default.contains("${")) {
+                // The first `}` would end it, and what was meant is anybody's guess.
+                let expected = "a default without references".to_owned();
+                return Err(Failure::Malformed { expected, start: shown });
+            }
+            return Ok(Some(Reference { found: self.look_up(name, default, &shown)?, shown, after }));
+        }
+        if self.dialect == Dialect::OpenCode
+            && let Some((body, after)) = text.strip_prefix('{').and_then(|inner| inner.split_once('}'))
+            && (body.starts_with("env:") || body.starts_with("file:"))
+        {
+            let shown = format!("{{{body}}}");
+            return Ok(Some(Reference { found: self.look_up(body, None, &shown)?, shown, after }));
+        }
+        if self.dialect == Dialect::Gemini
+            && let Some(inner) = text.strip_prefix('$')
+        {
+            let end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inner.len());
+            let (name, after) = inner.split_at(end);
+            if is_name(name) {
+                let shown = format!("${name}");
+                return Ok(Some(Reference { found: self.look_up(name, None, &shown)?, shown, after }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn look_up(&self, body: &str, default: Option<&str>, shown: &str) -> Result<Found, Failure> {
+        if let Some(path) = body.strip_prefix("file:") {
+            let path = self.path(self.folder, path);
+            return match super::read_text(&path) {
+                Ok(mut content) => {
+                    content.truncate(content.trim_end_matches(['\n', '\r']).len());
+                    Ok(Some(content))
+                }
+                Err(error) => match default {
+                    Some(default) => Ok(Some(default.to_owned())),
+                    None if self.allow_unset => Ok(None),
+                    None => Err(Failure::File(path, error)),
+                },
+            };
+        }
+        if let Some(id) = body.strip_prefix("input:") {
+            let variable = input_variable(id);
+            return match (self.variable)(&variable).or_else(|| default.map(str::to_owned)) {
+                Some(value) => Ok(Some(value)),
+                None if self.allow_unset => Ok(None),
+                None => Err(Failure::Input { id: id.to_owned(), description: self.describe(id), variable }),
+            };
+        }
+        match body {
+            "userHome" => {
+                return match self.home.and_then(Path::to_str) {
+                    Some(home) => Ok(Some(home.to_owned())),
+                    None if self.allow_unset => Ok(None),
+                    None => Err(Failure::Unset("HOME".to_owned())),
+                };
+            }
+            "workspaceFolder" => return Ok(Some(self.workspace.to_string_lossy().into_owned())),
+            "workspaceFolderBasename" => {
+                let name = self.workspace.file_name().unwrap_or_default();
+                return Ok(Some(name.to_string_lossy().into_owned()));
+            }
+            "pathSeparator" | "/" => return Ok(Some(std::path::MAIN_SEPARATOR_STR.to_owned())),
+            _ => {}
+        }
+        let name = body.strip_prefix("env:").unwrap_or(body);
+        if !is_name(name) {
+            let expected = "the name of a variable, `env:NAME`, `file:PATH`, `input:ID`, `userHome` or `workspaceFolder`";
+            return self.foreign(shown, expected).map(|()| None);
+        }
+        match ((self.variable)(name), default) {
+            (Some(value), None) => Ok(Some(value)),
+            (Some(value), Some(_)) if !value.is_empty() => Ok(Some(value)),
+            (_, Some(default)) => Ok(Some(default.to_owned())),
+            (None, None) if self.allow_unset => Ok(None),
+            (None, None) => Err(Failure::Unset(name.to_owned())),
+        }
+    }
+
+    /// A reference that means nothing: an error in our own file, left alone in others'.
+    fn foreign(&self, text: &str, expected: &str) -> Result<(), Failure> {
+        if self.dialect != Dialect::Own {
+            return Ok(());
+        }
+        // What follows a reference that never ends may be a secret; the sign is enough to find it.
+        let start = if text.ends_with('}') { text.to_owned() } else { "${".to_owned() };
+        Err(Failure::Malformed { expected: expected.to_owned(), start })
+    }
+
+    fn describe(&self, id: &str) -> String {
+        let found = self.inputs.iter().find(|(known, _)| known == id);
+        found.map_or_else(String::new, |(_, text)| format!(" ({text})"))
+    }
+
+    /// Makes a path absolute: `~` is the home folder, relative paths begin at `base`.
+    pub(super) fn path(&self, base: &Path, path: &str) -> PathBuf {
+        match (path.strip_prefix('~'), self.home) {
+            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with(std::path::is_separator) => {
+                home.join(rest.trim_start_matches(std::path::is_separator))
+            }
+            _ => base.join(path),
+        }
+    }
+}
+
+/// The environment variable that answers `${input:id}`.
+pub(super) fn input_variable(id: &str) -> String {
+    let id: String =
+        id.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+    format!("HOSPES_INPUT_{id}")
+}
+
+fn is_name(text: &str) -> bool {
+    text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(name: &str) -> Option<String> {
+        let value = match name {
+            "NAME" => "value",
+            "EMPTY" => "",
+            "NESTED" => "${NAME}",
+            "HOSPES_INPUT_API_KEY" => "typed",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    }
+
+    fn scope(dialect: Dialect) -> Scope<'static> {
+        Scope {
+            dialect,
+            variable: &variable,
+            home: Some(Path::new("/home/me")),
+            workspace: Path::new("/work/space"),
+            folder: Path::new("/etc/conf"),
+            inputs: &[],
+            allow_unset: false,
+        }
+    }
+
+    fn expand(dialect: Dialect, text: &str) -> String {
+        scope(dialect).expand(text).unwrap().text.reveal().to_owned()
+    }
+
+    #[test]
+    fn every_form_is_understood() {
+        for (text, expected) in [
+            ("plain", "plain"),
+            ("${NAME}", "value"),
+            ("a${NAME}b${NAME}c", "avaluebvaluec"),
+            ("${env:NAME}", "value"),
+            ("${NONE:-text}", "text"),
+            ("${NONE:-}", ""),
+            ("${EMPTY}", ""),
+            ("${EMPTY:-text}", "text"),
+            ("${NAME:-text}", "value"),
+            ("${env:NONE:-a:-b}", "a:-b"),
+            ("${userHome}/x", "/home/me/x"),
+            ("${workspaceFolder}", "/work/space"),
+            ("${workspaceFolderBasename}", "space"),
+            ("${input:api-key}", "typed"),
+            ("é${NAME}é", "évalueé"),
+            ("$", "$"),
+            ("$ {x} $5 }{", "$ {x} $5 }{"),
+        ] {
+            assert_eq!(expand(Dialect::Own, text), expected, "{text}");
+            assert_eq!(expand(Dialect::Common, text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_expanded_twice() {
+        assert_eq!(expand(Dialect::Common, "${NESTED}"), "${NAME}");
+    }
+
+    #[test]
+    fn each_dialect_has_its_own_forms() {
+        for (dialect, text, expected) in [
+            (Dialect::Own, "$${NAME}", "${NAME}"),
+            (Dialect::Common, "$${NAME}", "$value"),
+            (Dialect::Own, "$env:NAME", "$env:NAME"),
+            (Dialect::Common, "$env:NAME", "value"),
+            (Dialect::Common, "x$env:NAME", "x$env:NAME"),
+            (Dialect::Common, "$NAME", "$NAME"),
+            (Dialect::Gemini, "$NAME", "value"),
+            (Dialect::Gemini, "Bearer $NAME-$NAME.", "Bearer value-value."),
+            (Dialect::Gemini, "$5 $", "$5 $"),
+            (Dialect::OpenCode, "{env:NAME}/{x}", "value/{x}"),
+            (Dialect::Common, "{env:NAME}", "{env:NAME}"),
+            (Dialect::Codex, "${NAME} $NAME", "${NAME} $NAME"),
+        ] {
+            assert_eq!(expand(dialect, text), expected, "{dialect:?} {text}");
+        }
+    }
+
+    #[test]
+    fn unset_is_an_error_in_every_form() {
+        for (dialect, text) in [
+            (Dialect::Own, "a ${NONE}"),
+            (Dialect::Common, "${env:NONE}"),
+            (Dialect::Common, "$env:NONE"),
+            (Dialect::Gemini, "$NONE"),
+            (Dialect::OpenCode, "{env:NONE}"),
+        ] {
+            let failure = scope(dialect).expand(text).unwrap_err();
+            assert!(matches!(&failure, Failure::Unset(name) if name == "NONE"), "{text} {failure:?}");
+        }
+    }
+
+    #[test]
+    fn unset_can_be_let_through_literally() {
+        for (dialect, text) in [
+            (Dialect::Own, "a ${NONE} b"),
+            (Dialect::Common, "$env:NONE"),
+            (Dialect::Common, "${input:none}"),
+            (Dialect::Common, "${file:/none/such}"),
+            (Dialect::Gemini, "$NONE"),
+            (Dialect::OpenCode, "{env:NONE}"),
+        ] {
+            let outcome = Scope { allow_unset: true, ..scope(dialect) }.expand(text).unwrap();
+            assert_eq!(outcome.text.reveal(), text);
+            assert_eq!(outcome.left.len(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_reference_is_an_error_at_home_and_literal_abroad() {
+        for text in ["${not a name}", "${}", "${1}", "x ${NAME", "${command:pick}", "${A:=b}"] {
+            let failure = scope(Dialect::Own).expand(text).unwrap_err();
+            assert!(matches!(failure, Failure::Malformed { .. }), "{text} {failure:?}");
+            let outcome = scope(Dialect::Common).expand(text).unwrap();
+            assert_eq!(outcome.text.reveal(), text);
+            assert_eq!(outcome.left.len(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reference_in_a_default_is_refused_everywhere() {
+        for dialect in [Dialect::Own, Dialect::Common] {
+            let failure = scope(dialect).expand("${NONE:-${NAME}}").unwrap_err();
+            assert!(
+                matches!(&failure, Failure::Malformed { start, .. } if start == "${NONE}"),
+                "{failure:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_written_shows_neither_values_nor_defaults() {
+        let text = scope(Dialect::Own).expand("--key=${NAME} ${NONE:-hunter2}").unwrap().text;
+        assert_eq!(text.written(), "--key=${NAME} ${NONE}");
+    }
+
+    #[test]
+    fn a_dollar_name_outside_gemini_is_pointed_out() {
+        assert_eq!(scope(Dialect::Common).expand("$TOKEN").unwrap().left, ["$TOKEN"]);
+        assert!(scope(Dialect::Common).expand("costs $5").unwrap().left.is_empty());
+    }
+
+    #[test]
+    fn files_are_read_without_their_last_line_break() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("key"), "abc\r\n").unwrap();
+        let scope = Scope { folder: folder.path(), ..scope(Dialect::OpenCode) };
+        assert_eq!(scope.expand("<${file:key}|{file:./key}>").unwrap().text.reveal(), "<abc|abc>");
+        assert!(
+            matches!(scope.expand("${file:none}"), Err(Failure::File(path, _)) if path.ends_with("none"))
+        );
+    }
+
+    #[test]
+    fn inputs_name_the_variable_that_answers_them() {
+        let inputs = [("gh-token".to_owned(), "GitHub token".to_owned())];
+        let scope = Scope { inputs: &inputs, ..scope(Dialect::Common) };
+        let Failure::Input { id, description, variable } = scope.expand("${input:gh-token}").unwrap_err()
+        else {
+            panic!("expected an input")
+        };
+        assert_eq!((id.as_str(), description.as_str()), ("gh-token", " (GitHub token)"));
+        assert_eq!(variable, "HOSPES_INPUT_GH_TOKEN");
+    }
+
+    #[test]
+    fn a_tilde_is_the_home_folder() {
+        let scope = scope(Dialect::Own);
+        let base = Path::new("/base");
+        assert_eq!(scope.path(base, "~"), Path::new("/home/me"));
+        assert_eq!(scope.path(base, "~/x"), Path::new("/home/me/x"));
+        assert_eq!(scope.path(base, "~x"), Path::new("/base/~x"));
+        assert_eq!(scope.path(base, "/x"), Path::new("/x"));
+        assert_eq!(scope.path(base, "x"), Path::new("/base/x"));
+    }
+}

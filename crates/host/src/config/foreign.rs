@@ -1,0 +1,145 @@
+//! The configuration files of other applications.
+//!
+//! Servers are looked for under the first of these keys that is there: `mcpServers` (most), `servers`
+//! (VS Code), `mcp_servers` (Codex), `mcp.servers` (VS Code settings), `mcp` (OpenCode), `context_servers`
+//! (Zed), any key that ends in `.mcpServers`; or at the top itself, where nothing but servers stands there.
+//! In `~/.claude.json`, those of the project in the workspace folder come first.
+
+use std::path::Path;
+
+use super::document::{Entry, Node, Value};
+use super::error::ConfigError;
+use super::expand::{Dialect, Scope};
+use super::load::Part;
+use super::model::Timeouts;
+use super::nearest::nearest;
+use super::server::read;
+use super::spellings::FOREIGN;
+
+const ROOTS: [&str; 5] = ["mcpServers", "servers", "mcp_servers", "mcp", "context_servers"];
+
+/// Whether a TOML file is somebody else's.
+pub(super) fn is_foreign_toml(file: &Path, root: &Node) -> bool {
+    let has = |key| root.get(key).is_some();
+    let ours = has("servers") || has("endpoint") || has("defaults");
+    !ours && (has("mcp_servers") || has("mcpServers") || in_folder(file, ".codex"))
+}
+
+/// Whose rules a JSON file follows, as far as the file's place tells.
+pub(super) fn dialect(file: &Path) -> Dialect {
+    let is_gemini =
+        in_folder(file, ".gemini") || file.file_name().is_some_and(|n| n == "gemini-extension.json");
+    if is_gemini { Dialect::Gemini } else { Dialect::Common }
+}
+
+fn in_folder(file: &Path, name: &str) -> bool {
+    file.parent().is_some_and(|folder| folder.file_name().is_some_and(|folder| folder == name))
+}
+
+/// Reads a file that is not in Hospes' own format.
+pub(super) fn read_foreign(root: &Node, scope: &Scope<'_>, part: &mut Part) {
+    let found = find(root);
+    let local = project(root, scope.workspace);
+    if found.is_none() && local.is_none() {
+        let keys = root.as_object().unwrap_or_default();
+        let hint = keys.iter().find_map(|entry| {
+            let meant = nearest(&entry.key, ROOTS)?;
+            Some(format!("; did you mean `{meant}` by `{}` in line {}?", entry.key, entry.at.line()))
+        });
+        let error = ConfigError::NoServers { at: root.at.clone(), hint: hint.unwrap_or_default() };
+        part.report.errors.push(error);
+        return;
+    }
+    let inputs = found.as_ref().and_then(|found| found.inputs).map(descriptions).unwrap_or_default();
+    let dialect = match &found {
+        Some(found) if found.is_opencode => Dialect::OpenCode,
+        _ => scope.dialect,
+    };
+    let scope = &Scope { dialect, inputs: &inputs, ..*scope };
+    if let Some(found) = &found {
+        for other in others(root, found.key) {
+            let message = format!("the servers under `{}` are ignored beside `{}`", other.key, found.key);
+            part.report.warn(&other.at, None, message);
+        }
+    }
+    let mut seen: Vec<&Entry> = Vec::new();
+    for (node, is_local) in [(local, true), (found.as_ref().map(|found| found.node), false)] {
+        let Some(node) = node else { continue };
+        let Some(entries) = node.as_object() else {
+            let key = found.as_ref().map_or("mcpServers", |found| found.key).to_owned();
+            part.report.wrong_type::<()>(node, None, key, "a table of servers");
+            continue;
+        };
+        let shadowing = if is_local { 0 } else { seen.len() };
+        for entry in entries {
+            if seen[..shadowing].iter().any(|local| local.key == entry.key) {
+                continue;
+            }
+            let before = part.report.errors.len();
+            let reading = read(&entry.key, entry, &FOREIGN, scope, Timeouts::default(), &mut part.report);
+            part.add(entry, reading, before);
+            seen.push(entry);
+        }
+    }
+}
+
+struct Found<'n> {
+    key: &'n str,
+    node: &'n Node,
+    inputs: Option<&'n Node>,
+    is_opencode: bool,
+}
+
+fn find(root: &Node) -> Option<Found<'_>> {
+    let inputs = root.get("inputs");
+    for key in ROOTS {
+        let Some(node) = root.get(key) else { continue };
+        if key == "mcp" {
+            if let Some(servers) = node.get("servers").filter(|servers| servers.as_object().is_some()) {
+                return Some(Found { key, node: servers, inputs: node.get("inputs"), is_opencode: false });
+            }
+            return Some(Found { key, node, inputs, is_opencode: true });
+        }
+        return Some(Found { key, node, inputs, is_opencode: false });
+    }
+    let entries = root.as_object()?;
+    if let Some(entry) = entries.iter().find(|entry| entry.key.ends_with(".mcpServers")) {
+        return Some(Found { key: &entry.key, node: &entry.node, inputs, is_opencode: false });
+    }
+    are_servers(root).then_some(Found { key: "the file", node: root, inputs: None, is_opencode: false })
+}
+
+/// Other keys of the file that hold servers, too.
+fn others<'n>(root: &'n Node, chosen: &str) -> impl Iterator<Item = &'n Entry> {
+    let entries = root.as_object().unwrap_or_default();
+    entries.iter().filter(move |entry| {
+        entry.key != chosen && ROOTS.contains(&entry.key.as_str()) && are_servers(&entry.node)
+    })
+}
+
+/// Whether a table has nothing in it but what looks like servers.
+fn are_servers(node: &Node) -> bool {
+    let entries = node.as_object().unwrap_or_default();
+    let looks_right = |entry: &Entry| {
+        ["command", "url", "httpUrl", "serverUrl", "baseUrl"].iter().any(|key| entry.node.get(key).is_some())
+    };
+    !entries.is_empty() && entries.iter().all(looks_right)
+}
+
+/// The servers Claude Code keeps for one project in the user's file.
+fn project<'n>(root: &'n Node, workspace: &Path) -> Option<&'n Node> {
+    let projects = root.get("projects")?.as_object()?;
+    projects.iter().find(|entry| Path::new(&entry.key) == workspace)?.node.get("mcpServers")
+}
+
+/// The ids and descriptions of VS Code's `inputs`.
+fn descriptions(inputs: &Node) -> Vec<(String, String)> {
+    let Value::Array(items) = &inputs.value else { return Vec::new() };
+    items
+        .iter()
+        .filter_map(|item| {
+            let text = |key| item.get(key).and_then(Node::as_str).map(str::to_owned);
+            text("id").zip(text("description"))
+        })
+        .collect()
+}

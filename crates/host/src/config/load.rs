@@ -1,0 +1,261 @@
+//! From files to one configuration.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::document::{Entry, Format, format, parse};
+use super::error::{ConfigError, ConfigErrors, Source};
+use super::expand::{Dialect, Scope};
+use super::foreign::{dialect, is_foreign_toml, read_foreign};
+use super::model::{Config, Rejected, ServerConfig};
+use super::own::read_own;
+use super::server::Reading;
+use super::table::Report;
+
+/// The largest configuration file, in bytes. Some applications keep their whole history in one.
+pub const MAX_FILE: usize = 16 << 20;
+
+/// The longest name of a server, in bytes.
+pub const MAX_SERVER_NAME: usize = 128;
+
+/// Folders in which applications keep a project's settings; the project is the folder above.
+const SETTINGS_FOLDERS: [&str; 7] = [".vscode", ".cursor", ".gemini", ".codex", ".claude", ".github", ".zed"];
+
+type Variables<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
+
+/// Reads configuration files.
+pub struct Loader<'a> {
+    variables: Variables<'a>,
+    workspace: Option<PathBuf>,
+    allow_unset: bool,
+    keep_going: bool,
+}
+
+impl Default for Loader<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a> Loader<'a> {
+    /// A loader that takes variables from this process's environment.
+    pub fn new() -> Self {
+        Self {
+            variables: Box::new(|name| std::env::var(name).ok()),
+            workspace: None,
+            allow_unset: false,
+            keep_going: false,
+        }
+    }
+
+    /// Takes variables from elsewhere; the home folder is `HOME`, or `USERPROFILE`.
+    #[must_use]
+    pub fn variables(mut self, look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'a) -> Self {
+        self.variables = Box::new(look_up);
+        self
+    }
+
+    /// What `${workspaceFolder}` stands for. By default it is the folder of each file, or the one above where
+    /// an application keeps its settings in a folder such as `.vscode`.
+    #[must_use]
+    pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.workspace = Some(folder.into());
+        self
+    }
+
+    /// Passes references that cannot be resolved on as they are written, with a warning, as Claude Code does.
+    #[must_use]
+    pub fn allow_unset(mut self, allow: bool) -> Self {
+        self.allow_unset = allow;
+        self
+    }
+
+    /// Puts servers with a mistake into [`Config::rejected`] instead of failing for all of them.
+    #[must_use]
+    pub fn keep_going(mut self, keep_going: bool) -> Self {
+        self.keep_going = keep_going;
+        self
+    }
+
+    /// Reads several files and merges them; a server may stand in one of them only.
+    pub fn load<P: AsRef<Path>>(&self, files: impl IntoIterator<Item = P>) -> Result<Config, ConfigErrors> {
+        let mut merge = Merge::default();
+        for file in files {
+            let file = file.as_ref();
+            match read_text(file) {
+                Ok(text) => merge.add(self.part(file, &text)),
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                    merge.errors.push(ConfigError::TooLarge { file: file.to_owned(), limit: MAX_FILE });
+                }
+                Err(source) => merge.errors.push(ConfigError::Read { file: file.to_owned(), source }),
+            }
+        }
+        merge.finish(self.keep_going)
+    }
+
+    /// Reads text as if it were the content of `file`, which gives it its format, its folder and its name in
+    /// messages, and need not exist.
+    pub fn parse(&self, file: impl AsRef<Path>, text: &str) -> Result<Config, ConfigErrors> {
+        let mut merge = Merge::default();
+        merge.add(self.part(file.as_ref(), text));
+        merge.finish(self.keep_going)
+    }
+
+    fn part(&self, file: &Path, text: &str) -> Part {
+        let mut part = Part::default();
+        let name: Arc<Path> = file.into();
+        let parsed = format(file, text).and_then(|format| Ok((format, parse(&name, format, text)?)));
+        let (format, root) = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                part.report.errors.push(*error);
+                return part;
+            }
+        };
+        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let folder = absolute.parent().unwrap_or_else(|| Path::new(""));
+        let workspace = self.workspace.clone().unwrap_or_else(|| project_folder(folder).to_owned());
+        let home = ["HOME", "USERPROFILE"].iter().find_map(|name| (self.variables)(name)).map(PathBuf::from);
+        let own = format == Format::Toml && !is_foreign_toml(&absolute, &root);
+        let scope = Scope {
+            dialect: match format {
+                Format::Toml if own => Dialect::Own,
+                Format::Toml => Dialect::Codex,
+                Format::Json => dialect(&absolute),
+            },
+            variable: &*self.variables,
+            home: home.as_deref(),
+            workspace: &workspace,
+            folder,
+            inputs: &[],
+            allow_unset: self.allow_unset,
+        };
+        if own {
+            read_own(&root, &scope, &mut part)
+        } else {
+            read_foreign(&root, &scope, &mut part)
+        }
+        part
+    }
+}
+
+impl fmt::Debug for Loader<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loader")
+            .field("workspace", &self.workspace)
+            .field("allow_unset", &self.allow_unset)
+            .field("keep_going", &self.keep_going)
+            .finish_non_exhaustive()
+    }
+}
+
+fn project_folder(folder: &Path) -> &Path {
+    let is_settings = |name: &std::ffi::OsStr| SETTINGS_FOLDERS.iter().any(|known| name == *known);
+    match folder.parent() {
+        Some(project) if folder.file_name().is_some_and(is_settings) => project,
+        _ => folder,
+    }
+}
+
+/// Reads a text file, but never more than [`MAX_FILE`].
+pub(super) fn read_text(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(file)?.take(MAX_FILE as u64 + 1).read_to_string(&mut text)?;
+    if text.len() > MAX_FILE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+}
+
+/// A setting and where it stands.
+#[derive(Debug)]
+pub(super) struct Setting<T> {
+    pub(super) value: T,
+    pub(super) at: Source,
+}
+
+/// What one file says.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    pub(super) listen: Option<Setting<SocketAddr>>,
+    pub(super) allowed_hosts: Vec<String>,
+    pub(super) allowed_origins: Vec<String>,
+    servers: Vec<ServerConfig>,
+    rejected: Vec<Rejected>,
+    pub(super) report: Report,
+}
+
+impl Part {
+    /// Adds what was read of one server; the errors from index `before` on are its own.
+    pub(super) fn add(&mut self, entry: &Entry, reading: Option<Reading>, before: usize) {
+        let errors = self.report.errors.split_off(before);
+        match reading {
+            Some(Reading::Server(server)) if errors.is_empty() => self.servers.push(*server),
+            Some(Reading::Skipped) if errors.is_empty() => {}
+            _ => self.rejected.push(Rejected {
+                name: entry.key.clone(),
+                source: entry.at.clone(),
+                errors: ConfigErrors::new(errors),
+            }),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Merge {
+    config: Config,
+    listen: Option<Setting<SocketAddr>>,
+    names: Vec<(String, Source)>,
+    errors: Vec<ConfigError>,
+}
+
+impl Merge {
+    fn add(&mut self, part: Part) {
+        self.errors.extend(part.report.errors);
+        self.config.warnings.extend(part.report.warnings);
+        match (&self.listen, part.listen) {
+            (Some(first), Some(second)) if first.value != second.value => {
+                self.errors.push(ConfigError::DuplicateSetting {
+                    setting: "endpoint.listen",
+                    first: first.at.clone(),
+                    second: second.at,
+                });
+            }
+            (None, Some(listen)) => self.listen = Some(listen),
+            _ => {}
+        }
+        extend(&mut self.config.allowed_hosts, part.allowed_hosts);
+        extend(&mut self.config.allowed_origins, part.allowed_origins);
+        let named = part.servers.iter().map(|server| (&server.name, &server.source));
+        for (name, source) in named.chain(part.rejected.iter().map(|server| (&server.name, &server.source))) {
+            match self.names.iter().find(|(known, _)| known == name) {
+                Some((_, first)) => self.errors.push(ConfigError::DuplicateServer {
+                    name: name.clone(),
+                    first: first.clone(),
+                    second: source.clone(),
+                }),
+                None => self.names.push((name.clone(), source.clone())),
+            }
+        }
+        self.config.servers.extend(part.servers);
+        self.config.rejected.extend(part.rejected);
+    }
+
+    fn finish(mut self, keep_going: bool) -> Result<Config, ConfigErrors> {
+        if !keep_going {
+            for rejected in self.config.rejected.drain(..) {
+                self.errors.extend(rejected.errors.into_inner());
+            }
+        }
+        self.config.listen = self.listen.map(|listen| listen.value);
+        if self.errors.is_empty() { Ok(self.config) } else { Err(ConfigErrors::new(self.errors)) }
+    }
+}
+
+fn extend(all: &mut Vec<String>, more: Vec<String>) {
+    for item in more {
+        if !all.contains(&item) {
+            all.push(item);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+#![doc = include_str!("format.md")]
+
+mod document;
+mod error;
+mod expand;
+mod foreign;
+mod load;
+mod model;
+mod nearest;
+mod own;
+mod secret;
+mod server;
+mod spellings;
+mod table;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{ConfigError, ConfigErrors, Place, Source, Warning};
+use load::read_text;
+pub use load::{Loader, MAX_FILE, MAX_SERVER_NAME};
+pub use model::{
+    Builtin, Config, EraChoice, Http, HttpFlavour, Rejected, ServerConfig, Stdio, Timeouts, ToolFilter,
+    Transport,
+};
+pub use nearest::nearest;
+pub use own::parse_listen;
+pub use secret::{Expanded, Secret, ServerUrl, redact_command, redact_url};
+pub use words::{WordsError, split_command};

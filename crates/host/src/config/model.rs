@@ -1,0 +1,330 @@
+//! What a configuration says, whatever file format and spelling it was written in.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::error::{ConfigErrors, Source, Warning};
+use super::secret::{Expanded, Secret, ServerUrl, redact_command};
+
+/// Everything the host was told, from one or several files.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Config {
+    /// Where the endpoint listens.
+    pub listen: Option<SocketAddr>,
+    /// Names of this machine, besides loopback, that requests may be addressed to (the `Host` header).
+    pub allowed_hosts: Vec<String>,
+    /// Web origins, besides loopback, whose pages may send requests (the `Origin` header).
+    pub allowed_origins: Vec<String>,
+    /// The servers, in the order of the files.
+    pub servers: Vec<ServerConfig>,
+    /// Servers with a mistake in their entry; always empty unless the loader was told to keep going.
+    pub rejected: Vec<Rejected>,
+    /// What was passed over while reading.
+    pub warnings: Vec<Warning>,
+}
+
+impl Config {
+    /// The server of that name.
+    pub fn server(&self, name: &str) -> Option<&ServerConfig> {
+        self.servers.iter().find(|server| server.name == name)
+    }
+}
+
+/// A server whose entry has a mistake.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Rejected {
+    /// Its name.
+    pub name: String,
+    /// Where its entry stands.
+    pub source: Source,
+    /// The mistakes.
+    pub errors: ConfigErrors,
+}
+
+/// One server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// What the operator calls it.
+    pub name: String,
+    /// How it is reached.
+    pub transport: Transport,
+    /// Whether it is configured but not to be started.
+    pub disabled: bool,
+    /// Whether the host is not to start without it.
+    pub required: bool,
+    /// How long to wait for it.
+    pub timeouts: Timeouts,
+    /// Which of its tools are shown.
+    pub tools: ToolFilter,
+    /// The era to speak with it, if it is not to be found out.
+    pub era: Option<EraChoice>,
+    /// Where its entry stands.
+    pub source: Source,
+}
+
+impl ServerConfig {
+    /// A server with defaults for everything but its name and transport.
+    pub fn new(name: impl Into<String>, transport: Transport, source: Source) -> Self {
+        Self {
+            name: name.into(),
+            transport,
+            disabled: false,
+            required: false,
+            timeouts: Timeouts::default(),
+            tools: ToolFilter::default(),
+            era: None,
+            source,
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transport {
+    /// A child process, spoken to over its standard input and output.
+    Stdio(Stdio),
+    /// A URL.
+    Http(Http),
+    /// A server that is part of this program.
+    Builtin(Builtin),
+}
+
+impl Transport {
+    /// A child process, given as a program and its arguments.
+    pub fn stdio<'a>(program: &str, args: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::Stdio(Stdio {
+            command: Expanded::literal(program),
+            args: args.into_iter().map(Expanded::literal).collect(),
+            env: BTreeMap::new(),
+            cwd: None,
+        })
+    }
+
+    /// A URL without further headers.
+    pub fn http(url: url::Url) -> Self {
+        Self::Http(Http { url: ServerUrl::new(url), headers: Vec::new(), flavour: HttpFlavour::Any })
+    }
+
+    /// A server that is part of this program.
+    pub fn builtin<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::Builtin(Builtin {
+            name: name.to_owned(),
+            args: args.into_iter().map(Expanded::literal).collect(),
+        })
+    }
+}
+
+/// The server as a person would write it on a command line, without secrets.
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdio(stdio) => f.write_str(&stdio.command_line()),
+            Self::Http(http) => http.url.fmt(f),
+            Self::Builtin(builtin) => {
+                let words = builtin.args.iter().map(Expanded::written);
+                f.write_str(&redact_command(["built-in", &builtin.name].into_iter().chain(words)))
+            }
+        }
+    }
+}
+
+/// A child process.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stdio {
+    /// The program.
+    pub command: Expanded,
+    /// Its arguments; no shell is involved.
+    pub args: Vec<Expanded>,
+    /// Variables set besides the few that every child gets.
+    pub env: BTreeMap<String, Secret>,
+    /// The folder it starts in.
+    pub cwd: Option<PathBuf>,
+}
+
+impl Stdio {
+    /// The command line for people: with references in place of their values, without secrets.
+    pub fn command_line(&self) -> String {
+        redact_command(std::iter::once(&self.command).chain(&self.args).map(Expanded::written))
+    }
+}
+
+impl fmt::Debug for Stdio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // One text for the arguments: what hides a value may be the option before it.
+        f.debug_struct("Stdio")
+            .field("command_line", &self.command_line())
+            .field("env", &self.env)
+            .field("cwd", &self.cwd)
+            .finish()
+    }
+}
+
+/// A server at a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Http {
+    /// Its address.
+    pub url: ServerUrl,
+    /// Headers sent with every request, names as written.
+    pub headers: Vec<(String, Secret)>,
+    /// Which of the HTTP transports it speaks.
+    pub flavour: HttpFlavour,
+}
+
+/// Which of the HTTP transports a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum HttpFlavour {
+    /// To be found out.
+    #[default]
+    Any,
+    /// Streamable HTTP.
+    Streamable,
+    /// HTTP with a separate stream of server-sent events, of revision 2024-11-05.
+    Sse,
+}
+
+/// A server that is part of this program.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Builtin {
+    /// Its name in this program.
+    pub name: String,
+    /// What it is told, in the form of command-line arguments.
+    pub args: Vec<Expanded>,
+}
+
+impl fmt::Debug for Builtin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builtin")
+            .field("name", &self.name)
+            .field("args", &redact_command(self.args.iter().map(Expanded::written)))
+            .finish()
+    }
+}
+
+/// How long to wait for a server; absent means the host's default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Timeouts {
+    /// From starting or dialling until it is ready.
+    pub connect: Option<Duration>,
+    /// For one request, counted again from each progress notification.
+    pub request: Option<Duration>,
+}
+
+/// The era an operator insists on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EraChoice {
+    /// Revisions up to 2025-11-25.
+    Legacy,
+    /// Revision 2026-07-28 and later.
+    Modern,
+}
+
+/// Which of a server's tools are shown, by the server's own names; `*` stands for any text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ToolFilter {
+    /// If given, only these.
+    pub include: Option<Vec<String>>,
+    /// Never these.
+    pub exclude: Vec<String>,
+}
+
+impl ToolFilter {
+    /// Whether the tool is shown; excluding wins over including.
+    pub fn allows(&self, tool: &str) -> bool {
+        let listed = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, tool));
+        !listed(&self.exclude) && self.include.as_deref().is_none_or(listed)
+    }
+}
+
+/// Matches a pattern in which `*` stands for any text, in time linear in the text for each `*`.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut rest) = text.strip_prefix(head) else { return false };
+    let mut parts: Vec<&str> = tail.split('*').collect();
+    // Each middle part takes its leftmost place, the last one the end of the text.
+    let last = parts.pop().unwrap_or("");
+    for part in parts {
+        let Some(index) = rest.find(part) else { return false };
+        rest = &rest[index + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(include: Option<&[&str]>, exclude: &[&str]) -> ToolFilter {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        ToolFilter { include: include.map(owned), exclude: owned(exclude) }
+    }
+
+    #[test]
+    fn without_a_filter_every_tool_is_shown() {
+        assert!(ToolFilter::default().allows("anything"));
+        assert!(!filter(Some(&[]), &[]).allows("anything"));
+    }
+
+    #[test]
+    fn excluding_wins_over_including() {
+        let filter = filter(Some(&["read_*", "list"]), &["*_secret"]);
+        assert!(filter.allows("read_file"));
+        assert!(filter.allows("list"));
+        assert!(!filter.allows("read_secret"));
+        assert!(!filter.allows("write_file"));
+    }
+
+    #[test]
+    fn stars_match_any_text() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("*", "x", true),
+            ("a*", "a", true),
+            ("a*a", "a", false),
+            ("a*a", "aa", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "acb", false),
+            ("**", "x", true),
+            ("", "", true),
+            ("", "x", false),
+            ("*ab", "aab", true),
+            ("a*bc*c", "abc", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn printing_a_server_gives_no_secret_away() {
+        let mut transport = Transport::stdio("npx", ["server", "--api-key", "hunter2"]);
+        if let Transport::Stdio(stdio) = &mut transport {
+            stdio.env.insert("TOKEN".into(), Secret::new("hunter2"));
+        }
+        let stdio = ServerConfig::new("one", transport, Source::unwritten("a test"));
+        let mut transport = Transport::http("https://me:hunter2@e.com/mcp?key=hunter2".parse().unwrap());
+        if let Transport::Http(http) = &mut transport {
+            http.headers.push(("Authorization".into(), Secret::new("hunter2")));
+        }
+        let http = ServerConfig::new("two", transport, Source::unwritten("a test"));
+        let builtin =
+            ServerConfig::new("three", Transport::builtin("x", ["--token", "hunter2"]), stdio.source.clone());
+        for server in [stdio, http, builtin] {
+            let printed = format!("{server:?} {}", server.transport);
+            assert!(!printed.contains("hunter2"), "{printed}");
+            assert!(printed.contains("[redacted]"), "{printed}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Hospes' own format.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use super::document::{Entry, Node, Value};
+use super::expand::Scope;
+use super::load::{Part, Setting};
+use super::model::Timeouts;
+use super::server::read;
+use super::spellings::OWN;
+use super::table::{Report, Table};
+
+/// Reads a file in Hospes' own format.
+pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
+    let report = &mut part.report;
+    let Some(mut table) = Table::new(root, None, "", report) else { return };
+    if let Some(mut endpoint) = table.table("endpoint", report) {
+        if let Some(entry) = endpoint.take(&["listen"], report) {
+            part.listen =
+                listen(&endpoint, entry, report).map(|value| Setting { value, at: entry.at.clone() });
+        }
+        part.allowed_hosts = endpoint.strings(&["allowed_hosts"], report).unwrap_or_default();
+        part.allowed_origins = endpoint.strings(&["allowed_origins"], report).unwrap_or_default();
+        endpoint.refuse_unread(report);
+    }
+    let mut defaults = Timeouts::default();
+    if let Some(mut table) = table.table("defaults", report) {
+        let mut time = |key| {
+            let entry = table.take(&[key], report)?;
+            table.duration(entry, std::time::Duration::from_secs(1), report)
+        };
+        defaults.connect = time("connect_timeout");
+        defaults.request = time("request_timeout");
+        table.refuse_unread(report);
+    }
+    let servers = table.take(&["servers"], report);
+    table.refuse_unread(report);
+    let Some(servers) = servers else { return };
+    let Some(entries) = servers.node.as_object() else {
+        report.wrong_type::<()>(&servers.node, None, servers.key.clone(), "a table");
+        return;
+    };
+    for entry in entries {
+        let long;
+        let entry = match long_form(entry) {
+            Some(made) => {
+                long = made;
+                &long
+            }
+            None => entry,
+        };
+        let before = part.report.errors.len();
+        let reading = read(&entry.key, entry, &OWN, scope, defaults, &mut part.report);
+        part.add(entry, reading, before);
+    }
+}
+
+/// A text alone, a URL or a command line, is short for a table with nothing else in it.
+fn long_form(entry: &Entry) -> Option<Entry> {
+    let text = entry.node.as_str()?;
+    let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+    let key = if is_url { "url" } else { "command" };
+    let text = Node { at: entry.node.at.clone(), value: Value::String(text.to_owned()) };
+    let inner = Entry { at: entry.at.clone(), key: key.to_owned(), node: text };
+    let node = Node { at: entry.node.at.clone(), value: Value::Object(vec![inner]) };
+    Some(Entry { at: entry.at.clone(), key: entry.key.clone(), node })
+}
+
+/// Reads an address to listen on: `127.0.0.1:7337`, `localhost:7337`, `:7337` or a port alone.
+///
+/// What gives no address listens on loopback only.
+pub fn parse_listen(text: &str) -> Option<SocketAddr> {
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let text = text.trim();
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    let port = text.strip_prefix("localhost").unwrap_or(text);
+    let port = if port.len() < text.len() {
+        port.strip_prefix(':')?
+    } else {
+        port.strip_prefix(':').unwrap_or(port)
+    };
+    port.parse().ok().map(|port| SocketAddr::new(loopback, port))
+}
+
+fn listen(table: &Table<'_>, entry: &Entry, report: &mut Report) -> Option<SocketAddr> {
+    let (Value::String(text) | Value::Number(text)) = &entry.node.value else {
+        return report.wrong_type(&entry.node, None, table.field(entry), "a string or a port");
+    };
+    match parse_listen(text) {
+        Some(address) => Some(address),
+        None => {
+            let expected = "an address and a port such as \"127.0.0.1:7337\"";
+            table.invalid(&entry.node.at, &table.field(entry), expected, "", report)
+        }
+    }
+}

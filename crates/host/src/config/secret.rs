@@ -1,0 +1,316 @@
+//! Text that must not be shown, and text that must be shown without what is secret in it.
+
+use std::fmt;
+
+use url::Url;
+
+const HIDDEN: &str = "[redacted]";
+
+/// A value that is never printed: an environment variable, a header.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides a value.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself, to be handed on and not to be printed.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+/// Text from a configuration file whose references to variables have been replaced.
+///
+/// Printing it shows the references, as written in the file and without their defaults; only
+/// [`reveal`](Self::reveal) gives what they stand for.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Expanded {
+    written: String,
+    value: String,
+}
+
+impl Expanded {
+    /// Text in which nothing was replaced.
+    pub fn literal(text: impl Into<String>) -> Self {
+        let value = text.into();
+        Self { written: value.clone(), value }
+    }
+
+    pub(super) fn new(written: String, value: String) -> Self {
+        Self { written, value }
+    }
+
+    pub(super) fn written(&self) -> &str {
+        &self.written
+    }
+
+    /// The text to use.
+    pub fn reveal(&self) -> &str {
+        &self.value
+    }
+
+    pub(super) fn into_secret(self) -> Secret {
+        Secret(self.value)
+    }
+}
+
+impl fmt::Debug for Expanded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&redact_argument(&self.written), f)
+    }
+}
+
+impl fmt::Display for Expanded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&redact_argument(&self.written))
+    }
+}
+
+/// The address of a server, printed without credentials.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ServerUrl {
+    written: String,
+    url: Url,
+}
+
+impl ServerUrl {
+    /// An address that came from somewhere else than a configuration file.
+    pub fn new(url: Url) -> Self {
+        Self { written: url.as_str().to_owned(), url }
+    }
+
+    pub(super) fn expanded(written: String, url: Url) -> Self {
+        Self { written, url }
+    }
+
+    /// The address to connect to.
+    pub fn reveal(&self) -> &Url {
+        &self.url
+    }
+}
+
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&redact_url(&self.written), f)
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&redact_url(&self.written))
+    }
+}
+
+/// Writes a URL without its user information, the values of its query, its fragment, and without path segments
+/// that look like keys. References such as `${TOKEN}` stay. Text that is not a URL stays as it is.
+pub fn redact_url(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let (rest, fragment) = cut(rest, '#');
+    let (rest, query) = cut(rest, '?');
+    let (authority, path) = match rest.find('/') {
+        Some(index) => rest.split_at(index),
+        None => (rest, ""),
+    };
+    let mut shown = format!("{scheme}://");
+    match authority.rsplit_once('@') {
+        Some((user, host)) if is_reference(user) => shown.extend([user, "@", host]),
+        Some((_, host)) => shown.extend([HIDDEN, "@", host]),
+        None => shown.push_str(authority),
+    }
+    for (index, segment) in path.split('/').enumerate() {
+        if index > 0 {
+            shown.push('/');
+        }
+        shown.push_str(if looks_like_key(segment) { HIDDEN } else { segment });
+    }
+    if let Some(query) = query {
+        shown.push('?');
+        for (index, pair) in query.split('&').enumerate() {
+            if index > 0 {
+                shown.push('&');
+            }
+            match pair.split_once('=') {
+                Some((name, value)) if is_reference(value) => shown.extend([name, "=", value]),
+                Some((name, _)) => shown.extend([name, "=", HIDDEN]),
+                None if is_reference(pair) || pair.is_empty() => shown.push_str(pair),
+                None => shown.push_str(HIDDEN),
+            }
+        }
+    }
+    if fragment.is_some() {
+        shown.extend(["#", HIDDEN]);
+    }
+    shown
+}
+
+/// Writes a command line without the values of options, headers and URLs that look secret.
+pub fn redact_command<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let mut shown = String::new();
+    let mut hide_next = false;
+    for word in words {
+        if !shown.is_empty() {
+            shown.push(' ');
+        }
+        let text = if hide_next && !is_reference(word) { HIDDEN.to_owned() } else { redact_argument(word) };
+        hide_next = word.starts_with('-') && !word.contains('=') && is_secret_name(word);
+        if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"') {
+            shown.push_str(&format!("{text:?}"));
+        } else {
+            shown.push_str(&text);
+        }
+    }
+    shown
+}
+
+pub(super) fn redact_argument(word: &str) -> String {
+    if let Some((name, value)) = word.split_once('=')
+        && !name.contains("://")
+        && is_secret_name(name)
+        && !is_reference(value)
+    {
+        return format!("{name}={HIDDEN}");
+    }
+    if let Some((name, value)) = word.split_once(':')
+        && !value.starts_with("//")
+        && is_secret_name(name)
+        && !is_reference(value.trim_start().trim_start_matches("Bearer "))
+    {
+        return format!("{name}: {HIDDEN}");
+    }
+    if let Some(index) = word.find("Bearer ") {
+        let (head, value) = word.split_at(index + "Bearer ".len());
+        return if is_reference(value) { word.to_owned() } else { format!("{head}{HIDDEN}") };
+    }
+    if KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix) && word.len() >= prefix.len() + 12) {
+        return HIDDEN.to_owned();
+    }
+    redact_url(word)
+}
+
+/// How well-known services begin their keys.
+const KEY_PREFIXES: [&str; 8] = ["sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "AKIA", "eyJ"];
+
+const SECRET_WORDS: [&str; 13] = [
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "apikey",
+    "api-key",
+    "api_key",
+    "access-key",
+    "access_key",
+    "private-key",
+    "credential",
+    "authorization",
+    "cookie",
+];
+
+fn is_secret_name(name: &str) -> bool {
+    // A long text with a colon in it is prose or code, not a header's name.
+    let name = name.trim_start_matches('-').to_ascii_lowercase();
+    name.len() <= 64
+        && !name.contains(char::is_whitespace)
+        && (name == "auth" || name == "key" || SECRET_WORDS.iter().any(|word| name.contains(word)))
+}
+
+/// Whether the text is one reference to a variable and nothing else.
+fn is_reference(text: &str) -> bool {
+    let inner = text
+        .strip_prefix("${")
+        .or_else(|| text.strip_prefix("{env:"))
+        .or_else(|| text.strip_prefix("{file:"));
+    match inner {
+        Some(inner) => inner.strip_suffix('}').is_some_and(|name| !name.contains(['{', '}'])),
+        None => text
+            .strip_prefix('$')
+            .is_some_and(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':')),
+    }
+}
+
+/// Keys in paths (`/s/4f1c0ab93d7e/mcp`) are long runs of mixed digits and letters.
+fn looks_like_key(segment: &str) -> bool {
+    segment.split(|c: char| !c.is_ascii_alphanumeric()).any(|run| {
+        run.len() >= 12
+            && run.bytes().any(|b| b.is_ascii_digit())
+            && run.bytes().any(|b| b.is_ascii_alphabetic())
+    })
+}
+
+fn cut(text: &str, at: char) -> (&str, Option<&str>) {
+    match text.split_once(at) {
+        Some((head, tail)) => (head, Some(tail)),
+        None => (text, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_never_prints() {
+        let secret = Secret::new("hunter2");
+        assert_eq!(format!("{secret} {secret:?}"), "[redacted] [redacted]");
+        assert_eq!(secret.reveal(), "hunter2");
+    }
+
+    #[test]
+    fn expanded_text_prints_its_references() {
+        let text = Expanded::new("--root=${HOME}".into(), "--root=/home/me".into());
+        assert_eq!(format!("{text} {text:?}"), "--root=${HOME} \"--root=${HOME}\"");
+        assert_eq!(text.reveal(), "--root=/home/me");
+    }
+
+    #[test]
+    fn urls_print_without_credentials() {
+        for (url, shown) in [
+            ("https://example.com/mcp", "https://example.com/mcp"),
+            ("https://me:pw@example.com:8080/mcp", "https://[redacted]@example.com:8080/mcp"),
+            ("https://e.com/mcp?key=abc&x=1", "https://e.com/mcp?key=[redacted]&x=[redacted]"),
+            ("https://e.com?abc", "https://e.com?[redacted]"),
+            ("https://e.com/?k=${KEY}", "https://e.com/?k=${KEY}"),
+            ("https://e.com/#abc", "https://e.com/#[redacted]"),
+            ("https://e.com/s/4f1c0ab93d7e/mcp", "https://e.com/s/[redacted]/mcp"),
+            ("https://e.com/api/v2/everything", "https://e.com/api/v2/everything"),
+            ("not a url", "not a url"),
+        ] {
+            assert_eq!(redact_url(url), shown);
+        }
+        let url = ServerUrl::new(Url::parse("https://u:p@e.com/?t=abc").unwrap());
+        assert_eq!(format!("{url} {url:?}").matches("[redacted]").count(), 4);
+    }
+
+    #[test]
+    fn command_lines_print_without_keys() {
+        for (words, shown) in [
+            (&["npx", "-y", "server"][..], "npx -y server"),
+            (&["x", "--api-key", "abc", "y"], "x --api-key [redacted] y"),
+            (&["x", "--token=abc"], "x --token=[redacted]"),
+            (&["x", "--token", "${TOKEN}"], "x --token ${TOKEN}"),
+            (&["x", "--header", "Authorization: Bearer abc"], "x --header \"Authorization: [redacted]\""),
+            (&["x", "-H", "Authorization: Bearer ${T}"], "x -H \"Authorization: Bearer ${T}\""),
+            (&["x", "ghp_abcdefghijkl0123"], "x [redacted]"),
+            (&["x", "postgres://u:p@db/app"], "x postgres://[redacted]@db/app"),
+            (&["sh", "-c", "echo a: b"], "sh -c \"echo a: b\""),
+            (&["x", "--author", "me"], "x --author me"),
+        ] {
+            assert_eq!(redact_command(words.iter().copied()), shown);
+        }
+    }
+}

@@ -1,0 +1,612 @@
+//! Reading one server's entry, in our spelling or in anybody's.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use url::Url;
+
+use super::document::{Entry, Node, Value};
+use super::error::ConfigError;
+use super::expand::{Dialect, Scope};
+use super::model::{
+    Builtin, EraChoice, Http, HttpFlavour, ServerConfig, Stdio, Timeouts, ToolFilter, Transport,
+};
+use super::nearest::hint;
+use super::secret::{Expanded, Secret, ServerUrl};
+use super::spellings::Spellings;
+use super::table::{Report, Table};
+use super::words::{is_env_name, parse_env_file, split_command};
+
+/// What an entry came to.
+pub(super) enum Reading {
+    Server(Box<ServerConfig>),
+    /// Nothing to start, and a warning that says so.
+    Skipped,
+}
+
+/// Reads one server; mistakes go to the report.
+pub(super) fn read(
+    name: &str,
+    entry: &Entry,
+    spellings: &Spellings,
+    scope: &Scope<'_>,
+    defaults: Timeouts,
+    report: &mut Report,
+) -> Option<Reading> {
+    let mut table = Table::new(&entry.node, Some(name), "", report)?;
+    if name.is_empty() || name.chars().any(char::is_control) || name.len() > super::MAX_SERVER_NAME {
+        let limit = super::MAX_SERVER_NAME;
+        let expected = format!("a name of 1 to {limit} bytes without control characters");
+        table.invalid::<()>(&entry.at, "", expected, "", report);
+    }
+    let enabled = table.boolean(spellings.enabled, report);
+    let disabled = table.boolean(spellings.disabled, report);
+    if enabled.is_some() && enabled == disabled {
+        report.errors.push(ConfigError::Contradiction {
+            at: entry.at.clone(),
+            server: name.to_owned(),
+            first: format!("`enabled` = {}", enabled == Some(true)),
+            second: format!("`disabled` = {}", disabled == Some(true)),
+        });
+    }
+    let disabled = disabled == Some(true) || enabled == Some(false);
+    // Nobody needs the variables of a server that does not start.
+    let scope = &Scope { allow_unset: scope.allow_unset || disabled, ..*scope };
+
+    let errors_before = report.errors.len();
+    let mut reader = Reader { name, entry, spellings, scope, table: &mut table, report };
+    let transport = reader.transport();
+    let timeouts = reader.timeouts(defaults);
+    let tools = reader.tools();
+    let era = reader.era();
+    let required = reader.table.boolean(spellings.required, reader.report).unwrap_or(false);
+    let own = scope.dialect == Dialect::Own;
+    if own {
+        // Settings of another transport are known, whether or not this one asked for them.
+        table.know(&[spellings.args, spellings.env, spellings.env_file, spellings.pass_env, spellings.cwd]);
+        table.know(&[spellings.headers]);
+        table.refuse_unread(report);
+    }
+    let transport = match transport {
+        Ok(Some(transport)) => transport,
+        Ok(None) => return None,
+        // A typo in a key is already reported, with its own suggestion.
+        Err(NoTransport) if own && report.errors.len() > errors_before => return None,
+        Err(NoTransport) => {
+            let is_extension = table.unread().any(|unread| unread.key == "settings");
+            if !own && (disabled || is_extension) {
+                report.warn(&entry.at, Some(name), "has neither `command` nor `url`, and is passed over");
+                return Some(Reading::Skipped);
+            }
+            let hint = table.meant(&["command", "url", "httpUrl", "serverUrl", "baseUrl"]);
+            report.errors.push(ConfigError::NoTransport {
+                at: entry.at.clone(),
+                server: name.to_owned(),
+                hint,
+            });
+            return None;
+        }
+    };
+    if !own {
+        for unread in table.unread().filter(|unread| !spellings.silent.contains(&unread.key.as_str())) {
+            report.warn(
+                &unread.at,
+                Some(name),
+                format!("`{}` means nothing to Hospes and is ignored", unread.key),
+            );
+        }
+    }
+    let mut server = ServerConfig::new(name, transport, entry.at.clone());
+    server.disabled = disabled;
+    server.required = required;
+    server.timeouts = timeouts;
+    server.tools = tools;
+    server.era = era;
+    Some(Reading::Server(Box::new(server)))
+}
+
+/// The entry says neither what to start nor where to connect.
+struct NoTransport;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Stdio,
+    Http(HttpFlavour),
+}
+
+struct Reader<'r, 'n, 's> {
+    name: &'r str,
+    entry: &'n Entry,
+    spellings: &'r Spellings,
+    scope: &'r Scope<'s>,
+    table: &'r mut Table<'n>,
+    report: &'r mut Report,
+}
+
+impl<'n> Reader<'_, 'n, '_> {
+    fn take(&mut self, spellings: &[&'static str]) -> Option<&'n Entry> {
+        self.table.take(spellings, self.report)
+    }
+
+    fn contradiction(&mut self, at: &Entry, first: impl Into<String>, second: impl Into<String>) {
+        self.report.errors.push(ConfigError::Contradiction {
+            at: at.at.clone(),
+            server: self.name.to_owned(),
+            first: first.into(),
+            second: second.into(),
+        });
+    }
+
+    /// `Ok(None)` stands for a mistake that was reported.
+    fn transport(&mut self) -> Result<Option<Transport>, NoTransport> {
+        let kind = self.kind();
+        let command = self.take(self.spellings.command);
+        let url = self.take(self.spellings.url);
+        let builtin = self.take(self.spellings.builtin);
+        let found: Vec<&Entry> = [command, url, builtin].into_iter().flatten().collect();
+        if let [first, second, ..] = found[..] {
+            self.contradiction(second, format!("`{}`", first.key), format!("`{}`", second.key));
+            return Ok(None);
+        }
+        match (kind, found.first()) {
+            (Some((kind, said)), Some(entry)) if (kind == Kind::Stdio) != command.is_some() => {
+                let said_kind = said.node.as_str().unwrap_or_default();
+                self.contradiction(
+                    entry,
+                    format!("`{}` = `{said_kind}`", said.key),
+                    format!("`{}`", entry.key),
+                );
+                return Ok(None);
+            }
+            _ => {}
+        }
+        if let Some(command) = command {
+            let stdio = self.stdio(command);
+            self.useless(
+                &[self.spellings.headers, self.spellings.bearer_env, self.spellings.env_headers],
+                command,
+            );
+            return Ok(stdio.map(Transport::Stdio));
+        }
+        if let Some(url) = url {
+            let flavour = match kind {
+                Some((Kind::Http(flavour), _)) => flavour,
+                _ => HttpFlavour::Any,
+            };
+            let http = self.http(url, flavour);
+            let spellings = self.spellings;
+            let process =
+                [spellings.args, spellings.env, spellings.env_file, spellings.pass_env, spellings.cwd];
+            self.useless(&process, url);
+            return Ok(http.map(Transport::Http));
+        }
+        if let Some(builtin) = builtin {
+            let name = match builtin.node.as_str() {
+                Some(name) => Some(name),
+                None => {
+                    self.report.wrong_type(&builtin.node, Some(self.name), builtin.key.clone(), "a string")
+                }
+            };
+            let args = self.args();
+            let spellings = self.spellings;
+            let others =
+                [spellings.headers, spellings.env, spellings.env_file, spellings.pass_env, spellings.cwd];
+            self.useless(&others, builtin);
+            return Ok(name
+                .zip(args)
+                .map(|(name, args)| Transport::Builtin(Builtin { name: name.to_owned(), args })));
+        }
+        Err(NoTransport)
+    }
+
+    /// Settings that say nothing about this transport: a mistake in our file, a remark in others'.
+    fn useless(&mut self, groups: &[&'static [&'static str]], because: &Entry) {
+        for group in groups {
+            let Some(entry) = self.take(group) else { continue };
+            let is_empty = match &entry.node.value {
+                Value::Array(items) => items.is_empty(),
+                Value::Object(entries) => entries.is_empty(),
+                _ => false,
+            };
+            if self.scope.dialect == Dialect::Own {
+                self.contradiction(entry, format!("`{}`", because.key), format!("`{}`", entry.key));
+            } else if !is_empty {
+                let message = format!("`{}` is ignored beside `{}`", entry.key, because.key);
+                self.report.warn(&entry.at, Some(self.name), message);
+            }
+        }
+    }
+
+    fn kind(&mut self) -> Option<(Kind, &'n Entry)> {
+        let mut said: Option<(Kind, &'n Entry)> = None;
+        // Some files say both `type` and `transport`; that is fine as long as they agree.
+        for spelling in self.spellings.kind {
+            let Some(entry) = self.take(&[spelling]) else { continue };
+            let Some(text) = entry.node.as_str() else {
+                self.report.wrong_type::<()>(&entry.node, Some(self.name), entry.key.clone(), "a string");
+                continue;
+            };
+            let kind = match text {
+                "stdio" | "local" => Kind::Stdio,
+                "http" | "remote" | "auto" => Kind::Http(HttpFlavour::Any),
+                "streamable-http" | "streamableHttp" | "streamable_http" | "streamablehttp" => {
+                    Kind::Http(HttpFlavour::Streamable)
+                }
+                "sse" => Kind::Http(HttpFlavour::Sse),
+                other => {
+                    let hint = hint(other, ["stdio", "http", "streamable-http", "sse"]);
+                    let expected = "`stdio`, `http`, `streamable-http` or `sse`";
+                    self.table.invalid::<()>(&entry.node.at, &entry.key, expected, hint, self.report);
+                    continue;
+                }
+            };
+            match said {
+                Some((first, before))
+                    if (first == Kind::Stdio) != (kind == Kind::Stdio)
+                        || (matches!((first, kind), (Kind::Http(a), Kind::Http(b))
+                            if a != b && a != HttpFlavour::Any && b != HttpFlavour::Any)) =>
+                {
+                    let first = before.node.as_str().unwrap_or_default();
+                    let (first, second) =
+                        (format!("`{}` = `{first}`", before.key), format!("`{}` = `{text}`", entry.key));
+                    self.contradiction(entry, first, second);
+                }
+                Some((Kind::Http(flavour), _)) if flavour != HttpFlavour::Any => {}
+                _ => said = Some((kind, entry)),
+            }
+        }
+        said
+    }
+
+    fn stdio(&mut self, command: &'n Entry) -> Option<Stdio> {
+        let words = self.command(command);
+        let args = self.args();
+        let mut env = self.env_file().unwrap_or_default();
+        self.pass_env(&mut env);
+        if let Some(entry) = self.take(self.spellings.env) {
+            self.env(&entry.node, &entry.key, &mut env);
+        }
+        let cwd = self.cwd();
+        let (program, mut all) = words?;
+        if let Value::Object(_) = command.node.value
+            && let Some(node) = command.node.get("env")
+        {
+            self.env(node, "command.env", &mut env);
+        }
+        all.extend(args?);
+        Some(Stdio { command: program, args: all, env, cwd })
+    }
+
+    /// The program, and what of its arguments stands in the same setting.
+    fn command(&mut self, entry: &'n Entry) -> Option<(Expanded, Vec<Expanded>)> {
+        let own = self.scope.dialect == Dialect::Own;
+        let has_args = self.entry.node.as_object().is_some_and(|entries| {
+            entries.iter().any(|other| self.spellings.args.contains(&other.key.as_str()))
+        });
+        match &entry.node.value {
+            Value::String(text) => {
+                // With `args`, or as a path, the text is the program, spaces and all.
+                let head = text.split_whitespace().next().unwrap_or("");
+                let whole =
+                    has_args || (!own && (head == text.trim() || head.contains(['/', '\\', '"', '\''])));
+                let words = if whole { Ok(vec![text.clone()]) } else { split_command(text) };
+                let words = match words {
+                    Ok(words) if words.first().is_some_and(|word| !word.trim().is_empty()) => words,
+                    Ok(_) => {
+                        let at = &entry.node.at;
+                        return self.table.invalid(at, &entry.key, "the name of a program", "", self.report);
+                    }
+                    Err(error) => {
+                        let at = &entry.node.at;
+                        return self.table.invalid(at, &entry.key, error.to_string(), "", self.report);
+                    }
+                };
+                let mut expanded = Vec::with_capacity(words.len());
+                for word in &words {
+                    expanded.push(self.table.expand(
+                        word,
+                        &entry.node.at,
+                        &entry.key,
+                        self.scope,
+                        self.report,
+                    ));
+                }
+                self.program(expanded)
+            }
+            Value::Array(items) => {
+                if items.is_empty() {
+                    let expected = "the name of a program, then its arguments";
+                    return self.table.invalid(&entry.node.at, &entry.key, expected, "", self.report);
+                }
+                let expanded = self.expand_all(items, &entry.key);
+                self.program(expanded)
+            }
+            // An older form of Zed's: `{ path, args, env }`.
+            Value::Object(_) if !own => {
+                let Some(path) = entry.node.get("path") else {
+                    return self.table.invalid(
+                        &entry.node.at,
+                        &entry.key,
+                        "a `path` in the table",
+                        "",
+                        self.report,
+                    );
+                };
+                let mut expanded = vec![self.table.expanded(path, "command.path", self.scope, self.report)];
+                if let Some(Node { value: Value::Array(items), .. }) = entry.node.get("args") {
+                    expanded.extend(self.expand_all(items, "command.args"));
+                }
+                self.program(expanded)
+            }
+            _ => {
+                let expected = "a string or an array of strings";
+                self.report.wrong_type(&entry.node, Some(self.name), entry.key.clone(), expected)
+            }
+        }
+    }
+
+    fn program(&self, words: Vec<Option<Expanded>>) -> Option<(Expanded, Vec<Expanded>)> {
+        let mut words = words.into_iter().collect::<Option<Vec<_>>>()?.into_iter();
+        let program = words.next()?;
+        let program = match program.reveal().strip_prefix("~/") {
+            Some(_) => {
+                let path = self.scope.path(self.scope.folder, program.reveal());
+                Expanded::new(program.written().to_owned(), path.to_string_lossy().into_owned())
+            }
+            None => program,
+        };
+        Some((program, words.collect()))
+    }
+
+    fn expand_all(&mut self, items: &[Node], field: &str) -> Vec<Option<Expanded>> {
+        let mut expanded = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            expanded.push(self.table.expanded(item, &format!("{field}[{index}]"), self.scope, self.report));
+        }
+        expanded
+    }
+
+    fn args(&mut self) -> Option<Vec<Expanded>> {
+        let Some(entry) = self.take(self.spellings.args) else { return Some(Vec::new()) };
+        let items = self.table.items(entry, self.report)?;
+        self.expand_all(items, &entry.key).into_iter().collect()
+    }
+
+    fn cwd(&mut self) -> Option<PathBuf> {
+        let entry = self.take(self.spellings.cwd)?;
+        let path = self.table.expanded(&entry.node, &entry.key, self.scope, self.report)?;
+        Some(self.scope.path(self.base(), path.reveal()))
+    }
+
+    /// Where relative paths begin: beside our own file, in the workspace for others'.
+    fn base(&self) -> &std::path::Path {
+        if self.scope.dialect == Dialect::Own { self.scope.folder } else { self.scope.workspace }
+    }
+
+    fn env_file(&mut self) -> Option<BTreeMap<String, Secret>> {
+        let entry = self.take(self.spellings.env_file)?;
+        let path = self.table.expanded(&entry.node, &entry.key, self.scope, self.report)?;
+        let file = self.scope.path(self.base(), path.reveal());
+        let text = match super::read_text(&file) {
+            Ok(text) => text,
+            Err(_) if self.scope.allow_unset => return None,
+            Err(source) => {
+                let (at, place) = (entry.node.at.clone(), self.table.place(&entry.key));
+                self.report.errors.push(ConfigError::File { at, place, file, source });
+                return None;
+            }
+        };
+        match parse_env_file(&text) {
+            Ok(variables) => {
+                Some(variables.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
+            }
+            Err(line) => {
+                let expected = format!("`NAME=value` in line {line} of {}", file.display());
+                self.table.invalid(&entry.node.at, &entry.key, expected, "", self.report)
+            }
+        }
+    }
+
+    /// Hands on variables by name; one that is not set is left out, as a shell would.
+    fn pass_env(&mut self, env: &mut BTreeMap<String, Secret>) {
+        let Some(entry) = self.take(self.spellings.pass_env) else { return };
+        let Some(items) = self.table.items(entry, self.report) else { return };
+        for (index, item) in items.iter().enumerate() {
+            // Codex also writes `{ name = "X", source = "local" }`.
+            let Some(name) = item.as_str().or_else(|| item.get("name").and_then(Node::as_str)) else {
+                let field = format!("{}[{index}]", entry.key);
+                self.report.wrong_type::<()>(item, Some(self.name), field, "a string");
+                continue;
+            };
+            if let Some(value) = (self.scope.variable)(name) {
+                env.insert(name.to_owned(), Secret::new(value));
+            }
+        }
+    }
+
+    fn env(&mut self, node: &Node, field: &str, env: &mut BTreeMap<String, Secret>) {
+        let Some(entries) = node.as_object() else {
+            self.report.wrong_type::<()>(node, Some(self.name), field.to_owned(), "a table");
+            return;
+        };
+        for variable in entries {
+            let field = format!("{field}.{}", variable.key);
+            if !is_env_name(&variable.key) {
+                let expected = "a name without `=` and white space";
+                self.table.invalid::<()>(&variable.at, &field, expected, "", self.report);
+                continue;
+            }
+            let Some(value) = self.table.expanded(&variable.node, &field, self.scope, self.report) else {
+                continue;
+            };
+            if value.reveal().contains('\0') {
+                self.table.invalid::<()>(&variable.node.at, &field, "text without NUL", "", self.report);
+                continue;
+            }
+            env.insert(variable.key.clone(), value.into_secret());
+        }
+    }
+
+    fn http(&mut self, entry: &Entry, flavour: HttpFlavour) -> Option<Http> {
+        let headers = self.headers();
+        let text = self.table.expanded(&entry.node, &entry.key, self.scope, self.report)?;
+        let url = match Url::parse(text.reveal()) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
+            // What could not be expanded makes no URL, and a disabled server needs none.
+            _ if self.scope.allow_unset && text.reveal().contains(['$', '{']) => {
+                Url::parse("http://unset.invalid/").ok()?
+            }
+            _ => {
+                let hint = match text.reveal().split_once("://") {
+                    None if text.reveal().contains(['.', ':']) => "; it lacks `https://`",
+                    _ => "",
+                };
+                let expected = "a URL that begins with `http://` or `https://`";
+                return self.table.invalid(&entry.node.at, &entry.key, expected, hint, self.report);
+            }
+        };
+        Some(Http { url: ServerUrl::expanded(text.written().to_owned(), url), headers, flavour })
+    }
+
+    fn headers(&mut self) -> Vec<(String, Secret)> {
+        let mut headers: Vec<(String, Secret)> = Vec::new();
+        if let Some(entry) = self.take(self.spellings.headers) {
+            match entry.node.as_object() {
+                Some(entries) => {
+                    for header in entries {
+                        let field = format!("{}.{}", entry.key, header.key);
+                        if let Some(value) =
+                            self.table.expanded(&header.node, &field, self.scope, self.report)
+                        {
+                            self.header(&mut headers, header, &field, value.into_secret());
+                        }
+                    }
+                }
+                None => {
+                    self.report.wrong_type::<()>(&entry.node, Some(self.name), entry.key.clone(), "a table");
+                }
+            }
+        }
+        if let Some(entry) = self.take(self.spellings.env_headers) {
+            for header in entry.node.as_object().unwrap_or_default() {
+                let field = format!("{}.{}", entry.key, header.key);
+                if let Some(value) = self.named_variable(&header.node, &field) {
+                    self.header(&mut headers, header, &field, Secret::new(value));
+                }
+            }
+        }
+        if let Some(entry) = self.take(self.spellings.bearer_env)
+            && let Some(token) = self.named_variable(&entry.node, &entry.key)
+        {
+            let header = Entry {
+                at: entry.at.clone(),
+                key: "Authorization".to_owned(),
+                node: Node { at: entry.node.at.clone(), value: Value::Null },
+            };
+            self.header(&mut headers, &header, &entry.key, Secret::new(format!("Bearer {token}")));
+        }
+        headers
+    }
+
+    fn header(&mut self, headers: &mut Vec<(String, Secret)>, entry: &Entry, field: &str, value: Secret) {
+        // RFC 9110, sections 5.1 and 5.5.
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if entry.key.is_empty() || !entry.key.bytes().all(is_token) {
+            let expected = "the name of a header (letters, digits and `-`)";
+            self.table.invalid::<()>(&entry.at, field, expected, "", self.report);
+            return;
+        }
+        if value.reveal().bytes().any(|byte| (byte < 0x20 && byte != b'\t') || byte == 0x7f) {
+            let expected = "a value without line breaks and control characters";
+            self.table.invalid::<()>(&entry.node.at, field, expected, "", self.report);
+            return;
+        }
+        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(&entry.key)) {
+            self.contradiction(entry, format!("the header `{}`", entry.key), format!("`{field}`"));
+            return;
+        }
+        headers.push((entry.key.clone(), value));
+    }
+
+    /// The value of a variable that a setting names instead of referring to it.
+    fn named_variable(&mut self, node: &Node, field: &str) -> Option<String> {
+        let Some(name) = node.as_str() else {
+            return self.report.wrong_type(node, Some(self.name), field.to_owned(), "a string");
+        };
+        let value = (self.scope.variable)(name);
+        if value.is_none() && !self.scope.allow_unset {
+            let (at, place) = (node.at.clone(), self.table.place(field));
+            self.report.errors.push(ConfigError::Unset { at, place, variable: name.to_owned() });
+        }
+        value
+    }
+
+    fn timeouts(&mut self, defaults: Timeouts) -> Timeouts {
+        let connect = self.timeout(self.spellings.connect_timeout);
+        let request = self.timeout(self.spellings.request_timeout);
+        Timeouts { connect: connect.or(defaults.connect), request: request.or(defaults.request) }
+    }
+
+    fn timeout(&mut self, spellings: &[&'static str]) -> Option<Duration> {
+        let mut found = None;
+        // Two spellings are tolerated here: `timeout` beside `tool_timeout_sec` is common; the first listed wins.
+        for spelling in spellings {
+            let Some(entry) = self.take(&[spelling]) else { continue };
+            let unit = match entry.key.as_str() {
+                "startup_timeout_ms" | "connectionTimeout" | "requestTimeout" => Duration::from_millis(1),
+                "timeout" if is_milliseconds(entry, self.scope.dialect) => Duration::from_millis(1),
+                _ => Duration::from_secs(1),
+            };
+            let duration = self.table.duration(entry, unit, self.report);
+            found = found.or(duration);
+        }
+        found
+    }
+
+    fn tools(&mut self) -> ToolFilter {
+        if self.scope.dialect == Dialect::Own {
+            let Some(mut tools) = self.table.table("tools", self.report) else {
+                return ToolFilter::default();
+            };
+            let include = tools.strings(&["include"], self.report);
+            let exclude = tools.strings(&["exclude"], self.report).unwrap_or_default();
+            tools.refuse_unread(self.report);
+            return ToolFilter { include, exclude };
+        }
+        // FastMCP has a table of transformations under `tools`, which is something else.
+        let tools = self.entry.node.get("tools");
+        let include = if tools.is_some_and(|tools| !matches!(tools.value, Value::Array(_))) {
+            let rest: Vec<_> = self.spellings.include.iter().copied().filter(|key| *key != "tools").collect();
+            self.table.strings(&rest, self.report)
+        } else {
+            self.table.strings(self.spellings.include, self.report)
+        };
+        let exclude = self.table.strings(self.spellings.exclude, self.report).unwrap_or_default();
+        ToolFilter { include, exclude }
+    }
+
+    fn era(&mut self) -> Option<EraChoice> {
+        let entry = self.take(self.spellings.era)?;
+        match entry.node.as_str() {
+            Some("legacy") => Some(EraChoice::Legacy),
+            Some("modern") => Some(EraChoice::Modern),
+            Some("auto") => None,
+            other => {
+                let hint = other.map_or_else(String::new, |text| hint(text, ["legacy", "modern", "auto"]));
+                let expected = "\"legacy\", \"modern\" or \"auto\"";
+                self.table.invalid(&entry.node.at, &entry.key, expected, hint, self.report)
+            }
+        }
+    }
+}
+
+/// `timeout` is seconds to some (Cline, Roo: up to 3600) and milliseconds to others (Gemini, OpenCode). Where
+/// the file does not tell, the size does; erring towards a longer wait.
+fn is_milliseconds(entry: &Entry, dialect: Dialect) -> bool {
+    match (&entry.node.value, dialect) {
+        (_, Dialect::Gemini | Dialect::OpenCode) => true,
+        (Value::Number(number), _) => number.parse().is_ok_and(|number: f64| number > 3600.0),
+        _ => false,
+    }
+}

@@ -1,0 +1,320 @@
+//! Reading one table of settings: each key once, each with the type it must have.
+
+use std::time::Duration;
+
+use super::document::{Entry, Node, Value};
+use super::error::{ConfigError, Place, Source, Warning};
+use super::expand::{Failure, Scope};
+use super::nearest::hint;
+use super::secret::Expanded;
+
+/// What is found wrong or odd while reading.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) errors: Vec<ConfigError>,
+    pub(super) warnings: Vec<Warning>,
+}
+
+/// A table of settings, remembering which keys were read.
+pub(super) struct Table<'n> {
+    pub(super) server: Option<&'n str>,
+    entries: &'n [Entry],
+    read: Vec<bool>,
+    /// What stands before a key in messages: `endpoint.`.
+    path: String,
+    /// Every key asked for so far, for suggestions.
+    known: Vec<&'static str>,
+}
+
+impl<'n> Table<'n> {
+    /// A table, unless the value is something else.
+    pub(super) fn new(
+        node: &'n Node,
+        server: Option<&'n str>,
+        path: &str,
+        report: &mut Report,
+    ) -> Option<Self> {
+        let Some(entries) = node.as_object() else {
+            let field = path.trim_end_matches('.').to_owned();
+            return report.wrong_type(node, server, field, "a table");
+        };
+        let read = vec![false; entries.len()];
+        Some(Self { server, entries, read, path: path.to_owned(), known: Vec::new() })
+    }
+
+    /// The entry under one of several spellings of a key.
+    pub(super) fn take(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<&'n Entry> {
+        self.know(&[spellings]);
+        let entries = self.entries;
+        let mut found: Option<&'n Entry> = None;
+        for (index, entry) in entries.iter().enumerate() {
+            if !spellings.contains(&entry.key.as_str()) {
+                continue;
+            }
+            self.read[index] = true;
+            match found {
+                None => found = Some(entry),
+                Some(first) => report.errors.push(ConfigError::Repeated {
+                    at: entry.at.clone(),
+                    place: self.place(&entry.key),
+                    first: first.at.line(),
+                }),
+            }
+        }
+        found
+    }
+
+    /// A table under a key.
+    pub(super) fn table(&mut self, key: &'static str, report: &mut Report) -> Option<Self> {
+        let entry = self.take(&[key], report)?;
+        let path = format!("{}{key}.", self.path);
+        Self::new(&entry.node, self.server, &path, report)
+    }
+
+    /// The entries nobody asked for.
+    pub(super) fn unread(&self) -> impl Iterator<Item = &'n Entry> {
+        let entries = self.entries;
+        entries.iter().zip(self.read.clone()).filter(|(_, read)| !read).map(|(entry, _)| entry)
+    }
+
+    /// Adds keys that are no mistakes even where nobody asked for them.
+    pub(super) fn know(&mut self, groups: &[&[&'static str]]) {
+        for key in groups.iter().copied().flatten() {
+            if !self.known.contains(key) {
+                self.known.push(key);
+            }
+        }
+    }
+
+    /// Reports the entries with unknown keys as mistakes.
+    pub(super) fn refuse_unread(&self, report: &mut Report) {
+        for entry in self.unread().filter(|entry| !self.known.contains(&entry.key.as_str())) {
+            let mut hint = hint(&entry.key, self.known.iter().copied());
+            if hint.is_empty() && !self.known.is_empty() {
+                hint = format!("; known here: {}", self.known.join(", "));
+            }
+            report.errors.push(ConfigError::UnknownKey {
+                at: entry.at.clone(),
+                place: self.place(&entry.key),
+                hint,
+            });
+        }
+    }
+
+    /// The spelling that an unread key was most likely meant to be, as a hint.
+    pub(super) fn meant(&self, wanted: &[&'static str]) -> String {
+        self.unread()
+            .find_map(|entry| {
+                let meant = super::nearest(&entry.key, wanted.iter().copied())?;
+                Some(format!("; did you mean `{meant}` by `{}`?", entry.key))
+            })
+            .unwrap_or_default()
+    }
+
+    pub(super) fn place(&self, field: &str) -> Place {
+        Place { server: self.server.map(str::to_owned), field: format!("{}{field}", self.path) }
+    }
+
+    pub(super) fn boolean(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<bool> {
+        let entry = self.take(spellings, report)?;
+        match entry.node.value {
+            Value::Boolean(value) => Some(value),
+            _ => report.wrong_type(&entry.node, self.server, self.field(entry), "true or false"),
+        }
+    }
+
+    /// An array of strings.
+    pub(super) fn strings(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<Vec<String>> {
+        let entry = self.take(spellings, report)?;
+        let items = self.items(entry, report)?;
+        let mut texts = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            match item.as_str() {
+                Some(text) => texts.push(text.to_owned()),
+                None => {
+                    let field = format!("{}[{index}]", self.field(entry));
+                    report.wrong_type(item, self.server, field, "a string")
+                }?,
+            }
+        }
+        Some(texts)
+    }
+
+    pub(super) fn items(&self, entry: &'n Entry, report: &mut Report) -> Option<&'n [Node]> {
+        match &entry.node.value {
+            Value::Array(items) => Some(items),
+            _ => report.wrong_type(&entry.node, self.server, self.field(entry), "an array"),
+        }
+    }
+
+    pub(super) fn field(&self, entry: &Entry) -> String {
+        format!("{}{}", self.path, entry.key)
+    }
+
+    /// Expands a scalar; numbers and booleans are taken as they are written.
+    pub(super) fn expanded(
+        &self,
+        node: &Node,
+        field: &str,
+        scope: &Scope<'_>,
+        report: &mut Report,
+    ) -> Option<Expanded> {
+        match &node.value {
+            Value::String(text) => self.expand(text, &node.at, field, scope, report),
+            Value::Number(text) => Some(Expanded::literal(text)),
+            Value::Boolean(value) => Some(Expanded::literal(value.to_string())),
+            _ => report.wrong_type(node, self.server, field.to_owned(), "a string"),
+        }
+    }
+
+    pub(super) fn expand(
+        &self,
+        text: &str,
+        at: &Source,
+        field: &str,
+        scope: &Scope<'_>,
+        report: &mut Report,
+    ) -> Option<Expanded> {
+        let place = Place { server: self.server.map(str::to_owned), field: field.to_owned() };
+        let at = at.clone();
+        let failure = match scope.expand(text) {
+            Ok(outcome) => {
+                for left in outcome.left {
+                    report.warnings.push(Warning {
+                        at: at.clone(),
+                        server: place.server.clone(),
+                        message: format!("`{left}` in `{field}` is passed on as it is"),
+                    });
+                }
+                return Some(outcome.text);
+            }
+            Err(failure) => failure,
+        };
+        report.errors.push(match failure {
+            Failure::Unset(variable) => ConfigError::Unset { at, place, variable },
+            Failure::Input { id, description, variable } => {
+                ConfigError::Input { at, place, id, description, variable }
+            }
+            Failure::Malformed { expected, start } => ConfigError::Reference { at, place, expected, start },
+            Failure::File(file, source) => ConfigError::File { at, place, file, source },
+        });
+        None
+    }
+
+    pub(super) fn invalid<T>(
+        &self,
+        at: &Source,
+        field: &str,
+        expected: impl Into<String>,
+        hint: impl Into<String>,
+        report: &mut Report,
+    ) -> Option<T> {
+        let place = Place { server: self.server.map(str::to_owned), field: field.to_owned() };
+        report.errors.push(ConfigError::Invalid {
+            at: at.clone(),
+            place,
+            expected: expected.into(),
+            hint: hint.into(),
+        });
+        None
+    }
+
+    /// A span of time: a number in `unit`s, or text such as `90s`, `500ms`, `1m30s`.
+    pub(super) fn duration(&self, entry: &Entry, unit: Duration, report: &mut Report) -> Option<Duration> {
+        let seconds = match &entry.node.value {
+            Value::Number(number) => number.parse::<f64>().ok().map(|number| number * unit.as_secs_f64()),
+            Value::String(text) => parse_duration(text),
+            _ => {
+                return report.wrong_type(
+                    &entry.node,
+                    self.server,
+                    self.field(entry),
+                    "a number or a text such as \"30s\"",
+                );
+            }
+        };
+        match seconds.filter(|seconds| *seconds > 0.0).and_then(|s| Duration::try_from_secs_f64(s).ok()) {
+            Some(duration) => Some(duration),
+            None => {
+                let expected = "a time above zero such as \"500ms\", \"30s\", \"2m\" or \"1h\"";
+                self.invalid(&entry.node.at, &self.field(entry), expected, "", report)
+            }
+        }
+    }
+}
+
+impl Report {
+    pub(super) fn wrong_type<T>(
+        &mut self,
+        node: &Node,
+        server: Option<&str>,
+        field: String,
+        expected: &'static str,
+    ) -> Option<T> {
+        self.errors.push(ConfigError::WrongType {
+            at: node.at.clone(),
+            place: Place { server: server.map(str::to_owned), field },
+            expected,
+            found: node.kind(),
+        });
+        None
+    }
+
+    pub(super) fn warn(&mut self, at: &Source, server: Option<&str>, message: impl Into<String>) {
+        self.warnings.push(Warning {
+            at: at.clone(),
+            server: server.map(str::to_owned),
+            message: message.into(),
+        });
+    }
+}
+
+/// Seconds in a text such as `1m30s`.
+fn parse_duration(text: &str) -> Option<f64> {
+    let mut rest = text.trim();
+    let mut seconds = 0.0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let factor = match &rest[..letters] {
+            "ms" => 0.001,
+            "s" | "sec" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        seconds += number * factor;
+        rest = rest[letters..].trim_start();
+    }
+    Some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_in_words() {
+        for (text, expected) in [
+            ("500ms", Some(0.5)),
+            ("30s", Some(30.0)),
+            ("1m30s", Some(90.0)),
+            ("1.5h", Some(5400.0)),
+            (" 2 m", None),
+            ("1h 5m", Some(3900.0)),
+            ("30", None),
+            ("", None),
+            ("s", None),
+            ("1d", None),
+            ("-1s", None),
+            ("1..2s", None),
+        ] {
+            assert_eq!(parse_duration(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Whole files: every format people have, and what is said about mistakes in them.
+
+mod foreign;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::*;
+
+fn variable(name: &str) -> Option<String> {
+    let value = match name {
+        "HOME" => "/home/me",
+        "TOKEN" => "t0ps3cret",
+        "HOST" => "example.com",
+        "DIR" => "/a b",
+        "HOSPES_INPUT_KEY" => "typed",
+        _ => return None,
+    };
+    Some(value.to_owned())
+}
+
+fn loader() -> Loader<'static> {
+    Loader::new().variables(variable)
+}
+
+fn parse(file: &str, text: &str) -> Config {
+    loader().parse(file, text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn errors(file: &str, text: &str) -> Vec<String> {
+    match loader().parse(file, text) {
+        Ok(config) => panic!("no mistake found: {config:?}"),
+        Err(errors) => errors.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn warnings(config: &Config) -> Vec<String> {
+    config.warnings.iter().map(ToString::to_string).collect()
+}
+
+fn stdio<'a>(config: &'a Config, name: &str) -> &'a Stdio {
+    match &config.server(name).unwrap_or_else(|| panic!("{config:?}")).transport {
+        Transport::Stdio(stdio) => stdio,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn http<'a>(config: &'a Config, name: &str) -> &'a Http {
+    match &config.server(name).unwrap_or_else(|| panic!("{config:?}")).transport {
+        Transport::Http(http) => http,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The program with its arguments.
+fn argv(stdio: &Stdio) -> Vec<&str> {
+    std::iter::once(&stdio.command).chain(&stdio.args).map(Expanded::reveal).collect()
+}
+
+fn env(stdio: &Stdio) -> Vec<(&str, &str)> {
+    stdio.env.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect()
+}
+
+fn headers(http: &Http) -> Vec<(&str, &str)> {
+    http.headers.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect()
+}
+
+fn names(config: &Config) -> Vec<&str> {
+    config.servers.iter().map(|server| server.name.as_str()).collect()
+}
+
+/// The example in the documentation, whole, so that it stays true.
+#[test]
+fn the_documented_example_is_read() {
+    let text = include_str!("format.md");
+    let example = text.split("```toml\n").nth(1).and_then(|text| text.split("```").next()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("notes.env"), "LOG=info\nREGION=eu\n").unwrap();
+    let variable = |name: &str| match name {
+        "HOME" => Some("/home/me".to_owned()),
+        "NOTES_KEY" | "TICKETS_TOKEN" => Some("t0ps3cret".to_owned()),
+        "SSH_AUTH_SOCK" => Some("/run/agent".to_owned()),
+        _ => None,
+    };
+    let file = folder.path().join("hospes.toml");
+    let config = Loader::new().variables(variable).parse(&file, example).unwrap();
+    assert_eq!(names(&config), ["everything", "search", "notes", "tickets", "time"]);
+    assert_eq!(config.listen, Some("127.0.0.1:7337".parse().unwrap()));
+    assert_eq!(config.allowed_hosts, ["mcp.example.org"]);
+    assert_eq!(config.allowed_origins, ["https://example.org"]);
+    assert_eq!(argv(stdio(&config, "everything")), ["npx", "-y", "@modelcontextprotocol/server-everything"]);
+    assert_eq!(http(&config, "search").url.reveal().as_str(), "https://search.example/mcp");
+    let notes = stdio(&config, "notes");
+    assert_eq!(argv(notes), ["npx", "-y", "@modelcontextprotocol/server-filesystem", "/home/me/notes"]);
+    assert_eq!(
+        env(notes),
+        [("API_KEY", "t0ps3cret"), ("LOG", "debug"), ("REGION", "eu"), ("SSH_AUTH_SOCK", "/run/agent")]
+    );
+    assert_eq!(notes.cwd, Some(PathBuf::from("/home/me/notes")));
+    let filter = &config.server("notes").unwrap().tools;
+    assert!(filter.allows("read_file") && !filter.allows("read_my_secret") && !filter.allows("write"));
+    let tickets = http(&config, "tickets");
+    assert_eq!(headers(tickets), [("Authorization", "Bearer t0ps3cret")]);
+    assert_eq!(tickets.flavour, HttpFlavour::Streamable);
+    let time = config.server("time").unwrap();
+    assert_eq!(time.transport, Transport::builtin("time", []));
+    assert_eq!(time.timeouts.connect, Some(Duration::from_secs(15)));
+    assert_eq!(time.timeouts.request, Some(Duration::from_secs(120)));
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    for printed in [format!("{config:?}"), notes.command_line()] {
+        assert!(!printed.contains("t0ps3cret"), "{printed}");
+    }
+    assert_eq!(notes.command_line(), "npx -y @modelcontextprotocol/server-filesystem ${userHome}/notes");
+}
+
+#[test]
+fn our_format_understands_every_server_setting() {
+    let config = parse(
+        "/etc/hospes/hospes.toml",
+        r#"
+        [servers.a]
+        command = ["run me", "x", "${DIR}"]
+        enabled = false
+        required = true
+        era = "modern"
+        connect_timeout = 1.5
+        request_timeout = "2m"
+        cwd = "sub"
+        [servers.b]
+        command = "run ${DIR}/x 'two words'"
+        args = []
+        [servers.c]
+        command = "run ${DIR}/x 'two words'"
+        [servers.d]
+        url = "https://${HOST}/mcp"
+        transport = "sse"
+        headers = { X-Port = 80 }
+        "#,
+    );
+    let a = config.server("a").unwrap();
+    assert!(a.disabled && a.required);
+    assert_eq!(a.era, Some(EraChoice::Modern));
+    assert_eq!(a.timeouts.connect, Some(Duration::from_millis(1500)));
+    assert_eq!(a.timeouts.request, Some(Duration::from_secs(120)));
+    assert_eq!(a.source.to_string(), "/etc/hospes/hospes.toml:2:18");
+    assert_eq!(argv(stdio(&config, "a")), ["run me", "x", "/a b"]);
+    assert_eq!(stdio(&config, "a").cwd, Some(PathBuf::from("/etc/hospes/sub")));
+    assert_eq!(
+        argv(stdio(&config, "b")),
+        ["run /a b/x 'two words'"],
+        "with args, the whole text is the program"
+    );
+    assert_eq!(argv(stdio(&config, "c")), ["run", "/a b/x", "two words"], "splitting comes before expanding");
+    let d = http(&config, "d");
+    assert_eq!(d.url.reveal().as_str(), "https://example.com/mcp");
+    assert_eq!(d.url.to_string(), "https://${HOST}/mcp");
+    assert_eq!(d.flavour, HttpFlavour::Sse);
+    assert_eq!(headers(d), [("X-Port", "80")]);
+}
+
+#[test]
+fn addresses_to_listen_on_are_read_in_every_form() {
+    for (text, expected) in [
+        ("127.0.0.1:80", Some("127.0.0.1:80")),
+        ("[::1]:80", Some("[::1]:80")),
+        ("0.0.0.0:0", Some("0.0.0.0:0")),
+        ("localhost:80", Some("127.0.0.1:80")),
+        (":80", Some("127.0.0.1:80")),
+        ("80", Some("127.0.0.1:80")),
+        ("localhost", None),
+        ("localhost80", None),
+        ("example.com:80", None),
+        ("99999", None),
+        ("", None),
+    ] {
+        assert_eq!(parse_listen(text), expected.map(|address| address.parse().unwrap()), "{text}");
+    }
+    assert_eq!(parse("h.toml", "[endpoint]\nlisten = 7338").listen, parse_listen("7338"));
+}
+
+/// One mistake to a line, each with its place, its server, its setting and what was expected.
+#[test]
+fn mistakes_in_our_format_are_named() {
+    for (text, expected) in [
+        (
+            "[servers.a]\ncomand = 'x'",
+            "h.toml:2:1: unknown key `comand` of server `a`; did you mean `command`?",
+        ),
+        ("[server.a]\ncommand = 'x'", "h.toml:1:2: unknown key `server`; did you mean `servers`?"),
+        (
+            "[endpoint]\nlisten = 'x'",
+            "h.toml:2:10: `endpoint.listen`: expected an address and a port such as \"127.0.0.1:7337\"",
+        ),
+        (
+            "[endpoint]\nport = 1",
+            "h.toml:2:1: unknown key `endpoint.port`; known here: listen, allowed_hosts, allowed_origins",
+        ),
+        ("[servers]\na = 1", "h.toml:2:5: server `a`: expected a table, found a number"),
+        ("servers = 1", "h.toml:1:11: `servers`: expected a table, found a number"),
+        ("[servers.a]\nargs = ['x']", "h.toml:1:10: server `a` has neither `command` nor `url`"),
+        (
+            "[servers.a]\ncommand = 1",
+            "h.toml:2:11: `command` of server `a`: expected a string or an array of strings, found a number",
+        ),
+        ("[servers.a]\ncommand = ''", "h.toml:2:11: `command` of server `a`: expected the name of a program"),
+        (
+            "[servers.a]\ncommand = []",
+            "h.toml:2:11: `command` of server `a`: expected the name of a program, then its arguments",
+        ),
+        (
+            "[servers.a]\ncommand = 'x | y'",
+            "h.toml:2:11: `command` of server `a`: expected one program and its arguments (for pipes and the like, write `sh -c '…'`)",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nargs = 'y'",
+            "h.toml:3:8: `args` of server `a`: expected an array, found a string",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nargs = ['y',\n []]",
+            "h.toml:4:2: `args[1]` of server `a`: expected a string, found an array",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nurl = 'https://y'",
+            "h.toml:3:1: server `a` has `command` and `url`, which exclude each other",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\ntransport = 'http'",
+            "h.toml:2:1: server `a` has `transport` = `http` and `command`, which exclude each other",
+        ),
+        (
+            "[servers.a]\nurl = 'https://y'\nenv = {A='b'}",
+            "h.toml:3:1: server `a` has `url` and `env`, which exclude each other",
+        ),
+        (
+            "[servers.a]\nurl = 'https://y'\ntransport = 'htp'",
+            "h.toml:3:13: `transport` of server `a`: expected `stdio`, `http`, `streamable-http` or `sse`; did you mean `http`?",
+        ),
+        (
+            "[servers.a]\nurl = 'y.example/mcp'",
+            "h.toml:2:7: `url` of server `a`: expected a URL that begins with `http://` or `https://`; it lacks `https://`",
+        ),
+        (
+            "[servers.a]\nurl = 'ftp://y'",
+            "h.toml:2:7: `url` of server `a`: expected a URL that begins with `http://` or `https://`",
+        ),
+        (
+            "[servers.a]\nurl = 'https://y'\nheaders = {'a b' = 'x'}",
+            "h.toml:3:12: `headers.a b` of server `a`: expected the name of a header (letters, digits and `-`)",
+        ),
+        (
+            "[servers.a]\nurl = 'https://y'\nheaders = {a = \"x\\ny\"}",
+            "h.toml:3:16: `headers.a` of server `a`: expected a value without line breaks and control characters",
+        ),
+        (
+            "[servers.a]\nurl = 'https://y'\nheaders = {a = '1', A = '2'}",
+            "h.toml:3:21: server `a` has the header `A` and `headers.A`, which exclude each other",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nenv = {'A=B' = 'c'}",
+            "h.toml:3:8: `env.A=B` of server `a`: expected a name without `=` and white space",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nenv = {A = ['c']}",
+            "h.toml:3:12: `env.A` of server `a`: expected a string, found an array",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nconnect_timeout = 0",
+            "h.toml:3:19: `connect_timeout` of server `a`: expected a time above zero such as \"500ms\", \"30s\", \"2m\" or \"1h\"",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nrequest_timeout = 1979-05-27",
+            "h.toml:3:19: `request_timeout` of server `a`: expected a number or a text such as \"30s\", found a date",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nera = 'moder'",
+            "h.toml:3:7: `era` of server `a`: expected \"legacy\", \"modern\" or \"auto\"; did you mean `modern`?",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nenabled = 'no'",
+            "h.toml:3:11: `enabled` of server `a`: expected true or false, found a string",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nenabled = true\ndisabled = true",
+            "h.toml:1:10: server `a` has `enabled` = true and `disabled` = true, which exclude each other",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\ntools = {included = []}",
+            "h.toml:3:10: unknown key `tools.included` of server `a`; did you mean `include`?",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\ntools = []",
+            "h.toml:3:9: `tools` of server `a`: expected a table, found an array",
+        ),
+        (
+            "[servers.a]\nbuiltin = 'x'\ncwd = '/'",
+            "h.toml:3:1: server `a` has `builtin` and `cwd`, which exclude each other",
+        ),
+        (
+            "[servers.a]\ncommand = 'x ${NONE}'",
+            "h.toml:2:11: `command` of server `a`: the environment variable `NONE` is not set, and no default is given",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nenv.KEY = '${NONE}'",
+            "h.toml:3:11: `env.KEY` of server `a`: the environment variable `NONE` is not set, and no default is given",
+        ),
+        (
+            "[servers.a]\nurl = '${NONE}'",
+            "h.toml:2:7: `url` of server `a`: the environment variable `NONE` is not set, and no default is given",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nargs = ['${oh no}']",
+            "h.toml:3:9: `args[0]` of server `a`: expected the name of a variable, `env:NAME`, `file:PATH`, `input:ID`, `userHome` or `workspaceFolder` in the reference that begins with `${oh no}`",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nargs = ['${input:gone}']",
+            "h.toml:3:9: `args[0]` of server `a`: `${input:gone}` would have to be asked for; set the environment variable `HOSPES_INPUT_GONE` instead",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nenv_file = '/none/such'",
+            "h.toml:3:12: `env_file` of server `a`: cannot read /none/such",
+        ),
+        ("[servers.a\n", "h.toml:1:11: not valid TOML: unclosed table, expected `]`"),
+        (
+            "[servers.\"\"]\ncommand = 'x'",
+            "h.toml:1:10: server ``: expected a name of 1 to 128 bytes without control characters",
+        ),
+        (
+            "[defaults]\nconnect_timeout = 'soon'",
+            "h.toml:2:19: `defaults.connect_timeout`: expected a time above zero such as \"500ms\", \"30s\", \"2m\" or \"1h\"",
+        ),
+    ] {
+        assert_eq!(errors("h.toml", text), [expected], "{text}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once() {
+    let errors = errors(
+        "h.toml",
+        "[endpoint]\nlisten = true\n[servers.a]\ncommand = '${A} ${B}'\nargz = []\n[servers.b]\nurl = 'x'\n",
+    );
+    assert_eq!(errors.len(), 5, "{errors:#?}");
+    let lines: Vec<_> = errors.iter().map(|error| error.split(':').nth(1).unwrap()).collect();
+    assert_eq!(lines, ["2", "4", "4", "5", "7"]);
+}
+
+#[test]
+fn keeping_going_leaves_the_good_servers() {
+    let text = "[servers]\ngood = 'x'\nbad = 'x ${NONE}'\n";
+    let config = loader().keep_going(true).parse("h.toml", text).unwrap();
+    assert_eq!(names(&config), ["good"]);
+    assert_eq!(config.rejected.len(), 1);
+    let rejected = &config.rejected[0];
+    assert_eq!((rejected.name.as_str(), rejected.source.line()), ("bad", 3));
+    assert!(rejected.errors.to_string().contains("`NONE` is not set"), "{}", rejected.errors);
+    // A mistake that is nobody's in particular still stops everything.
+    assert!(loader().keep_going(true).parse("h.toml", "[endpoint]\nlisten = 'x'").is_err());
+}
+
+#[test]
+fn a_disabled_server_needs_no_variables() {
+    for (file, text) in [
+        ("h.toml", "[servers.a]\nurl = '${NONE}'\nheaders.X = '${NONE}'\nenabled = false"),
+        ("h.json", r#"{"mcpServers": {"a": {"command": "${NONE}", "envFile": "/none", "disabled": true}}}"#),
+    ] {
+        let config = parse(file, text);
+        assert!(config.server("a").unwrap().disabled);
+    }
+}
+
+#[test]
+fn files_are_merged_and_a_name_may_stand_in_one_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let own = file("own.toml", "[endpoint]\nlisten = 1\nallowed_hosts = ['a', 'b']\n[servers]\na = 'x'\n");
+    let json = file("other.json", r#"{"mcpServers": {"b": {"command": "y"}}}"#);
+    let hosts = file("hosts.toml", "[endpoint]\nlisten = 1\nallowed_hosts = ['b', 'c']\n");
+    let config = loader().load([&own, &json, &hosts]).unwrap();
+    assert_eq!(names(&config), ["a", "b"]);
+    assert_eq!(config.allowed_hosts, ["a", "b", "c"]);
+
+    let again = file("again.json", r#"{"servers": {"a": {"command": "${NONE}"}}}"#);
+    let port = file("port.toml", "endpoint.listen = 2\n");
+    let errors = loader().keep_going(true).load([&own, &again, &port]).unwrap_err().to_string();
+    let path = |path: &Path| path.display().to_string();
+    assert_eq!(
+        errors,
+        format!(
+            "{again}:1:14: server `a` is already described in {own}:5:1; rename or remove one\n\
+             {port}:1:10: `endpoint.listen` is already set differently in {own}:2:1",
+            again = path(&again),
+            own = path(&own),
+            port = path(&port),
+        )
+    );
+    assert!(loader().load::<&Path>([]).unwrap().servers.is_empty());
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing.toml");
+    let latin = folder.path().join("latin.toml");
+    std::fs::write(&latin, [b'a', 0xe9]).unwrap();
+    let errors = loader().load([&missing, &latin]).unwrap_err();
+    assert_eq!(errors.iter().count(), 2);
+    let text = errors.to_string();
+    assert!(text.contains("missing.toml: cannot be read: No such file"), "{text}");
+    assert!(text.contains("latin.toml: cannot be read: stream did not contain valid UTF-8"), "{text}");
+    // A single mistake leaves its cause to whoever prints the chain.
+    let single = loader().load([&missing]).unwrap_err();
+    assert!(single.to_string().ends_with("missing.toml: cannot be read"));
+    assert!(std::error::Error::source(&single).is_some());
+    assert!(errors_for_yaml().contains("is YAML, which is not supported"));
+}
+
+fn errors_for_yaml() -> String {
+    errors("/home/me/.config/goose/config.yaml", "extensions:\n  a: {}\n").concat()
+}
+
+/// A secret in every place that can hold one, right and wrong: nothing that can be printed repeats it.
+#[test]
+fn no_secret_is_ever_printed() {
+    let secret = "hunter2";
+    let good = format!(
+        r#"{{"mcpServers": {{
+            "a": {{"command": "x", "args": ["--token", "{secret}", "--api-key={secret}", "${{N:-{secret}}}"], "env": {{"A": "{secret}"}}}},
+            "b": {{"url": "https://{secret}:{secret}@e.com/?k={secret}#{secret}", "headers": {{"X": "{secret}"}}}}
+        }}}}"#
+    );
+    let config = parse("m.json", &good);
+    let printed: Vec<String> = config.servers.iter().map(|server| server.transport.to_string()).collect();
+    let printed = format!("{config:?} {config:#?} {printed:?}");
+    assert!(!printed.contains(secret), "{printed}");
+
+    for bad in [
+        format!("[servers.a]\nurl = '{secret}'"),
+        format!("[servers.a]\nurl = 'https://e.com'\nheaders.X = \"{secret}\\n\""),
+        format!("[servers.a]\ncommand = 'x'\nenv = '{secret}'"),
+        format!("[servers.a]\ncommand = 'x ${{NONE{secret}'"),
+        format!("[servers.a]\ncommand = 'x ${{NONE:-${{{secret}}}}}'"),
+        format!("[servers.a]\ncommand = 'x'\nenabled = '{secret}'"),
+        format!("[servers.a]\ncommand = 'x'\nera = '{secret}'"),
+        format!("[servers.a]\nurl = 'https://e.com'\ntransport = '{secret}'"),
+        format!("[servers.a]\nurl = {secret}"),
+    ] {
+        let errors = loader().parse("h.toml", &bad).unwrap_err();
+        let printed = format!("{errors} {errors:?}");
+        assert!(!printed.contains(secret), "{printed}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let env_file = folder.path().join("env");
+    std::fs::write(&env_file, format!("A=1\n{secret}\n")).unwrap();
+    let text = format!("[servers.a]\ncommand = 'x'\nenv_file = '{}'", env_file.display());
+    let message = errors("h.toml", &text).concat();
+    assert!(message.contains("`NAME=value` in line 2") && !message.contains(secret), "{message}");
+}
