@@ -1,5 +1,8 @@
 //! The Model Context Protocol SDK: write a server or a client once, speak every revision.
 
+#[cfg(feature = "client")]
+#[allow(dead_code, reason = "the connection that uses it is being built")]
+pub mod client;
 mod context;
 mod error;
 mod exchange;
@@ -7,6 +10,8 @@ mod params;
 mod peer;
 mod round;
 mod service;
+#[allow(dead_code, reason = "the connections that use it are being built")]
+mod transport;
 
 pub use context::{Context, ContextBuilder, MAX_QUEUED_NOTIFICATIONS};
 pub use error::{Error, Result};

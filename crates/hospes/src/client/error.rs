@@ -1,0 +1,410 @@
+//! What can go wrong between a client and its server.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes_model::{Revision, RpcError, code};
+
+/// Why a call has no result.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The server answered with an error.
+    #[error("the server answered: {0}")]
+    Rpc(RpcError),
+    /// No answer came in time. The server was told that none is wanted any more.
+    #[error("{method} was not answered within {after:?} (setting {limit})")]
+    Timeout {
+        /// What was asked.
+        method: Box<str>,
+        /// Which of the limits it was.
+        limit: TimeLimit,
+        /// How long it was waited.
+        after: Duration,
+    },
+    /// The connection is gone.
+    #[error("{0}")]
+    Closed(Arc<Closed>),
+    /// The server has not said that it can do this, so it was not asked.
+    #[error("the server offers no {0}")]
+    NotOffered(&'static str),
+    /// The method does not exist in the revision that is spoken.
+    #[error("{method} does not exist in revision {revision}")]
+    NotInRevision {
+        /// The method.
+        method: Box<str>,
+        /// What is spoken.
+        revision: Revision,
+    },
+    /// The answer does not have the shape that the method's result has.
+    #[error("the answer to {method} has the wrong shape: {why}")]
+    Malformed {
+        /// What was asked.
+        method: Box<str>,
+        /// What is wrong.
+        why: Box<str>,
+    },
+    /// What was to be sent could not be written as JSON.
+    #[error("the arguments cannot be written as JSON: {0}")]
+    Arguments(Arc<serde_json::Error>),
+    /// A message is longer than a limit allows.
+    #[error("{what} of {bytes} bytes is over the limit of {max} (setting {setting})")]
+    TooLarge {
+        /// Which message.
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        max: usize,
+        /// The setting's name.
+        setting: &'static str,
+    },
+    /// The HTTP server refused or failed, without a message of the protocol.
+    #[error("{0}")]
+    Http(Arc<HttpFailure>),
+    /// The server asked more rounds of questions than are allowed.
+    #[error("the server asked more than {0} rounds of questions (setting max_input_rounds)")]
+    TooManyRounds(u32),
+    /// The server asked something that nobody here can answer.
+    #[error("the server asks for {0}, which nobody here answers")]
+    NobodyAnswers(Box<str>),
+    /// Whoever was asked on the server's behalf failed or refused.
+    #[error("the server's {method} was refused: {error}")]
+    Refused {
+        /// What the server asked.
+        method: Box<str>,
+        /// Why there is no answer.
+        error: RpcError,
+    },
+    /// The server forgot the session. A new one is open, but the call was not repeated: doing it twice may do harm.
+    #[error("the server ended the session; the next call uses a new one, this one was not repeated")]
+    SessionEnded,
+    /// Too many calls wait at once.
+    #[error("more than {max} {what} (setting {setting})")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        max: usize,
+        /// The setting's name.
+        setting: &'static str,
+    },
+}
+
+/// Which limit on waiting ran out; its text is the setting's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TimeLimit {
+    /// The time without an answer or progress.
+    Timeout,
+    /// The time in all, whatever progress there is.
+    MaxTimeout,
+}
+
+impl fmt::Display for TimeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Timeout => "timeout",
+            Self::MaxTimeout => "max_timeout",
+        })
+    }
+}
+
+/// How a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Closed {
+    /// What happened, in a few words.
+    pub what: String,
+    /// The last lines that the server's process wrote to stderr.
+    pub stderr: Option<String>,
+    /// The first line on stdout that was no message.
+    pub noise: Option<String>,
+}
+
+impl Closed {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), stderr: None, noise: None }
+    }
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        if let Some(noise) = &self.noise {
+            write!(f, "; the server printed this on stdout: {noise}")?;
+        }
+        if let Some(stderr) = &self.stderr {
+            write!(f, "; its stderr ends in: {}", stderr.lines().last().unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+/// An HTTP exchange that yielded no message.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HttpFailure {
+    /// At which stage.
+    pub stage: Stage,
+    /// The status, where there was one.
+    pub status: Option<u16>,
+    /// `WWW-Authenticate`, where there was one.
+    pub challenge: Option<String>,
+    /// The beginning of the body.
+    pub body: Option<String>,
+    /// What happened, in a few words.
+    pub what: String,
+}
+
+impl fmt::Display for HttpFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.body {
+            Some(body) => write!(f, ": {body}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<RpcError> for CallError {
+    fn from(error: RpcError) -> Self {
+        Self::Rpc(error)
+    }
+}
+
+impl CallError {
+    /// The server's own error, if that is what it is.
+    #[must_use]
+    pub fn rpc(&self) -> Option<&RpcError> {
+        match self {
+            Self::Rpc(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether the connection is gone, so that every further call fails too.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+
+    /// The error for whoever asked through us: the server's own where it is that, else one that says what failed here.
+    #[must_use]
+    pub fn to_rpc(&self) -> RpcError {
+        match self {
+            Self::Rpc(error) => error.clone(),
+            Self::NotOffered(_) | Self::NotInRevision { .. } => {
+                RpcError::new(code::METHOD_NOT_FOUND, self.to_string())
+            }
+            _ => RpcError::internal(self.to_string()),
+        }
+    }
+}
+
+/// How far connecting got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stage {
+    /// The target was understood.
+    Target,
+    /// The program was started.
+    Spawn,
+    /// The host's name was looked up.
+    Dns,
+    /// A connection was opened.
+    Tcp,
+    /// It was secured.
+    Tls,
+    /// HTTP was spoken.
+    Http,
+    /// `server/discover` was asked.
+    Discover,
+    /// `initialize` was asked.
+    Initialize,
+    /// A revision was agreed upon.
+    Negotiate,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Target => "target",
+            Self::Spawn => "spawn",
+            Self::Dns => "DNS",
+            Self::Tcp => "TCP",
+            Self::Tls => "TLS",
+            Self::Http => "HTTP",
+            Self::Discover => "server/discover",
+            Self::Initialize => "initialize",
+            Self::Negotiate => "negotiation",
+        })
+    }
+}
+
+/// One thing that was tried while connecting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// What was tried.
+    pub what: String,
+    /// What came of it.
+    pub outcome: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Attempt {
+    pub(crate) fn new(what: impl Into<String>, outcome: impl Into<String>, took: Duration) -> Self {
+        Self { what: what.into(), outcome: outcome.into(), took }
+    }
+}
+
+/// Why there is no connection: at which stage it failed, what was tried, what came back, and what to do next.
+///
+/// Printed it is one sentence and the details below it.
+pub struct ConnectError(Box<ConnectFailure>);
+
+/// What a [`ConnectError`] says.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ConnectFailure {
+    /// The target, as it may be shown.
+    pub target: String,
+    /// How far it got.
+    pub stage: Stage,
+    /// What happened, in a few words.
+    pub what: String,
+    /// Everything that was tried, in order.
+    pub tried: Vec<Attempt>,
+    /// The last HTTP status.
+    pub status: Option<u16>,
+    /// The last `WWW-Authenticate`.
+    pub challenge: Option<String>,
+    /// The beginning of the last body that was no message.
+    pub body: Option<String>,
+    /// The server's error, where it answered with one.
+    pub error: Option<RpcError>,
+    /// The last lines of the child's stderr.
+    pub stderr: Option<String>,
+    /// The first line on the child's stdout that was no message.
+    pub noise: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The error underneath.
+    pub source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl ConnectError {
+    pub(crate) fn new(target: impl Into<String>, stage: Stage, what: impl Into<String>) -> Self {
+        Self(Box::new(ConnectFailure {
+            target: target.into(),
+            stage,
+            what: what.into(),
+            tried: Vec::new(),
+            status: None,
+            challenge: None,
+            body: None,
+            error: None,
+            stderr: None,
+            noise: None,
+            hint: None,
+            source: None,
+        }))
+    }
+
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut ConnectFailure)) -> Self {
+        change(&mut self.0);
+        self
+    }
+
+    /// Takes over what a failed call knows.
+    pub(crate) fn because(self, error: &CallError) -> Self {
+        self.with(|failure| match error {
+            CallError::Rpc(error) => failure.error = Some(error.clone()),
+            CallError::Closed(closed) => {
+                failure.stderr.clone_from(&closed.stderr);
+                failure.noise.clone_from(&closed.noise);
+            }
+            CallError::Http(http) => {
+                if !matches!(http.stage, Stage::Http) {
+                    failure.stage = http.stage;
+                }
+                failure.status = http.status;
+                failure.challenge.clone_from(&http.challenge);
+                failure.body.clone_from(&http.body);
+            }
+            _ => {}
+        })
+    }
+}
+
+impl Deref for ConnectError {
+    type Target = ConnectFailure;
+
+    fn deref(&self) -> &ConnectFailure {
+        &self.0
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let this = &*self.0;
+        write!(f, "cannot connect to {} ({}): {}", this.target, this.stage, this.what)?;
+        for (number, attempt) in this.tried.iter().enumerate() {
+            let label = if number == 0 { "tried: " } else { "       " };
+            write!(f, "\n  {label}{}: {} ({:.1?})", attempt.what, attempt.outcome, attempt.took)?;
+        }
+        if let Some(challenge) = &this.challenge {
+            write!(f, "\n  challenge: {challenge}")?;
+        }
+        if let Some(body) = &this.body {
+            write!(f, "\n  body: {body}")?;
+        }
+        if let Some(noise) = &this.noise {
+            write!(f, "\n  the server printed this on stdout: {noise}")?;
+        }
+        if let Some(stderr) = &this.stderr {
+            f.write_str("\n  stderr:")?;
+            stderr.lines().try_for_each(|line| write!(f, "\n    {line}"))?;
+        }
+        if let Some(hint) = &this.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+// `fn main() -> Result<…>` prints this: the same words, not a structure.
+impl fmt::Debug for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl StdError for ConnectError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_ref().map(|source| source.as_ref() as &(dyn StdError + 'static))
+    }
+}
+
+/// The beginning of a body, on one line and short enough to be shown.
+pub(crate) fn excerpt(body: &[u8]) -> Option<String> {
+    const MOST: usize = 300;
+    let text = String::from_utf8_lossy(&body[..body.len().min(4 * MOST)]);
+    let mut line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.retain(|c| !c.is_control());
+    if line.is_empty() {
+        return None;
+    }
+    if let Some((end, _)) = line.char_indices().nth(MOST) {
+        line.truncate(end);
+        line.push('…');
+    } else if body.len() > 4 * MOST {
+        line.push('…');
+    }
+    Some(line)
+}

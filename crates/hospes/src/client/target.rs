@@ -1,0 +1,326 @@
+//! What a client connects to: a command to start, or a URL.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+/// A server to connect to.
+///
+/// ```
+/// use hospes::client::Target;
+///
+/// let files = Target::command("npx").args(["-y", "@modelcontextprotocol/server-filesystem", "."]).env("DEBUG", "1");
+/// let remote = Target::url("https://example.com/mcp").header("authorization", "Bearer …");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Target {
+    /// A program that is started and spoken to over its stdin and stdout.
+    Command(Command),
+    /// A server that is reached over HTTP.
+    Url(Url),
+    /// Text that is neither; connecting says why.
+    Invalid {
+        /// What was given.
+        text: String,
+        /// Why it is no target.
+        why: String,
+    },
+}
+
+/// A program to start. Its environment is a short list of harmless variables (see [`Command::env`]), not ours.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Command {
+    /// The program: a path, or a name that is looked up in `PATH`.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Variables set besides those that every child gets.
+    pub env: Vec<(OsString, OsString)>,
+    /// The folder it starts in; ours when there is none.
+    pub cwd: Option<PathBuf>,
+}
+
+/// A server's URL, and headers for every request to it.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Url {
+    /// The endpoint.
+    pub url: String,
+    /// Headers that go with every request.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Target {
+    /// A program to start.
+    pub fn command(program: impl Into<OsString>) -> Command {
+        Command { program: program.into(), args: Vec::new(), env: Vec::new(), cwd: None }
+    }
+
+    /// A URL to reach.
+    pub fn url(url: impl Into<String>) -> Url {
+        Url { url: url.into(), headers: Vec::new() }
+    }
+
+    /// What `text` means: a URL if it starts with `http://` or `https://`, else a command line. A command line is split
+    /// at blanks as a shell does it, with quotes and backslashes; no shell runs, so nothing is expanded.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let text = text.trim();
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        if matches!(scheme.as_deref(), Some("http" | "https")) {
+            return Self::Url(Self::url(text));
+        }
+        match split(text) {
+            Ok(words) => match words.split_first() {
+                Some((program, args)) => Self::Command(Self::command(program).args(args)),
+                None => Self::Invalid { text: text.into(), why: "the command line is empty".into() },
+            },
+            Err(why) => Self::Invalid { text: text.into(), why: why.into() },
+        }
+    }
+}
+
+impl Command {
+    /// One more argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// More arguments.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// A variable for the program. Besides those given here it gets `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and
+    /// `USER` (on Windows their counterparts) and nothing else, so that our secrets are not its secrets.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// More variables.
+    #[must_use]
+    pub fn envs<N: Into<OsString>, V: Into<OsString>>(
+        mut self,
+        variables: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        self.env.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
+        self
+    }
+
+    /// The folder it starts in.
+    #[must_use]
+    pub fn cwd(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(folder.into());
+        self
+    }
+}
+
+impl Url {
+    /// A header for every request.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+}
+
+impl From<&str> for Target {
+    fn from(text: &str) -> Self {
+        Self::parse(text)
+    }
+}
+
+impl From<&String> for Target {
+    fn from(text: &String) -> Self {
+        Self::parse(text)
+    }
+}
+
+impl From<String> for Target {
+    fn from(text: String) -> Self {
+        Self::parse(&text)
+    }
+}
+
+impl From<Command> for Target {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}
+
+impl From<Url> for Target {
+    fn from(url: Url) -> Self {
+        Self::Url(url)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command(command) => command.fmt(f),
+            Self::Url(url) => url.fmt(f),
+            Self::Invalid { text, .. } => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&quoted(&self.program.to_string_lossy()))?;
+        self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(&arg.to_string_lossy())))
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&without_secrets(&self.url))
+    }
+}
+
+// Variables and headers hold secrets, so only their names are shown.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command(command) => command.fmt(f),
+            Self::Url(url) => url.fmt(f),
+            Self::Invalid { text, why } => {
+                f.debug_struct("Invalid").field("text", text).field("why", why).finish()
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("program", &self.program)
+            .field("args", &self.args)
+            .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .field("cwd", &self.cwd)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Url")
+            .field("url", &without_secrets(&self.url))
+            .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+/// The URL as it may be shown: no user, no password, no query.
+fn without_secrets(url: &str) -> String {
+    let Ok(mut parsed) = url::Url::parse(url) else { return url.to_owned() };
+    if parsed.username().is_empty() && parsed.password().is_none() && parsed.query().is_none() {
+        return url.to_owned();
+    }
+    // Neither fails on a URL that has a host, and one without has nothing to take away.
+    let _ = parsed.set_username("");
+    let _ = parsed.set_password(None);
+    if parsed.query().is_some() {
+        parsed.set_query(Some("…"));
+    }
+    parsed.to_string()
+}
+
+/// One word of a command line, quoted where it must be.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Splits a command line into words: blanks part, `'…'` keeps everything, `"…"` keeps everything but `\"` and `\\`, a
+/// backslash outside of quotes keeps the next character. On Windows a backslash is part of a path.
+fn split(line: &str) -> Result<Vec<String>, &'static str> {
+    let escapes = !cfg!(windows);
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            c if c.is_whitespace() => words.extend(word.take()),
+            '\'' => loop {
+                match chars.next() {
+                    Some('\'') => {
+                        word.get_or_insert_default();
+                        break;
+                    }
+                    Some(c) => word.get_or_insert_default().push(c),
+                    None => return Err("a single quote is not closed"),
+                }
+            },
+            '"' => loop {
+                match chars.next() {
+                    Some('"') => {
+                        word.get_or_insert_default();
+                        break;
+                    }
+                    Some('\\') if matches!(chars.peek(), Some('"' | '\\')) => {
+                        word.get_or_insert_default().extend(chars.next());
+                    }
+                    Some(c) => word.get_or_insert_default().push(c),
+                    None => return Err("a double quote is not closed"),
+                }
+            },
+            '\\' if escapes => match chars.next() {
+                Some(c) => word.get_or_insert_default().push(c),
+                None => return Err("the line ends in a backslash"),
+            },
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        split(line).unwrap()
+    }
+
+    #[test]
+    fn a_command_line_is_split_as_a_shell_does_it() {
+        assert_eq!(words("npx -y  pkg"), ["npx", "-y", "pkg"]);
+        assert_eq!(words(r#"a 'b c' "d \"e\" $F" g\ h"#), ["a", "b c", "d \"e\" $F", "g h"]);
+        assert_eq!(words(r#"x --name="two words" ''"#), ["x", "--name=two words", ""]);
+        assert_eq!(words(r#""a\nb""#), [r"a\nb"]);
+        assert_eq!(words("  "), Vec::<String>::new());
+        assert_eq!(split("it's"), Err("a single quote is not closed"));
+        assert_eq!(split("say \"hi"), Err("a double quote is not closed"));
+    }
+
+    #[test]
+    fn text_is_a_url_or_a_command() {
+        assert!(matches!(Target::parse("HTTPS://example.com/mcp"), Target::Url(_)));
+        assert!(matches!(Target::parse("server http://x"), Target::Command(_)));
+        assert!(matches!(Target::parse(""), Target::Invalid { .. }));
+        assert!(matches!(Target::parse("it's"), Target::Invalid { .. }));
+    }
+
+    #[test]
+    fn what_is_shown_can_be_pasted_and_holds_no_secret() {
+        let command = Target::command("my server").args(["it's", "a=b"]).env("TOKEN", "s3cret");
+        assert_eq!(command.to_string(), r"'my server' 'it'\''s' a=b");
+        assert_eq!(words(&command.to_string()), ["my server", "it's", "a=b"]);
+        assert!(!format!("{command:?}").contains("s3cret"));
+        let url =
+            Target::url("https://me:s3cret@example.com/mcp?token=s3cret").header("authorization", "s3cret");
+        assert!(!format!("{url:?} {url}").contains("s3cret"), "{url:?}");
+    }
+}

@@ -1,0 +1,247 @@
+//! A server as a child process: started with a clean environment and a process group of its own, watched by its exit
+//! (never by the end of a pipe, which a helper may hold open), and gone with everything it started when we are done.
+
+mod stderr;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::client::Command;
+
+pub(crate) use stderr::{OnStderr, StderrTail};
+
+/// How long a server may take to end once its stdin is closed.
+pub(crate) const EXIT_GRACE: Duration = Duration::from_millis(1000);
+/// How long it may take once it was told to terminate.
+pub(crate) const TERMINATE_GRACE: Duration = Duration::from_millis(500);
+/// How long we wait for the kernel once it was killed.
+const KILL_GRACE: Duration = Duration::from_millis(300);
+/// How long what a server started may outlive it before it is killed.
+const SWEEP_GRACE: Duration = Duration::from_millis(100);
+/// How long the end of stderr is waited for once the process has ended.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+
+/// Pipes of this size carry a large message between two processors 2.7 times as fast as the usual 64 KiB.
+#[cfg(target_os = "linux")]
+const PIPE_BYTES: usize = 1024 * 1024;
+
+/// The variables that every child gets, where we have them: the list that other SDKs share.
+#[cfg(not(windows))]
+const INHERITED: &[&str] = &["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+#[cfg(windows)]
+const INHERITED: &[&str] = &[
+    "APPDATA",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LOCALAPPDATA",
+    "PATH",
+    "PROCESSOR_ARCHITECTURE",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "USERNAME",
+    "USERPROFILE",
+];
+
+/// A started child: its pipes, and the handle to the rest.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) handle: ChildHandle,
+}
+
+/// Where a child stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Running,
+    /// The process has ended; what it started may still be there.
+    Exited(Box<str>),
+    /// Nothing is left of it.
+    Gone(Box<str>),
+}
+
+/// Ends the child when dropped, in the background.
+#[derive(Debug)]
+pub(crate) struct ChildHandle {
+    life: watch::Receiver<Life>,
+    stop: Mutex<Option<oneshot::Sender<()>>>,
+    stderr: Arc<StderrTail>,
+}
+
+impl Child {
+    /// Starts `command`. Must be called within a runtime.
+    pub(crate) fn spawn(command: &Command, on_stderr: Option<OnStderr>) -> io::Result<Self> {
+        let mut child = prepare(command).spawn()?;
+        let (Some(stdin), Some(stdout), Some(errors)) =
+            (child.stdin().take(), child.stdout().take(), child.stderr().take())
+        else {
+            return Err(io::Error::other("the child has no pipes"));
+        };
+        #[cfg(target_os = "linux")]
+        {
+            // Only a matter of speed, and the system may have little left for pipes.
+            let _ = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE_BYTES);
+            let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES);
+        }
+        let stderr = Arc::new(StderrTail::new(on_stderr));
+        let mut reader = tokio::spawn(Arc::clone(&stderr).read(errors));
+        let (announce, life) = watch::channel(Life::Running);
+        let (stop, stopped) = oneshot::channel();
+        let supervised = Supervised { child, left_alone: false };
+        tokio::spawn(async move {
+            supervised.run(stopped, announce, &mut reader).await;
+            reader.abort();
+        });
+        Ok(Self { stdin, stdout, handle: ChildHandle { life, stop: Mutex::new(Some(stop)), stderr } })
+    }
+}
+
+impl ChildHandle {
+    /// Resolves when the process has ended, with how it ended.
+    pub(crate) async fn exited(&self) -> Box<str> {
+        self.reached(|life| *life != Life::Running).await
+    }
+
+    /// Begins to end the child: its stdin must have been closed (or be about to be). Resolves when nothing is left.
+    pub(crate) async fn close(&self) {
+        self.stop();
+        self.reached(|life| matches!(life, Life::Gone(_))).await;
+    }
+
+    /// Begins to end the child.
+    pub(crate) fn stop(&self) {
+        drop(self.stop.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// The last lines of its stderr.
+    pub(crate) fn stderr(&self) -> Option<String> {
+        self.stderr.tail()
+    }
+
+    async fn reached(&self, wanted: impl FnMut(&Life) -> bool) -> Box<str> {
+        let mut life = self.life.clone();
+        let life = life.wait_for(wanted).await;
+        match life.as_deref() {
+            Ok(Life::Exited(how) | Life::Gone(how)) => how.clone(),
+            _ => "is gone".into(),
+        }
+    }
+}
+
+/// A child and everything it started; killed when this is dropped too early, as at the end of the runtime.
+struct Supervised {
+    child: Box<dyn ChildWrapper>,
+    left_alone: bool,
+}
+
+impl Supervised {
+    async fn run(
+        mut self,
+        stopped: oneshot::Receiver<()>,
+        announce: watch::Sender<Life>,
+        stderr: &mut JoinHandle<()>,
+    ) {
+        let status = tokio::select! {
+            status = self.child.wait() => status.ok(),
+            _ = stopped => self.shut_down().await,
+        };
+        let how: Box<str> = status.map_or_else(|| "did not exit".into(), |status| describe(status).into());
+        tracing::debug!(%how, "the server's process has ended");
+        // Its last words explain its end. A helper may hold the pipe open for good, so they are not waited for long.
+        let _ = timeout(LAST_WORDS, stderr).await;
+        announce.send_replace(Life::Exited(how.clone()));
+        self.sweep().await;
+        self.left_alone = true;
+        announce.send_replace(Life::Gone(how));
+    }
+
+    /// The specification's order: its stdin is closed already; wait, ask it to terminate, kill it.
+    async fn shut_down(&mut self) -> Option<ExitStatus> {
+        if let Ok(status) = timeout(EXIT_GRACE, self.child.wait()).await {
+            return status.ok();
+        }
+        self.terminate();
+        if let Ok(status) = timeout(TERMINATE_GRACE, self.child.wait()).await {
+            return status.ok();
+        }
+        let _ = self.child.start_kill();
+        timeout(KILL_GRACE, self.child.wait()).await.ok()?.ok()
+    }
+
+    /// The group is signalled even when its leader has ended: helpers outlive the wrapper that started them.
+    async fn sweep(&mut self) {
+        if !self.terminate() {
+            return;
+        }
+        tokio::time::sleep(SWEEP_GRACE).await;
+        let _ = self.child.start_kill();
+    }
+
+    /// Whether there was anything left to terminate.
+    #[cfg(unix)]
+    fn terminate(&mut self) -> bool {
+        self.child.signal(rustix::process::Signal::TERM.as_raw()).is_ok()
+    }
+
+    #[cfg(not(unix))]
+    fn terminate(&mut self) -> bool {
+        self.child.start_kill().is_ok()
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        if !self.left_alone {
+            let _ = self.child.start_kill();
+        }
+    }
+}
+
+fn prepare(command: &Command) -> CommandWrap {
+    let mut wrap = CommandWrap::with_new(&command.program, |process| {
+        process.args(&command.args).env_clear().envs(environment(command));
+        process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(folder) = &command.cwd {
+            process.current_dir(folder);
+        }
+    });
+    #[cfg(unix)]
+    wrap.wrap(process_wrap::tokio::ProcessGroup::leader());
+    #[cfg(windows)]
+    wrap.wrap(process_wrap::tokio::JobObject);
+    wrap
+}
+
+fn environment(command: &Command) -> Vec<(OsString, OsString)> {
+    let inherited = INHERITED.iter().filter_map(|name| {
+        let value = std::env::var_os(name)?;
+        // A shell function that travels in a variable is code, not a setting.
+        let is_function = value.to_string_lossy().starts_with("()");
+        (!is_function).then(|| (OsString::from(*name), value))
+    });
+    inherited.chain(command.env.iter().cloned()).collect()
+}
+
+fn describe(status: ExitStatus) -> String {
+    if let Some(code) = status.code() {
+        return format!("exited with status {code}");
+    }
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return format!("was ended by signal {signal}");
+    }
+    format!("ended ({status})")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! The end of what a child wrote to stderr: kept for errors, handed on line by line.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::AsyncReadExt as _;
+use tokio::process::ChildStderr;
+
+/// Called with each line.
+pub(crate) type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The most lines that are kept.
+const MAX_LINES: usize = 50;
+/// The longest line that is kept whole.
+const MAX_LINE_BYTES: usize = 2048;
+/// How many of the lines an error shows.
+const SHOWN: usize = 10;
+
+pub(crate) struct StderrTail {
+    lines: Mutex<VecDeque<String>>,
+    on_line: Option<OnStderr>,
+}
+
+impl StderrTail {
+    pub(crate) fn new(on_line: Option<OnStderr>) -> Self {
+        Self { lines: Mutex::new(VecDeque::new()), on_line }
+    }
+
+    /// The last lines, if there are any.
+    pub(crate) fn tail(&self) -> Option<String> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let skipped = lines.len().saturating_sub(SHOWN);
+        let shown: Vec<&str> = lines.iter().skip(skipped).map(String::as_str).collect();
+        (!shown.is_empty()).then(|| shown.join("\n"))
+    }
+
+    /// Reads to the end.
+    pub(super) async fn read(self: Arc<Self>, mut from: ChildStderr) {
+        let mut line = Vec::new();
+        let mut chunk = vec![0; 4096];
+        while let Ok(read @ 1..) = from.read(&mut chunk).await {
+            for byte in &chunk[..read] {
+                if *byte == b'\n' {
+                    self.push(&line);
+                    line.clear();
+                } else if line.len() < MAX_LINE_BYTES {
+                    line.push(*byte);
+                }
+            }
+        }
+        self.push(&line);
+    }
+
+    fn push(&self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line);
+        let line = line.trim_end();
+        if line.is_empty() {
+            return;
+        }
+        tracing::debug!(target: "hospes::stderr", "{line}");
+        if let Some(on_line) = &self.on_line {
+            on_line(line);
+        }
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == MAX_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line.to_owned());
+    }
+}
+
+impl fmt::Debug for StderrTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StderrTail").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,107 @@
+use std::time::Instant;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+
+use super::*;
+use crate::client::Target;
+
+fn sh(script: &str) -> Command {
+    Target::command("sh").args(["-c", script])
+}
+
+/// Whether any process that carries `marker` in its command line is alive.
+fn alive(marker: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let state = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(marker) && !state.contains(") Z ")
+    })
+}
+
+/// covers: STDIO-09
+#[tokio::test]
+async fn a_child_that_ends_at_end_of_input_is_not_signalled() {
+    let child = Child::spawn(&sh("cat >/dev/null; exit 7"), None).unwrap();
+    drop(child.stdin);
+    child.handle.close().await;
+    assert_eq!(&*child.handle.exited().await, "exited with status 7");
+}
+
+/// covers: STDIO-10 STDIO-11
+#[tokio::test]
+async fn a_stubborn_child_is_terminated_then_killed_within_two_seconds() {
+    let child = Child::spawn(&sh("trap 'echo told >&2' TERM; while :; do sleep 0.05; done"), None).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    drop(child.stdin);
+    let began = Instant::now();
+    child.handle.close().await;
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(&*child.handle.exited().await, "was ended by signal 9");
+    assert!(
+        child.handle.stderr().is_some_and(|tail| tail.ends_with("told")),
+        "it was not asked to terminate"
+    );
+}
+
+/// A wrapper that ends while a helper of it holds the pipes: the exit is noticed, and the helper does not survive.
+#[tokio::test]
+async fn a_helper_that_outlives_its_wrapper_is_ended_with_it() {
+    let marker = format!("hospes-helper-{}", std::process::id());
+    let script = format!("sh -c 'trap \"\" TERM HUP; while :; do sleep 0.1; done' {marker} & exit 0");
+    let child = Child::spawn(&sh(&script), None).unwrap();
+    let began = Instant::now();
+    assert_eq!(&*child.handle.exited().await, "exited with status 0");
+    child.handle.close().await;
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(!alive(&marker), "the helper is still there");
+}
+
+#[test]
+fn the_end_of_the_runtime_kills_the_whole_group() {
+    let marker = format!("hospes-orphan-{}", std::process::id());
+    let script =
+        format!("sh -c 'trap \"\" TERM HUP; while :; do sleep 0.1; done' {marker} & cat >/dev/null; sleep 9");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let child = runtime.block_on(async {
+        let child = Child::spawn(&sh(&script), None).unwrap();
+        while !alive(&marker) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        child
+    });
+    drop(runtime);
+    let began = Instant::now();
+    while alive(&marker) {
+        assert!(began.elapsed() < Duration::from_secs(2), "the helper is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(child);
+}
+
+#[tokio::test]
+async fn a_child_gets_a_clean_environment_and_what_it_was_given() {
+    let command = sh("env").env("GIVEN", "yes");
+    let child = Child::spawn(&command, None).unwrap();
+    let mut lines = BufReader::new(child.stdout).lines();
+    let mut names = Vec::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        names.push(line.split_once('=').map_or_else(String::new, |(name, _)| name.to_owned()));
+    }
+    assert!(names.iter().any(|name| name == "GIVEN"));
+    assert!(names.iter().any(|name| name == "PATH"));
+    // The shell sets these itself.
+    let allowed =
+        |name: &str| INHERITED.contains(&name) || ["GIVEN", "PWD", "OLDPWD", "SHLVL", "_"].contains(&name);
+    assert!(names.iter().all(|name| allowed(name)), "{names:?}");
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "the test has something to hide");
+}
+
+#[tokio::test]
+async fn the_end_of_stderr_is_kept_and_bounded() {
+    let script = "i=0; while [ $i -lt 200 ]; do echo line $i >&2; i=$((i+1)); done; read x";
+    let mut child = Child::spawn(&sh(script), None).unwrap();
+    child.stdin.write_all(b"\n").await.unwrap();
+    child.handle.exited().await;
+    let tail = child.handle.stderr().unwrap();
+    assert!(tail.ends_with("line 199") && tail.starts_with("line 190"), "{tail}");
+}
