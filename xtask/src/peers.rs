@@ -1,6 +1,8 @@
 //! `cargo xtask peers`: `hospes` between programs written by others. Real servers of both eras stand behind it,
 //! the Inspector in front of it, once speaking the old protocol and once the new.
 
+mod application;
+mod asking;
 mod inspector;
 
 use std::collections::BTreeSet;
@@ -110,6 +112,15 @@ fn examine(node: &Node, checks: &mut Checks) -> Result<()> {
             checks.add(&format!("{front}: {tool} called ({})", era.name()), answer);
         }
     }
+    let fronts = [
+        ("up", json!({ "url": gateway.url })),
+        ("stdio", json!({ "command": program, "args": ["stdio", "--config", config] })),
+    ];
+    for (front, entry) in &fronts {
+        for era in Era::ALL {
+            asking::examine(node, front, entry, era, checks);
+        }
+    }
     checks.stop("up: stops when asked to", gateway);
     checks.stop("serve: stops when asked to", ours);
     defaults(node, &folder, &mut inspector, checks)
@@ -141,9 +152,7 @@ fn upstreams(node: &Node, folder: &Path, url: &str) -> Result<Vec<Upstream>> {
     fs::create_dir_all(&files)?;
     let motto = files.join("motto.txt");
     fs::write(&motto, MOTTO)?;
-    // Its imports resolve only beside the installed packages.
-    let modern = node.modules.with_file_name("modern.mjs");
-    fs::copy(place::root().join("tools/peers/modern.mjs"), &modern).context("copying modern.mjs")?;
+    let modern = application::beside_the_packages(node, "modern.mjs")?;
     let package = |path: &str| node.modules.join("@modelcontextprotocol").join(path).join("dist/index.js");
     let program = node.program();
     Ok(vec![

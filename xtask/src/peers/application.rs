@@ -1,0 +1,66 @@
+//! `tools/peers/application.mjs`: an application by others that answers what servers ask. (The Inspector's
+//! command line does not.)
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::inspector::Era;
+use crate::tools::Node;
+use crate::{place, process};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// One tool call.
+pub(super) struct Call {
+    pub(super) tool: String,
+    pub(super) arguments: Value,
+}
+
+/// How a call went.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// All text of the result, or the error.
+    pub(super) text: String,
+    /// Whether it was an error, the tool's or the protocol's.
+    pub(super) failed: bool,
+    /// How many progress notifications came.
+    pub(super) progress: u64,
+    /// The methods by which the server asked for something.
+    pub(super) asked: Vec<String>,
+}
+
+/// Connects to a server (an entry as in `mcpServers`), makes the calls one after another, and disconnects.
+pub(super) fn run(node: &Node, label: &str, era: Era, server: &Value, calls: &[Call]) -> Result<Vec<Answer>> {
+    let script = beside_the_packages(node, "application.mjs")?;
+    let calls: Vec<Value> =
+        calls.iter().map(|call| json!({ "tool": call.tool, "arguments": call.arguments })).collect();
+    let mut command = node.script(&script);
+    command.args([era.name(), &server.to_string(), &Value::from(calls).to_string()]);
+    let done = process::run(command, &format!("application {label} {}", era.name()), LIMIT)?.success()?;
+    let heard: Value = serde_json::from_str(&done.stdout).with_context(|| format!("in {:?}", done.stdout))?;
+    let answers = heard.get("answers").and_then(Value::as_array).context("no answers")?;
+    answers.iter().map(|answer| Answer::read(answer).with_context(|| answer.to_string())).collect()
+}
+
+impl Answer {
+    fn read(answer: &Value) -> Option<Self> {
+        let asked = answer.get("asked")?.as_array()?.iter();
+        Some(Self {
+            text: answer.get("text")?.as_str()?.to_owned(),
+            failed: answer.get("failed")?.as_bool()?,
+            progress: answer.get("progress")?.as_u64()?,
+            asked: asked.map(|method| method.as_str().map(str::to_owned)).collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// Copies a script of `tools/peers` to where its imports resolve; the path is good for [`Node::script`].
+pub(super) fn beside_the_packages(node: &Node, script: &str) -> Result<String> {
+    let there = node.modules.with_file_name(script);
+    fs::copy(place::root().join("tools/peers").join(script), &there)
+        .with_context(|| format!("copying {script}"))?;
+    Ok(there.to_string_lossy().into_owned())
+}
