@@ -5,4 +5,9 @@
 //! `poll_*` yields what to do next. The SDK (`hospes`) drives these machines with tokio.
 
 pub mod frame;
+pub mod http;
+mod number;
+mod revisions;
 pub mod state;
+
+pub use revisions::Revisions;

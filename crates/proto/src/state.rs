@@ -16,6 +16,8 @@ use hospes_model::RpcError;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::number;
+
 /// The longest state that is opened; the setting `max_request_state_bytes`.
 pub const MAX_REQUEST_STATE_BYTES: usize = 1024 * 1024;
 
@@ -275,7 +277,7 @@ fn digest_value(value: &Value, hash: &mut Sha256) {
         Value::Null => text(b'0', ""),
         Value::Bool(value) => text(b'b', if *value { "t" } else { "f" }),
         Value::String(value) => text(b's', value),
-        Value::Number(number) => text(b'n', &canonical_number(number)),
+        Value::Number(number) => text(b'n', &number::canonical(number)),
         Value::Array(items) => {
             hash.update([b'a']);
             hash.update((items.len() as u64).to_be_bytes());
@@ -292,19 +294,6 @@ fn digest_value(value: &Value, hash: &mut Sha256) {
                 digest_value(value, hash);
             }
         }
-    }
-}
-
-/// `42.0` and `4.2e1` are the number 42; a client in between may write either.
-fn canonical_number(number: &serde_json::Number) -> String {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    match number.as_f64() {
-        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() <= EXACT => {
-            #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
-            let whole = float as i64;
-            whole.to_string()
-        }
-        _ => number.to_string(),
     }
 }
 

@@ -1,0 +1,372 @@
+//! May this HTTP request come in, and to which era does it belong?
+//!
+//! First [`Admission::admit`] looks at the head, before a byte of the body is read; then [`Admission::route`] looks
+//! at the message and decides, once, whether it is served without a session or within one.
+
+use hospes_model::{Era, Id, Message, Method, Revision, RpcError, meta_key};
+use http::header::ACCEPT;
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use super::facts::Facts;
+use super::headers::{self, SessionId};
+use super::media::{Accepts, is_json};
+use super::peers::{AllowedHosts, AllowedOrigins};
+use super::status::Rejection;
+use crate::Revisions;
+use crate::frame::line::DEFAULT_MAX_MESSAGE_BYTES;
+
+/// The rules of one endpoint.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Admission {
+    /// The setting `allowed_hosts`.
+    pub hosts: AllowedHosts,
+    /// The setting `allowed_origins`.
+    pub origins: AllowedOrigins,
+    /// The setting `max_message_bytes`.
+    pub max_message_bytes: usize,
+    /// The revisions served here.
+    pub revisions: Revisions,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            hosts: AllowedHosts::default(),
+            origins: AllowedOrigins::default(),
+            max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
+            revisions: Revisions::ALL,
+        }
+    }
+}
+
+/// What an HTTP request wants of the endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the specification names these three")]
+pub enum Verb {
+    /// To send a message.
+    Post,
+    /// To hear what the server says unasked, or to resume a stream (legacy).
+    Get,
+    /// To end a session (legacy).
+    Delete,
+}
+
+/// The head of a request that was admitted, borrowed.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Head<'a> {
+    /// What it wants.
+    pub verb: Verb,
+    /// `MCP-Protocol-Version`.
+    pub version: Option<&'a HeaderValue>,
+    /// `Mcp-Session-Id`, if it can be one.
+    pub session: Option<&'a str>,
+    /// `Mcp-Method`.
+    pub method: Option<&'a HeaderValue>,
+    /// `Mcp-Name`.
+    pub name: Option<&'a HeaderValue>,
+    /// `Last-Event-ID`.
+    pub last_event_id: Option<&'a HeaderValue>,
+    /// `Content-Length`, where it is given; never over the limit.
+    pub content_length: Option<usize>,
+}
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "there are two eras")]
+pub enum Route {
+    /// It is complete in itself.
+    Modern(Revision),
+    /// It belongs to a session, or opens one.
+    Legacy {
+        /// The version in the header. Where it is absent and the session does not know better, 2025-03-26 is meant
+        /// (HHDR-03).
+        header: Option<Revision>,
+    },
+}
+
+impl Admission {
+    /// Looks at the head of a request. `authority` is HTTP/2's `:authority`, which stands for `Host`.
+    ///
+    /// # Errors
+    /// [`Rejection`]: answer it and do not read the body.
+    pub fn admit<'a>(
+        &self,
+        method: &http::Method,
+        authority: Option<&Authority>,
+        headers: &'a HeaderMap,
+    ) -> Result<Head<'a>, Rejection> {
+        let seen = Seen::collect(headers)?;
+        self.check_peer(authority, &seen)?;
+        let verb = match *method {
+            http::Method::POST => Verb::Post,
+            http::Method::GET if self.revisions.speaks(Era::Legacy) => Verb::Get,
+            http::Method::DELETE if self.revisions.speaks(Era::Legacy) => Verb::Delete,
+            _ => return Err(Rejection::method_not_allowed(self.allow())),
+        };
+        if verb != Verb::Post && seen.version.is_some_and(|v| v == Revision::V2026_07_28.as_str()) {
+            return Err(Rejection::method_not_allowed("POST"));
+        }
+        let content_length = match seen.content_length {
+            None => None,
+            Some(value) => Some(self.check_length(value)?),
+        };
+        self.check_media(verb, &seen, headers)?;
+        let head = Head {
+            verb,
+            version: seen.version,
+            session: seen.session.and_then(SessionId::read),
+            method: seen.method,
+            name: seen.name,
+            last_event_id: seen.last_event_id,
+            content_length,
+        };
+        if verb != Verb::Post {
+            self.legacy_version(&head, None)?;
+        }
+        Ok(head)
+    }
+
+    /// Decides where a message goes and checks what its era asks of the headers. `facts` are about its params; they
+    /// matter for requests and notifications.
+    ///
+    /// # Errors
+    /// [`Rejection`], which answers the request.
+    pub fn route(
+        &self,
+        head: &Head<'_>,
+        message: &Message<'_>,
+        facts: &Facts<'_>,
+    ) -> Result<Route, Rejection> {
+        match message {
+            Message::Request(request) => {
+                self.route_request(head, &request.id, &Method::from_name(&request.method), facts)
+            }
+            // Which headers go with a modern notification is left open by the specification: ask for none.
+            Message::Notification(_) if is_modern(head, facts) => Ok(Route::Modern(self.modern())),
+            Message::Notification(_) => Ok(Route::Legacy { header: self.legacy_version(head, None)? }),
+            Message::Response(response) if is_modern(head, &Facts::default()) => {
+                let error = RpcError::invalid_request("clients send no answers in this revision");
+                Err(Rejection::bad_request(response.id.as_ref(), error))
+            }
+            Message::Response(_) => Ok(Route::Legacy { header: self.legacy_version(head, None)? }),
+        }
+    }
+
+    /// The same for a request whose method has been looked up.
+    ///
+    /// # Errors
+    /// [`Rejection`], which answers the request.
+    pub fn route_request(
+        &self,
+        head: &Head<'_>,
+        id: &Id,
+        method: &Method,
+        facts: &Facts<'_>,
+    ) -> Result<Route, Rejection> {
+        if is_modern(head, facts) {
+            return self
+                .check_modern(head, method, facts)
+                .map(Route::Modern)
+                .map_err(|error| Rejection::bad_request(Some(id), error));
+        }
+        if *method == Method::Initialize {
+            // The body negotiates; a header that came along says nothing.
+            if self.revisions.speaks(Era::Legacy) {
+                return Ok(Route::Legacy { header: None });
+            }
+            let requested = facts.name.as_deref().unwrap_or_default();
+            return Err(Rejection::bad_request(Some(id), self.revisions.unsupported(requested)));
+        }
+        Ok(Route::Legacy { header: self.legacy_version(head, Some(id))? })
+    }
+
+    /// Where a batch goes: only 2025-03-26 and older have them (BATCH-01, BATCH-09). The session may still know that
+    /// its revision has none.
+    ///
+    /// # Errors
+    /// [`Rejection`].
+    pub fn route_batch(&self, head: &Head<'_>) -> Result<Route, Rejection> {
+        let refusal =
+            || RpcError::invalid_request("this revision has no batches: send one message per request");
+        if is_modern(head, &Facts::default()) {
+            return Err(Rejection::bad_request(None, refusal()));
+        }
+        match self.legacy_version(head, None)? {
+            Some(revision) if revision > Revision::V2025_03_26 => {
+                Err(Rejection::bad_request(None, refusal()))
+            }
+            header => Ok(Route::Legacy { header }),
+        }
+    }
+
+    fn check_peer(&self, authority: Option<&Authority>, seen: &Seen<'_>) -> Result<(), Rejection> {
+        let host = match (authority, seen.host) {
+            (Some(authority), _) => Some(authority.as_str()),
+            (None, Some(host)) => Some(host.to_str().unwrap_or("\u{fffd}")),
+            (None, None) => None,
+        };
+        if !self.hosts.allows(host.unwrap_or_default()) {
+            return Err(refused("Host", host, "allowed_hosts"));
+        }
+        if let Some(origin) = seen.origin {
+            let origin = origin.to_str().unwrap_or("\u{fffd}");
+            if !self.origins.allows(origin) {
+                return Err(refused("Origin", Some(origin), "allowed_origins"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_length(&self, value: &HeaderValue) -> Result<usize, Rejection> {
+        // The HTTP library has checked the syntax; a number too large for us is too large.
+        let length = value.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
+        if length > self.max_message_bytes {
+            Err(Rejection::too_large(self.max_message_bytes))
+        } else {
+            Ok(length)
+        }
+    }
+
+    fn check_media(&self, verb: Verb, seen: &Seen<'_>, headers: &HeaderMap) -> Result<(), Rejection> {
+        if verb == Verb::Delete {
+            return Ok(());
+        }
+        if verb == Verb::Post && !seen.content_type.is_some_and(is_json) {
+            let error = RpcError::invalid_request("the header Content-Type must be application/json");
+            return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
+        }
+        let accepts = match seen.accept {
+            None => Accepts::ALL,
+            Some(_) if seen.accept_again => Accepts::read(headers.get_all(ACCEPT)),
+            Some(only) => Accepts::read(std::iter::once(only)),
+        };
+        let why = match verb {
+            Verb::Post if !(accepts.json && accepts.sse) => {
+                "the header Accept must allow application/json and text/event-stream"
+            }
+            Verb::Get if !accepts.sse => "the header Accept must allow text/event-stream",
+            _ => return Ok(()),
+        };
+        Err(Rejection::new(StatusCode::NOT_ACCEPTABLE, RpcError::invalid_request(why)))
+    }
+
+    /// The version that a legacy request names in its header, which must be one that is served (HHDR-04).
+    fn legacy_version(&self, head: &Head<'_>, id: Option<&Id>) -> Result<Option<Revision>, Rejection> {
+        let unsupported = |name: &str| Err(Rejection::bad_request(id, self.revisions.unsupported(name)));
+        match head.version {
+            None if self.revisions.speaks(Era::Legacy) => Ok(None),
+            // Only 2026-07-28 is served, whose requests all carry the header (HHDR-10).
+            None => Err(Rejection::bad_request(
+                id,
+                headers::mismatch("the header MCP-Protocol-Version is missing"),
+            )),
+            Some(value) => {
+                let name = value.to_str().unwrap_or("\u{fffd}");
+                match self.revisions.named(name) {
+                    Some(revision) if revision.is_legacy() => Ok(Some(revision)),
+                    _ => unsupported(name),
+                }
+            }
+        }
+    }
+
+    fn check_modern(
+        &self,
+        head: &Head<'_>,
+        method: &Method,
+        facts: &Facts<'_>,
+    ) -> Result<Revision, RpcError> {
+        // The ladder of conformance.md §3.2: what is missing, what disagrees, what is not spoken.
+        if facts.repeated {
+            return Err(RpcError::invalid_params("a member of params or _meta appears twice"));
+        }
+        let Some(version) = facts.version.as_deref() else {
+            return Err(missing(meta_key::PROTOCOL_VERSION));
+        };
+        headers::agree(head, method, facts, version)?;
+        let revision = self.revisions.named(version).filter(|r| !r.is_legacy());
+        let Some(revision) = revision else { return Err(self.revisions.unsupported(version)) };
+        if !facts.capabilities {
+            return Err(missing(meta_key::CLIENT_CAPABILITIES));
+        }
+        Ok(revision)
+    }
+
+    fn modern(&self) -> Revision {
+        self.revisions.latest_of(Era::Modern).unwrap_or(Revision::LATEST)
+    }
+
+    fn allow(&self) -> &'static str {
+        if self.revisions.speaks(Era::Legacy) { "GET, POST, DELETE" } else { "POST" }
+    }
+}
+
+/// A request is modern if its body says so, or its header (conformance.md §3).
+fn is_modern(head: &Head<'_>, facts: &Facts<'_>) -> bool {
+    facts.modern || head.version.is_some_and(|value| value == Revision::V2026_07_28.as_str())
+}
+
+fn missing(key: &str) -> RpcError {
+    RpcError::invalid_params(format!("params._meta lacks \"{key}\""))
+}
+
+fn refused(header: &str, value: Option<&str>, setting: &str) -> Rejection {
+    let value: String = value.unwrap_or("(none)").chars().take(100).collect();
+    let why =
+        format!("{header} {value:?} is not allowed here; add it to the setting {setting} if it should be");
+    Rejection::new(StatusCode::FORBIDDEN, RpcError::invalid_request(why))
+}
+
+/// The headers that matter, gathered in one pass.
+#[derive(Default)]
+struct Seen<'a> {
+    host: Option<&'a HeaderValue>,
+    origin: Option<&'a HeaderValue>,
+    accept: Option<&'a HeaderValue>,
+    accept_again: bool,
+    content_type: Option<&'a HeaderValue>,
+    content_length: Option<&'a HeaderValue>,
+    version: Option<&'a HeaderValue>,
+    session: Option<&'a HeaderValue>,
+    method: Option<&'a HeaderValue>,
+    name: Option<&'a HeaderValue>,
+    last_event_id: Option<&'a HeaderValue>,
+}
+
+impl<'a> Seen<'a> {
+    fn collect(headers: &'a HeaderMap) -> Result<Self, Rejection> {
+        let mut seen = Self::default();
+        for (name, value) in headers {
+            let slot = match name.as_str() {
+                "host" => &mut seen.host,
+                "origin" => &mut seen.origin,
+                "content-type" => &mut seen.content_type,
+                "content-length" => &mut seen.content_length,
+                "mcp-protocol-version" => &mut seen.version,
+                "mcp-session-id" => &mut seen.session,
+                "mcp-method" => &mut seen.method,
+                "mcp-name" => &mut seen.name,
+                "last-event-id" => &mut seen.last_event_id,
+                "accept" => {
+                    // A list may be spread over several headers.
+                    seen.accept_again = seen.accept.replace(value).is_some();
+                    continue;
+                }
+                _ => continue,
+            };
+            // Two values would let whoever stands in between read one and us the other.
+            if slot.replace(value).is_some_and(|first| first != value) {
+                let why = format!("the header {name} appears twice");
+                return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
+            }
+        }
+        Ok(seen)
+    }
+}
+
+#[cfg(test)]
+#[path = "admission_tests.rs"]
+mod tests;

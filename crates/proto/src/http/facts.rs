@@ -1,0 +1,156 @@
+//! What must be known of a request before it is routed, read without decoding the rest of it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use hospes_model::{Method, meta_key};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// What admission must know of a request's params. [`Facts::of`] reads it in one pass; whoever decodes the params
+/// anyway may fill it in from there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "plain facts, to be filled in by whoever knows them")]
+pub struct Facts<'a> {
+    /// The version in `_meta`.
+    pub version: Option<Cow<'a, str>>,
+    /// Whether `_meta` holds the client's capabilities, as an object.
+    pub capabilities: bool,
+    /// Whether `_meta` holds any key that only modern requests have.
+    pub modern: bool,
+    /// The member that `Mcp-Name` repeats; of `initialize`, the version asked for.
+    pub name: Option<Cow<'a, str>>,
+    /// Whether `_meta`, one of its keys that matter, or the name appears twice.
+    pub repeated: bool,
+}
+
+impl<'a> Facts<'a> {
+    /// Reads the facts out of the params of a request of `method`.
+    #[must_use]
+    pub fn of(method: &Method, params: Option<&'a RawValue>) -> Self {
+        let mut facts = Self::default();
+        let name = match method {
+            Method::Initialize => Some("protocolVersion"),
+            _ => method.info().and_then(|info| info.name_param),
+        };
+        if let Some(params) = params {
+            // Params that are not an object were refused with the envelope.
+            let mut json = serde_json::Deserializer::from_str(params.get());
+            let _ = json.deserialize_map(ParamsVisitor { facts: &mut facts, name });
+        }
+        facts
+    }
+}
+
+struct ParamsVisitor<'f, 'a> {
+    facts: &'f mut Facts<'a>,
+    name: Option<&'static str>,
+}
+
+impl<'de> Visitor<'de> for ParamsVisitor<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("params")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let (mut meta, mut named) = (false, false);
+        while let Some(key) = map.next_key::<Key<'de>>()? {
+            if key.0 == "_meta" {
+                self.facts.repeated |= std::mem::replace(&mut meta, true);
+                map.next_value_seed(MetaSeed { facts: self.facts })?;
+            } else if self.name.is_some_and(|name| key.0 == name) {
+                self.facts.repeated |= std::mem::replace(&mut named, true);
+                self.facts.name = string(map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct MetaSeed<'f, 'a> {
+    facts: &'f mut Facts<'a>,
+}
+
+impl<'de> DeserializeSeed<'de> for MetaSeed<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        // By way of the raw text, because `_meta` may be anything, and that is for the method to refuse.
+        let raw: &'de RawValue = serde::Deserialize::deserialize(deserializer)?;
+        if raw.get().starts_with('{') {
+            let mut json = serde_json::Deserializer::from_str(raw.get());
+            let _ = json.deserialize_map(MetaVisitor { facts: self.facts });
+        }
+        Ok(())
+    }
+}
+
+struct MetaVisitor<'f, 'a> {
+    facts: &'f mut Facts<'a>,
+}
+
+impl<'de> Visitor<'de> for MetaVisitor<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("_meta")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let facts = self.facts;
+        while let Some(key) = map.next_key::<Key<'de>>()? {
+            match &*key.0 {
+                meta_key::PROTOCOL_VERSION => {
+                    facts.modern = true;
+                    facts.repeated |= facts.version.is_some();
+                    facts.version = string(map.next_value()?);
+                }
+                meta_key::CLIENT_CAPABILITIES => {
+                    facts.modern = true;
+                    facts.repeated |= facts.capabilities;
+                    facts.capabilities = map.next_value::<&RawValue>()?.get().starts_with('{');
+                }
+                meta_key::CLIENT_INFO | meta_key::LOG_LEVEL => {
+                    facts.modern = true;
+                    map.next_value::<IgnoredAny>()?;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de> serde::Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a member's name")
+            }
+
+            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(key)))
+            }
+
+            fn visit_str<E>(self, key: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(key.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<Key<'_>>(raw.get()).ok().map(|key| key.0)
+}

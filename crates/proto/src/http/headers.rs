@@ -1,0 +1,300 @@
+//! The headers of Streamable HTTP: their names, how values that are no plain text travel in them, and whether they
+//! agree with the body.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use hospes_model::{Method, Revision, RpcError, code};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::admission::Head;
+use super::facts::Facts;
+
+/// `MCP-Protocol-Version`.
+pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// `Mcp-Session-Id`, up to 2025-11-25.
+pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// `Mcp-Method`, from 2026-07-28.
+pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// `Mcp-Name`, from 2026-07-28.
+pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// `Last-Event-ID`, up to 2025-11-25.
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// What the headers that repeat arguments begin with, from 2026-07-28.
+pub const PARAM_PREFIX: &str = "mcp-param-";
+
+const SENTINEL_START: &str = "=?base64?";
+const SENTINEL_END: &str = "?=";
+
+/// A header's value is no text that could have been meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// It has characters outside of visible ASCII and inner blanks.
+    #[error("it holds characters that no plain value may hold")]
+    Characters,
+    /// It has the form of Base64 and is none.
+    #[error("it is not valid Base64 of UTF-8")]
+    Base64,
+}
+
+/// Reads a value that [`encode_value`] wrote (HHDR-17, HHDR-18). Blanks around it do not count.
+///
+/// # Errors
+/// [`ValueError`].
+pub fn decode_value(value: &HeaderValue) -> Result<Cow<'_, str>, ValueError> {
+    let bytes = value.as_bytes().trim_ascii();
+    if !bytes.iter().all(|b| matches!(b, 0x20..=0x7e)) {
+        return Err(ValueError::Characters);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| ValueError::Characters)?;
+    match sentinel(text) {
+        None => Ok(Cow::Borrowed(text)),
+        Some(encoded) => {
+            let bytes = STANDARD.decode(encoded).map_err(|_| ValueError::Base64)?;
+            String::from_utf8(bytes).map(Cow::Owned).map_err(|_| ValueError::Base64)
+        }
+    }
+}
+
+/// A header value that stands for `text`: the text itself where it is plain, else Base64 between markers (HHDR-15,
+/// HHDR-16).
+#[must_use]
+pub fn encode_value(text: &str) -> HeaderValue {
+    let looks_encoded = text.starts_with(SENTINEL_START) && text.ends_with(SENTINEL_END);
+    let outer_blank = text.starts_with(' ') || text.ends_with(' ');
+    let plain = text.bytes().all(|b| matches!(b, 0x20..=0x7e));
+    let value = if plain && !outer_blank && !looks_encoded {
+        HeaderValue::from_str(text)
+    } else {
+        HeaderValue::from_str(&format!("{SENTINEL_START}{}{SENTINEL_END}", STANDARD.encode(text)))
+    };
+    value.expect("visible ASCII and inner blanks are allowed in a header")
+}
+
+/// What stands between the markers, which are exact.
+fn sentinel(text: &str) -> Option<&str> {
+    text.strip_prefix(SENTINEL_START)?.strip_suffix(SENTINEL_END)
+}
+
+/// Adds what every POST of a client carries: the media types, and the version where this revision has that header.
+/// For 2026-07-28 also the method, and the name where the method has one.
+pub fn add_request_headers(headers: &mut HeaderMap, revision: Revision, method: &Method, name: Option<&str>) {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    // `initialize` negotiates the version, so there is none yet (HHDR-01).
+    if revision >= Revision::V2025_06_18 && *method != Method::Initialize {
+        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+    }
+    if !revision.is_legacy() {
+        headers.insert(METHOD, encode_value(method.name()));
+        if let Some(name) = name {
+            headers.insert(NAME, encode_value(name));
+        }
+    }
+}
+
+/// Whether the headers of a modern request say what its body says (HHDR-05, HHDR-06, HHDR-11..14).
+pub(super) fn agree(
+    head: &Head<'_>,
+    method: &Method,
+    facts: &Facts<'_>,
+    version: &str,
+) -> Result<(), RpcError> {
+    match head.version {
+        None => return Err(mismatch("the header MCP-Protocol-Version is missing")),
+        Some(value) if value.as_bytes() != version.as_bytes() => {
+            return Err(mismatch("the header MCP-Protocol-Version differs from the version in _meta"));
+        }
+        Some(_) => {}
+    }
+    match head.method {
+        None => return Err(mismatch("the header Mcp-Method is missing")),
+        Some(value) if value.as_bytes().trim_ascii() != method.name().as_bytes() => {
+            return Err(mismatch("the header Mcp-Method differs from the method in the body"));
+        }
+        Some(_) => {}
+    }
+    if method.info().and_then(|info| info.name_param).is_none() {
+        return Ok(());
+    }
+    match (head.name, &facts.name) {
+        // The method's own check of its params will say what is missing.
+        (None, None) => Ok(()),
+        (None, Some(_)) => Err(mismatch("the header Mcp-Name is missing")),
+        (Some(_), None) => Err(mismatch("the header Mcp-Name names what the body does not")),
+        (Some(value), Some(name)) => match decode_value(value) {
+            Ok(value) if value == *name => Ok(()),
+            Ok(_) => Err(mismatch("the header Mcp-Name differs from the name in the body")),
+            Err(error) => Err(mismatch(format!("the header Mcp-Name cannot be read: {error}"))),
+        },
+    }
+}
+
+/// `-32020`.
+pub(super) fn mismatch(why: impl Into<Cow<'static, str>>) -> RpcError {
+    RpcError::new(code::HEADER_MISMATCH, why)
+}
+
+/// The id of a legacy session: visible ASCII (HSES-03), short enough for a header, not to be guessed.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct SessionId(Box<str>);
+
+/// The longest session id that is taken from a peer.
+pub const MAX_SESSION_ID_BYTES: usize = 1024;
+
+impl SessionId {
+    /// An id from 16 bytes of the operating system's randomness (HSES-02, HSES-13).
+    #[must_use]
+    pub fn from_random(random: [u8; 16]) -> Self {
+        Self(URL_SAFE_NO_PAD.encode(random).into())
+    }
+
+    /// The id in a header; none if it cannot be one.
+    #[must_use]
+    pub fn read(value: &HeaderValue) -> Option<&str> {
+        let text = std::str::from_utf8(value.as_bytes()).ok()?;
+        let sound = !text.is_empty() && text.len() <= MAX_SESSION_ID_BYTES;
+        (sound && text.bytes().all(|b| matches!(b, 0x21..=0x7e))).then_some(text)
+    }
+
+    /// The id as text. It is a secret: do not log it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The id as a header's value, marked as a secret.
+    #[must_use]
+    pub fn to_header(&self) -> HeaderValue {
+        let mut value = HeaderValue::from_str(&self.0).expect("session ids are visible ASCII");
+        value.set_sensitive(true);
+        value
+    }
+}
+
+impl TryFrom<&HeaderValue> for SessionId {
+    type Error = InvalidSessionId;
+
+    fn try_from(value: &HeaderValue) -> Result<Self, Self::Error> {
+        Self::read(value).map(|text| Self(text.into())).ok_or(InvalidSessionId)
+    }
+}
+
+/// The header's value cannot be a session id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a session id is visible ASCII")]
+#[non_exhaustive]
+pub struct InvalidSessionId;
+
+impl std::borrow::Borrow<str> for SessionId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Enough to follow a session through a log, too little to take it over.
+        let shown = if self.0.len() >= 16 { &self.0[..4] } else { "" };
+        write!(f, "SessionId({shown}…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn value(bytes: &[u8]) -> HeaderValue {
+        HeaderValue::from_bytes(bytes).unwrap()
+    }
+
+    /// covers: HHDR-15 HHDR-16
+    #[test]
+    fn values_travel_plain_where_they_are_plain() {
+        for (text, want) in [
+            ("us-west1", "us-west1"),
+            ("two words", "two words"),
+            ("", ""),
+            (" lead", "=?base64?IGxlYWQ=?="),
+            ("trail ", "=?base64?dHJhaWwg?="),
+            ("a\tb", "=?base64?YQli?="),
+            ("a\r\nb", "=?base64?YQ0KYg==?="),
+            ("héllo", "=?base64?aMOpbGxv?="),
+            ("=?base64?SGVsbG8=?=", "=?base64?PT9iYXNlNjQ/U0dWc2JHOD0/PQ==?="),
+            ("=?base64?SGVsbG8=", "=?base64?SGVsbG8="),
+            ("=?BASE64?SGVsbG8=?=", "=?BASE64?SGVsbG8=?="),
+        ] {
+            assert_eq!(encode_value(text), want, "{text:?}");
+        }
+    }
+
+    /// covers: HHDR-17 HHDR-18
+    #[test]
+    fn values_are_decoded_only_between_exact_markers() {
+        for (bytes, want) in [
+            (&b"=?base64?SGVsbG8=?="[..], Ok("Hello")),
+            (b"  plain\t", Ok("plain")),
+            (b"SGVsbG8=", Ok("SGVsbG8=")),
+            (b"=?base64?SGVsbG8=", Ok("=?base64?SGVsbG8=")),
+            (b"=?Base64?SGVsbG8=?=", Ok("=?Base64?SGVsbG8=?=")),
+            (b"=?base64?=", Ok("=?base64?=")),
+            (b"=?base64??=", Ok("")),
+            (b"=?base64?SGVsbG8?=", Err(ValueError::Base64)),
+            (b"=?base64?SGVs!!!bG8=?=", Err(ValueError::Base64)),
+            (b"=?base64?/w==?=", Err(ValueError::Base64)),
+            (b"h\xc3\xa9", Err(ValueError::Characters)),
+            (b"a\tb", Err(ValueError::Characters)),
+        ] {
+            assert_eq!(decode_value(&value(bytes)).as_deref(), want.as_ref().map(|s| *s), "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        /// covers: HHDR-15 HHDR-16 HHDR-17
+        #[test]
+        fn any_text_survives_the_header(text in ".*", markers: bool) {
+            let text = if markers { format!("=?base64?{text}?=") } else { text };
+            let encoded = encode_value(&text);
+            prop_assert!(encoded.as_bytes().iter().all(|b| matches!(b, 0x20..=0x7e)));
+            prop_assert_eq!(decode_value(&encoded).unwrap(), text);
+        }
+    }
+
+    /// covers: HHDR-01 HHDR-05 HHDR-11 HHDR-12 HTTP-09
+    #[test]
+    fn a_client_sends_the_headers_of_its_revision() {
+        let names = |revision, method: &str| {
+            let mut headers = HeaderMap::new();
+            add_request_headers(&mut headers, revision, &Method::from_name(method), Some("a tool"));
+            let mut names: Vec<_> = headers.keys().map(|name| name.as_str().to_owned()).collect();
+            names.sort();
+            names.join(" ")
+        };
+        assert_eq!(names(Revision::V2025_03_26, "tools/call"), "accept content-type");
+        assert_eq!(names(Revision::V2025_11_25, "initialize"), "accept content-type");
+        assert_eq!(names(Revision::V2025_11_25, "tools/call"), "accept content-type mcp-protocol-version");
+        assert_eq!(
+            names(Revision::V2026_07_28, "tools/call"),
+            "accept content-type mcp-method mcp-name mcp-protocol-version"
+        );
+    }
+
+    /// covers: HSES-03
+    #[test]
+    fn session_ids_are_visible_ascii_and_not_shown() {
+        let id = SessionId::from_random([0xff; 16]);
+        assert_eq!(SessionId::read(&id.to_header()), Some(id.as_str()));
+        assert!(
+            !format!("{id:?}").contains(&id.as_str()[..5]) && format!("{:?}", id.to_header()) == "Sensitive"
+        );
+        for bad in [&b""[..], b"a b", b"a\tb", b"\xc3\xa9", &[b'a'; MAX_SESSION_ID_BYTES + 1]] {
+            assert_eq!(SessionId::read(&value(bad)), None);
+        }
+    }
+}

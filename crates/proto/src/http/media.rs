@@ -1,0 +1,153 @@
+//! The two media types of the protocol, as `Accept` and `Content-Type` speak of them.
+
+use http::HeaderValue;
+
+const JSON: &str = "application/json";
+const SSE: &str = "text/event-stream";
+
+/// What the peer takes for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the protocol has two media types")]
+pub struct Accepts {
+    /// `application/json`.
+    pub json: bool,
+    /// `text/event-stream`.
+    pub sse: bool,
+}
+
+impl Accepts {
+    /// Everything: what an absent `Accept` says (RFC 9110 §12.5.1).
+    pub const ALL: Self = Self { json: true, sse: true };
+
+    /// Reads the values of `Accept`. The most specific range decides, and a quality of zero means no.
+    pub fn read<'a>(values: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
+        let (mut json, mut sse) = (Best::default(), Best::default());
+        for value in values {
+            match value.as_bytes() {
+                // What clients send, so that it costs two comparisons.
+                b"application/json, text/event-stream" | b"text/event-stream, application/json" => {
+                    return Self::ALL;
+                }
+                _ => {}
+            }
+            let Ok(value) = value.to_str() else { continue };
+            for range in split_quoted(value, b',') {
+                let mut parts = split_quoted(range, b';');
+                let name = parts.next().unwrap_or_default().trim_matches([' ', '\t']);
+                let wanted = !parts.any(is_zero_quality);
+                json.consider(name, JSON, wanted);
+                sse.consider(name, SSE, wanted);
+            }
+        }
+        Self { json: json.wanted, sse: sse.wanted }
+    }
+}
+
+#[derive(Default)]
+struct Best {
+    specificity: u8,
+    wanted: bool,
+}
+
+impl Best {
+    fn consider(&mut self, range: &str, media_type: &str, wanted: bool) {
+        let specificity = if range.eq_ignore_ascii_case(media_type) {
+            3
+        } else if range == "*/*" {
+            1
+        } else {
+            let (kind, _) = media_type.split_once('/').unwrap_or_default();
+            match range.split_once('/') {
+                Some((range_kind, "*")) if range_kind.eq_ignore_ascii_case(kind) => 2,
+                _ => return,
+            }
+        };
+        // Of two ranges alike, the one that is wanted counts.
+        if specificity > self.specificity || (specificity == self.specificity && wanted) {
+            *self = Self { specificity, wanted };
+        }
+    }
+}
+
+fn is_zero_quality(parameter: &str) -> bool {
+    let Some((name, value)) = parameter.split_once('=') else { return false };
+    name.trim().eq_ignore_ascii_case("q") && value.trim().parse::<f32>().is_ok_and(|q| q <= 0.0)
+}
+
+/// Splits at `separator` outside of quoted strings.
+fn split_quoted(text: &str, separator: u8) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.split(move |c: char| {
+        if escaped {
+            escaped = false;
+        } else if c == '"' {
+            quoted = !quoted;
+        } else if quoted && c == '\\' {
+            escaped = true;
+        }
+        !quoted && c == char::from(separator)
+    })
+}
+
+/// Whether a `Content-Type` is JSON in UTF-8, the only body the protocol has.
+#[must_use]
+pub fn is_json(content_type: &HeaderValue) -> bool {
+    if content_type.as_bytes() == JSON.as_bytes() {
+        return true;
+    }
+    let parsed = content_type.to_str().ok().and_then(|text| text.parse::<mime::Mime>().ok());
+    parsed.is_some_and(|mime| {
+        mime.essence_str() == JSON
+            && mime.get_param(mime::CHARSET).is_none_or(|charset| charset == mime::UTF_8)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepts(values: &[&'static str]) -> (bool, bool) {
+        let values: Vec<_> = values.iter().map(|value| HeaderValue::from_static(value)).collect();
+        let accepts = Accepts::read(&values);
+        (accepts.json, accepts.sse)
+    }
+
+    #[test]
+    fn accept_is_read_by_quality_and_not_by_substring() {
+        for (value, want) in [
+            ("application/json, text/event-stream", (true, true)),
+            ("text/event-stream, application/json", (true, true)),
+            ("text/event-stream;q=0.5,application/json ; q=1", (true, true)),
+            ("*/*", (true, true)),
+            ("application/*, text/*;q=0.1", (true, true)),
+            ("APPLICATION/JSON", (true, false)),
+            ("text/event-stream", (false, true)),
+            ("application/json-seq, text/event-streams", (false, false)),
+            ("application/json;q=0, */*", (false, true)),
+            ("*/*, text/event-stream; q=0.000", (true, false)),
+            ("text/html;x=\"application/json, text/event-stream\"", (false, false)),
+            ("text/html;x=\"a\\\", application/json\", text/event-stream", (false, true)),
+            ("application/json;charset=utf-8, text/event-stream", (true, true)),
+            ("", (false, false)),
+        ] {
+            assert_eq!(accepts(&[value]), want, "{value:?}");
+        }
+        assert_eq!(accepts(&["application/json", "text/event-stream"]), (true, true));
+    }
+
+    #[test]
+    fn content_type_is_json_in_utf_8() {
+        for (value, want) in [
+            ("application/json", true),
+            ("application/json; charset=utf-8", true),
+            ("Application/JSON;Charset=\"UTF-8\"", true),
+            ("application/json; charset=latin1", false),
+            ("application/json-patch+json", false),
+            ("text/plain", false),
+            ("text/plain; x=application/json", false),
+            ("", false),
+        ] {
+            assert_eq!(is_json(&HeaderValue::from_static(value)), want, "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! From errors to HTTP statuses.
+
+use hospes_model::{Era, Id, RpcError, code, message};
+use http::StatusCode;
+
+/// A request that goes no further: the status and the JSON-RPC error that is its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rejection {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The request's id, where it was read.
+    pub id: Option<Id>,
+    /// What to say, naming the setting to change where there is one.
+    pub error: RpcError,
+    /// The value of an `Allow` header, which goes with 405.
+    pub allow: Option<&'static str>,
+}
+
+impl Rejection {
+    /// With a status and an error.
+    #[must_use]
+    pub fn new(status: StatusCode, error: RpcError) -> Self {
+        Self { status, id: None, error, allow: None }
+    }
+
+    /// An error that answers the request `id`, with the status it has in this era.
+    #[must_use]
+    pub fn of(era: Era, id: Option<Id>, error: RpcError) -> Self {
+        Self { status: http_status_for(&error, era), id, error, allow: None }
+    }
+
+    pub(crate) fn bad_request(id: Option<&Id>, error: RpcError) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, id: id.cloned(), error, allow: None }
+    }
+
+    /// The body does not hold a message (HTTP-14).
+    #[must_use]
+    pub fn malformed(error: message::DecodeError) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, id: error.id, error: error.error, allow: None }
+    }
+
+    /// The body is over the limit.
+    #[must_use]
+    pub fn too_large(max_message_bytes: usize) -> Self {
+        let why =
+            format!("the body is over the limit of {max_message_bytes} bytes (setting max_message_bytes)");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, RpcError::invalid_request(why))
+    }
+
+    /// A legacy request other than `initialize` without a session id, where one is needed (HSES-05).
+    #[must_use]
+    pub fn session_required(id: Option<Id>) -> Self {
+        let error =
+            RpcError::invalid_request("the header Mcp-Session-Id is missing; open a session by initialize");
+        Self { status: StatusCode::BAD_REQUEST, id, error, allow: None }
+    }
+
+    /// The session has ended, or never was (HSES-07).
+    #[must_use]
+    pub fn session_unknown(id: Option<Id>) -> Self {
+        let error = RpcError::invalid_request("no such session; open a new one by initialize");
+        Self { status: StatusCode::NOT_FOUND, id, error, allow: None }
+    }
+
+    /// The HTTP method is not served here (HTTP-30, HTTP-42).
+    #[must_use]
+    pub fn method_not_allowed(allow: &'static str) -> Self {
+        let error = RpcError::invalid_request("this HTTP method is not served here");
+        Self { status: StatusCode::METHOD_NOT_ALLOWED, id: None, error, allow: Some(allow) }
+    }
+
+    /// Appends the body, a JSON-RPC error (its media type is `application/json`).
+    pub fn write_body(&self, out: &mut Vec<u8>) {
+        message::write_error(out, self.id.as_ref(), &self.error);
+    }
+}
+
+/// The status that an error has when it is the whole answer to a POST.
+///
+/// Up to 2025-11-25 an answer is an answer, whatever it says. From 2026-07-28 on the errors that the specification
+/// ties to a status have it wherever they arise; `-32602` is not among them, as most of those come from handlers
+/// (admission gives its own the 400 they need).
+#[must_use]
+pub fn http_status_for(error: &RpcError, era: Era) -> StatusCode {
+    match (era, error.code) {
+        (_, code::PARSE_ERROR | code::INVALID_REQUEST) => StatusCode::BAD_REQUEST,
+        (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        (
+            Era::Modern,
+            code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY | code::UNSUPPORTED_VERSION,
+        ) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// covers: HHDR-08 CAP-13
+    #[test]
+    fn errors_have_the_status_of_their_era() {
+        for (code, modern, legacy) in [
+            (code::METHOD_NOT_FOUND, 404, 200),
+            (code::MISSING_CLIENT_CAPABILITY, 400, 200),
+            (code::HEADER_MISMATCH, 400, 200),
+            (code::UNSUPPORTED_VERSION, 400, 200),
+            (code::INVALID_REQUEST, 400, 400),
+            (code::INVALID_PARAMS, 200, 200),
+            (code::INTERNAL_ERROR, 200, 200),
+            (17, 200, 200),
+        ] {
+            let error = RpcError::new(code, "x");
+            assert_eq!(http_status_for(&error, Era::Modern).as_u16(), modern, "{code}");
+            assert_eq!(http_status_for(&error, Era::Legacy).as_u16(), legacy, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_rejection_is_a_json_rpc_error() {
+        let mut out = Vec::new();
+        Rejection::session_unknown(Some(Id::Number(3))).write_body(&mut out);
+        let message::Frame::Single(message::Message::Response(answer)) = message::decode(&out).unwrap()
+        else {
+            panic!("not an answer")
+        };
+        assert_eq!(answer.id, Some(Id::Number(3)));
+        assert!(Rejection::too_large(5).error.message.contains("max_message_bytes"));
+    }
+}
