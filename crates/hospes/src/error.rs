@@ -15,6 +15,11 @@ pub struct Error(Box<dyn StdError + Send + Sync>);
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// The error, whatever it is.
+    pub fn new(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self(error.into())
+    }
+
     /// An error with a sentence for the model.
     pub fn msg(text: impl fmt::Display) -> Self {
         Self(text.to_string().into())

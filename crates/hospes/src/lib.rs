@@ -1,5 +1,6 @@
 //! The Model Context Protocol SDK: write a server or a client once, speak every revision.
 
+pub mod ask;
 #[cfg(feature = "client")]
 #[allow(dead_code, reason = "the connection that uses it is being built")]
 pub mod client;
@@ -8,6 +9,7 @@ mod error;
 mod exchange;
 mod params;
 mod peer;
+pub mod prelude;
 mod round;
 mod service;
 #[allow(dead_code, reason = "the connections that use it are being built")]
@@ -23,3 +25,5 @@ pub use service::{BoxService, Call, Outcome, Questions, Service};
 
 /// The types of the protocol.
 pub use hospes_model as model;
+
+pub use {schemars, serde, serde_json};

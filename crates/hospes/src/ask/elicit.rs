@@ -1,0 +1,253 @@
+//! Questions for the person.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::{IntoFuture, Ready, ready};
+use std::marker::PhantomData;
+
+use hospes_model::{ElicitAction, ElicitParams, ElicitResult, ElicitSchema, InputRequest, RawJson};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::error::AskError;
+use super::form::{DEFAULT_FIELD, Form, FormError, Misfit, check_content};
+use super::question::{self, Missing, Question};
+use crate::context::Context;
+
+/// A form for the person; made by [`Context::elicit`], asked by `.await`.
+#[must_use = "a question is asked by `.await`"]
+pub struct Elicit<'c, T> {
+    context: &'c Context,
+    message: String,
+    key: Option<String>,
+    field: Cow<'static, str>,
+    form: Option<Result<Form, FormError>>,
+    answer: PhantomData<fn() -> T>,
+}
+
+impl<'c, T> Elicit<'c, T> {
+    pub(super) fn new(context: &'c Context, message: String) -> Self {
+        let field = Cow::Borrowed(DEFAULT_FIELD);
+        Self { context, message, key: None, field, form: None, answer: PhantomData }
+    }
+
+    /// Names the question. Without a name it goes by its place among the questions of the handler, so give one where
+    /// a question before it may be left out in another run.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Names the one field of a form for a value that is no struct.
+    pub fn field(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.field = name.into();
+        self
+    }
+
+    /// Asks with this form instead of the one that `T` makes.
+    pub fn form(mut self, form: ElicitSchema) -> Self {
+        self.form = Some(Ok(Form::by_hand(form)));
+        self
+    }
+
+    /// Asks with this JSON Schema, an object with flat properties, instead of the one that `T` makes.
+    pub fn schema(mut self, schema: impl Into<RawJson>) -> Self {
+        self.form = Some(Form::parse(&schema.into()));
+        self
+    }
+}
+
+impl<'c, T: JsonSchema> Elicit<'c, T> {
+    /// Wants what the person did and filled in, not decoded; a refusal is then an answer like any other.
+    pub fn raw(self) -> RawElicit<'c> {
+        let form = self.form.unwrap_or_else(|| Form::of::<T>(&self.field));
+        RawElicit { context: self.context, message: self.message, key: self.key, what: What::Form(form) }
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema> Question for Elicit<'_, T> {
+    type Answer = T;
+
+    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<T>, AskError> {
+        let form = self.form.unwrap_or_else(|| Form::of::<T>(&self.field))?;
+        look_form(context, missing, self.message, self.key, form, |form, message, result| {
+            match accepted(message, &result) {
+                Ok(()) => form.read(content(&result)?).map(Ok),
+                Err(refusal) => Ok(Err(refusal)),
+            }
+        })
+    }
+}
+
+/// A question for the person whose answer is what they did; made by [`Elicit::raw`] and [`ElicitUrl::raw`].
+#[derive(Debug)]
+#[must_use = "a question is asked by `.await`"]
+pub struct RawElicit<'c> {
+    context: &'c Context,
+    message: String,
+    key: Option<String>,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Form(Result<Form, FormError>),
+    Url(String),
+}
+
+impl RawElicit<'_> {
+    /// Names the question; see [`Elicit::key`].
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+}
+
+impl Question for RawElicit<'_> {
+    type Answer = ElicitResult;
+
+    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<ElicitResult>, AskError> {
+        match self.what {
+            What::Form(form) => {
+                look_form(context, missing, self.message, self.key, form?, |form, _, result| {
+                    if result.action == ElicitAction::Accept {
+                        check_content(&form.schema, &content(&result)?)?;
+                    }
+                    Ok(Ok(result))
+                })
+            }
+            What::Url(url) => look_url(context, missing, self.message, self.key, url),
+        }
+    }
+}
+
+/// A URL for the person to go to; made by [`Context::elicit_url`], asked by `.await`.
+#[derive(Debug)]
+#[must_use = "a question is asked by `.await`"]
+pub struct ElicitUrl<'c> {
+    context: &'c Context,
+    message: String,
+    key: Option<String>,
+    url: String,
+}
+
+impl<'c> ElicitUrl<'c> {
+    pub(super) fn new(context: &'c Context, message: String, url: String) -> Self {
+        Self { context, message, key: None, url }
+    }
+
+    /// Names the question; see [`Elicit::key`].
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Wants what the person did; a refusal is then an answer like any other.
+    pub fn raw(self) -> RawElicit<'c> {
+        RawElicit { context: self.context, message: self.message, key: self.key, what: What::Url(self.url) }
+    }
+}
+
+impl Question for ElicitUrl<'_> {
+    type Answer = ();
+
+    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<()>, AskError> {
+        let message = self.message.clone();
+        let result = look_url(context, missing, self.message, self.key, self.url)?;
+        result.map(|result| accepted(&message, &result)).transpose()
+    }
+}
+
+fn look_form<A>(
+    context: &Context,
+    missing: &mut Missing,
+    mut message: String,
+    key: Option<String>,
+    form: Form,
+    read: impl FnOnce(&Form, &str, ElicitResult) -> Result<Result<A, AskError>, Misfit>,
+) -> Result<Option<A>, AskError> {
+    let key = key.unwrap_or_else(|| context.next_key());
+    if let Some(result) = question::answer::<ElicitResult>(context, &key) {
+        match read(&form, &message, result) {
+            Ok(answer) => return answer.map(Some),
+            Err(misfit) => {
+                context.forget_answer(&key);
+                // A person who is asked the same again wants to know why.
+                message = format!("{message}\n(The last answer did not fit: {misfit}.)");
+            }
+        }
+    }
+    let params = ElicitParams::form(message, form.schema);
+    missing.add(context, key, InputRequest::Elicit(Box::new(params)))?;
+    Ok(None)
+}
+
+fn look_url(
+    context: &Context,
+    missing: &mut Missing,
+    message: String,
+    key: Option<String>,
+    url: String,
+) -> Result<Option<ElicitResult>, AskError> {
+    let key = key.unwrap_or_else(|| context.next_key());
+    if let Some(result) = question::answer(context, &key) {
+        return Ok(Some(result));
+    }
+    if let Err(source) = url::Url::parse(&url) {
+        return Err(AskError::Url { url, source });
+    }
+    missing.add(context, key, InputRequest::Elicit(Box::new(ElicitParams::url(message, url))))?;
+    Ok(None)
+}
+
+fn accepted(question: &str, result: &ElicitResult) -> Result<(), AskError> {
+    match result.action {
+        ElicitAction::Accept => Ok(()),
+        ElicitAction::Decline => Err(AskError::Declined { question: question.to_owned() }),
+        _ => Err(AskError::Cancelled { question: question.to_owned() }),
+    }
+}
+
+fn content(result: &ElicitResult) -> Result<Map<String, Value>, Misfit> {
+    match &result.content {
+        None => Ok(Map::new()),
+        Some(content) => content.decode().map_err(|why| Misfit::new(why.to_string())),
+    }
+}
+
+impl<T> fmt::Debug for Elicit<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Elicit")
+            .field("message", &self.message)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema> IntoFuture for Elicit<'_, T> {
+    type Output = Result<T, AskError>;
+    type IntoFuture = Ready<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        ready(question::put(self.context, self))
+    }
+}
+
+impl IntoFuture for RawElicit<'_> {
+    type Output = Result<ElicitResult, AskError>;
+    type IntoFuture = Ready<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        ready(question::put(self.context, self))
+    }
+}
+
+impl IntoFuture for ElicitUrl<'_> {
+    type Output = Result<(), AskError>;
+    type IntoFuture = Ready<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        ready(question::put(self.context, self))
+    }
+}

@@ -1,0 +1,52 @@
+//! Why a question has no answer.
+
+use hospes_model::RpcError;
+
+use super::form::FormError;
+
+/// Why a question has no answer, or none yet.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// Not yet: the question is on its way, and the handler runs again once it is answered. Hand it on through `?`.
+    #[error("the question is not answered yet; the handler has to end here, and runs again with the answer")]
+    Pending,
+    /// The person said no.
+    #[error("the person declined to answer: {question}")]
+    Declined {
+        /// What they were asked.
+        question: String,
+    },
+    /// The person said nothing, and put the question away.
+    #[error("the person put the question away without an answer: {question}")]
+    Cancelled {
+        /// What they were asked.
+        question: String,
+    },
+    /// The client did not declare that it can be asked this.
+    #[error("the client cannot be asked this")]
+    Unsupported(#[source] RpcError),
+    /// A form cannot ask for the type.
+    #[error(transparent)]
+    Form(#[from] FormError),
+    /// The URL to send the person to is none.
+    #[error("not a URL to send a person to: {url}")]
+    Url {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        #[source]
+        source: url::ParseError,
+    },
+    /// The conversation to sample from breaks a rule on tool results.
+    #[error("the conversation cannot be sampled from: {0}")]
+    Conversation(&'static str),
+}
+
+impl AskError {
+    /// Whether the handler only has to end for now.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        matches!(self, Self::Pending)
+    }
+}

@@ -1,0 +1,218 @@
+//! Forms: made from a type, filled in by a person, read back as the type.
+
+use hospes_model::{ElicitSchema, PrimitiveSchemaDefinition, RawJson, StringFormat};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::restrict;
+
+/// The field under which a form asks for a value that is no object, where the author names no other.
+pub const DEFAULT_FIELD: &str = "value";
+
+/// The type, or the schema, is more than a form can ask for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a form cannot ask for {what}: {why}")]
+pub struct FormError {
+    what: String,
+    why: String,
+}
+
+/// The content of a filled-in form does not fit it; the words say which field and what it wants.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Misfit(String);
+
+impl Misfit {
+    pub(super) fn new(why: String) -> Self {
+        Self(why)
+    }
+}
+
+/// The form for `T`: its fields where it is a struct, none where it is `()`, else one field called `value`.
+///
+/// The specification allows texts, numbers, switches and choices, side by side, so that every client can draw the
+/// form (ELIC-04). Keywords of the type's schema that have no place there are left out, and checked when the answer is
+/// decoded.
+///
+/// # Errors
+/// When `T` has something that no form can show: an object within the object, a list of anything but choices, an
+/// enumeration with data.
+pub fn form_for<T: JsonSchema>() -> Result<ElicitSchema, FormError> {
+    Form::of::<T>(DEFAULT_FIELD).map(|form| form.schema)
+}
+
+/// Checks what a person filled in: all required fields are there and every field that is there fits (ELIC-14).
+/// Members that the form does not ask for are nobody's business here.
+///
+/// # Errors
+/// The first field that does not fit.
+pub fn check_content(form: &ElicitSchema, content: &Map<String, Value>) -> Result<(), Misfit> {
+    for (name, field) in &form.properties.0 {
+        match content.get(name) {
+            // A field left empty is sent as null by some clients, and not at all by others.
+            None | Some(Value::Null) if form.required.contains(name) => {
+                return Err(Misfit(format!("`{name}` is missing")));
+            }
+            None | Some(Value::Null) => {}
+            Some(value) => check(field, value).map_err(|why| Misfit(format!("`{name}` {why}")))?,
+        }
+    }
+    Ok(())
+}
+
+/// A form, and how its content becomes the answer.
+#[derive(Clone, Debug)]
+pub(super) struct Form {
+    pub(super) schema: ElicitSchema,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// The content is the answer.
+    Whole,
+    /// The one field is the answer; no field is `null`.
+    Wrapped,
+    /// A form by hand: the content, or the one field, whichever decodes.
+    ByHand,
+}
+
+impl Form {
+    pub(super) fn of<T: JsonSchema>(field: &str) -> Result<Self, FormError> {
+        let mut schema = SchemaGenerator::new(SchemaSettings::draft2020_12()).into_root_schema_for::<T>();
+        // The name of the type where the author gives no title; a person has no use for it.
+        if schema.get("title").and_then(Value::as_str) == Some(&T::schema_name()) {
+            schema.remove("title");
+        }
+        Self::build(&Value::from(schema), field)
+            .map_err(|why| FormError { what: format!("`{}`", T::schema_name()), why: why.to_string() })
+    }
+
+    fn build(schema: &Value, field: &str) -> Result<Self, restrict::TooMuch> {
+        if restrict::is_null(schema) {
+            return Ok(Self { schema: ElicitSchema::new(), kind: Kind::Wrapped });
+        }
+        if let Some(schema) = restrict::object(schema)? {
+            return Ok(Self { schema, kind: Kind::Whole });
+        }
+        let (only, optional) = restrict::field(schema, schema, field)?;
+        let form = ElicitSchema::new();
+        let schema = if optional { form.with_optional(field, only) } else { form.with_required(field, only) };
+        Ok(Self { schema, kind: Kind::Wrapped })
+    }
+
+    pub(super) fn by_hand(schema: ElicitSchema) -> Self {
+        Self { schema, kind: Kind::ByHand }
+    }
+
+    /// A form from JSON Schema written by hand.
+    pub(super) fn parse(schema: &RawJson) -> Result<Self, FormError> {
+        let error = |why: String| FormError { what: "this schema".to_owned(), why };
+        let value = schema.to_value().map_err(|why| error(why.to_string()))?;
+        match restrict::object(&value) {
+            Ok(Some(schema)) => Ok(Self::by_hand(schema)),
+            Ok(None) => Err(error("it has to be an object with properties".to_owned())),
+            Err(why) => Err(error(why.to_string())),
+        }
+    }
+
+    /// Checks the content and makes the answer of it. What was not asked for is left out.
+    pub(super) fn read<T: DeserializeOwned>(&self, mut content: Map<String, Value>) -> Result<T, Misfit> {
+        check_content(&self.schema, &content)?;
+        content.retain(|name, value| self.schema.properties.get(name).is_some() && !value.is_null());
+        let only = || match (content.len(), content.values().next()) {
+            (1, Some(value)) => value.clone(),
+            _ => Value::Null,
+        };
+        let misfit = |why: serde_json::Error| Misfit(why.to_string());
+        match self.kind {
+            Kind::Wrapped => serde_json::from_value(only()).map_err(misfit),
+            Kind::Whole => serde_json::from_value(Value::Object(content)).map_err(misfit),
+            Kind::ByHand => {
+                let only = only();
+                let whole = serde_json::from_value(Value::Object(content));
+                whole.or_else(|why| serde_json::from_value(only).map_err(|_| misfit(why)))
+            }
+        }
+    }
+}
+
+/// Whether a value fits a field; the words follow the field's name.
+fn check(field: &PrimitiveSchemaDefinition, value: &Value) -> Result<(), String> {
+    match (field, value) {
+        (PrimitiveSchemaDefinition::String(field), Value::String(text)) => {
+            let length = text.chars().count() as u64;
+            within(length, field.min_length, field.max_length, "characters")?;
+            match field.format {
+                Some(StringFormat::Email) if !is_email(text) => Err("has to be an e-mail address".to_owned()),
+                Some(StringFormat::Uri) if url::Url::parse(text).is_err() => {
+                    Err("has to be a whole URI".to_owned())
+                }
+                Some(StringFormat::Date) if !is_date(text) => Err("has to be a date, YYYY-MM-DD".to_owned()),
+                _ => Ok(()),
+            }
+        }
+        (PrimitiveSchemaDefinition::Number(field), Value::Number(number)) => {
+            let number = number.as_f64().unwrap_or(f64::NAN);
+            if field.integer && number.fract() != 0.0 {
+                return Err("has to be a whole number".to_owned());
+            }
+            let bound =
+                |bound: &Option<serde_json::Number>| bound.as_ref().and_then(serde_json::Number::as_f64);
+            if let Some(least) = bound(&field.minimum).filter(|least| number < *least) {
+                return Err(format!("has to be at least {least}"));
+            }
+            if let Some(most) = bound(&field.maximum).filter(|most| number > *most) {
+                return Err(format!("has to be at most {most}"));
+            }
+            Ok(())
+        }
+        (PrimitiveSchemaDefinition::Boolean(_), Value::Bool(_)) => Ok(()),
+        (PrimitiveSchemaDefinition::SingleSelect(field), Value::String(text)) => one_of(&field.options, text),
+        (PrimitiveSchemaDefinition::MultiSelect(field), Value::Array(items)) => {
+            within(items.len() as u64, field.min_items, field.max_items, "choices")?;
+            items.iter().try_for_each(|item| match item.as_str() {
+                Some(text) => one_of(&field.options, text),
+                None => Err("has to be a list of texts".to_owned()),
+            })
+        }
+        (PrimitiveSchemaDefinition::String(_) | PrimitiveSchemaDefinition::SingleSelect(_), _) => {
+            Err("has to be a text".to_owned())
+        }
+        (PrimitiveSchemaDefinition::Number(_), _) => Err("has to be a number".to_owned()),
+        (PrimitiveSchemaDefinition::Boolean(_), _) => Err("has to be true or false".to_owned()),
+        (PrimitiveSchemaDefinition::MultiSelect(_), _) => Err("has to be a list of choices".to_owned()),
+        // A kind of field that only its author knows.
+        _ => Ok(()),
+    }
+}
+
+fn within(count: u64, least: Option<u64>, most: Option<u64>, unit: &str) -> Result<(), String> {
+    match (least, most) {
+        (Some(least), _) if count < least => Err(format!("has to have at least {least} {unit}")),
+        (_, Some(most)) if count > most => Err(format!("has to have at most {most} {unit}")),
+        _ => Ok(()),
+    }
+}
+
+fn one_of(options: &[hospes_model::EnumOption], text: &str) -> Result<(), String> {
+    if options.iter().any(|option| option.value == text) {
+        return Ok(());
+    }
+    let values: Vec<_> = options.iter().map(|option| option.value.as_str()).collect();
+    Err(format!("has to be one of {}", values.join(", ")))
+}
+
+fn is_email(text: &str) -> bool {
+    text.split_once('@')
+        .is_some_and(|(name, host)| !name.is_empty() && !host.is_empty() && !host.contains('@'))
+}
+
+/// Whether the text has the shape of RFC 3339's `full-date`; the calendar is the type's business.
+fn is_date(text: &str) -> bool {
+    let fits =
+        |(at, byte): (usize, u8)| if at == 4 || at == 7 { byte == b'-' } else { byte.is_ascii_digit() };
+    text.len() == 10 && text.bytes().enumerate().all(fits)
+}

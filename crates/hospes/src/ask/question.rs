@@ -1,0 +1,120 @@
+//! Questions, alone and several in one round.
+
+use hospes_model::{InputRequest, RawJson};
+use serde::de::DeserializeOwned;
+
+use super::capability;
+use super::error::AskError;
+use crate::context::Context;
+
+/// Something that can be asked in the middle of a call: what [`Context::elicit`], [`Context::sample`] and
+/// [`Context::roots`] make, and tuples and lists of these.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a question",
+    label = "not a question",
+    note = "questions are what `ctx.elicit(…)`, `ctx.elicit_url(…)`, `ctx.sample(…)` and `ctx.roots()` return, \
+            before `.await`; tuples of up to eight of them; and `Vec`s of them"
+)]
+pub trait Question {
+    /// What the answer is decoded into.
+    type Answer;
+
+    /// Looks for the answer; where there is none yet, adds the question to `missing` and returns `None`.
+    ///
+    /// # Errors
+    /// When the answer is a refusal, or the question cannot be put.
+    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<Self::Answer>, AskError>;
+}
+
+/// The questions of a round that have no answer yet.
+#[derive(Debug, Default)]
+pub struct Missing(Vec<(String, InputRequest)>);
+
+impl Missing {
+    /// Adds a question that the peer can be asked.
+    ///
+    /// # Errors
+    /// [`AskError::Unsupported`] when the peer did not declare what the question needs (MRTR-05).
+    pub fn add(&mut self, context: &Context, key: String, request: InputRequest) -> Result<(), AskError> {
+        capability::require(&request, &context.peer().capabilities).map_err(AskError::Unsupported)?;
+        self.0.push((key, request));
+        Ok(())
+    }
+}
+
+/// Puts questions in one round.
+pub(super) fn put<Q: Question>(context: &Context, question: Q) -> Result<Q::Answer, AskError> {
+    let mut missing = Missing::default();
+    // A refusal among the answers decides, before anything else is asked.
+    let answer = question.look(context, &mut missing)?;
+    if let Some(answer) = answer {
+        return Ok(answer);
+    }
+    for (key, request) in missing.0 {
+        context.pend(key, request);
+    }
+    Err(AskError::Pending)
+}
+
+/// The answer to `key`; one that does not have its shape is forgotten, and so asked for again (MRTR-15).
+pub(super) fn answer<A: DeserializeOwned>(context: &Context, key: &str) -> Option<A> {
+    let raw: RawJson = context.answer(key)?;
+    match raw.decode() {
+        Ok(answer) => Some(answer),
+        Err(error) => {
+            tracing::debug!(key, %error, "an answer does not have its shape; asking again");
+            context.forget_answer(key);
+            None
+        }
+    }
+}
+
+impl<Q: Question> Question for Vec<Q> {
+    type Answer = Vec<Q::Answer>;
+
+    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<Self::Answer>, AskError> {
+        // All of them are looked at, so that all that is missing is asked in one round.
+        let answers: Result<Vec<_>, _> = self.into_iter().map(|q| q.look(context, missing)).collect();
+        Ok(answers?.into_iter().collect())
+    }
+}
+
+impl<Q: Question> Question for Option<Q> {
+    type Answer = Option<Q::Answer>;
+
+    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<Self::Answer>, AskError> {
+        match self {
+            None => Ok(Some(None)),
+            Some(question) => Ok(question.look(context, missing)?.map(Some)),
+        }
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $answer:ident),+))+) => {$(
+        impl<$($name: Question),+> Question for ($($name,)+) {
+            type Answer = ($($name::Answer,)+);
+
+            #[expect(non_snake_case, reason = "the type parameters' names serve for the values")]
+            fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<Self::Answer>, AskError> {
+                let ($($name,)+) = self;
+                $(let $answer = $name.look(context, missing)?;)+
+                Ok(match ($($answer,)+) {
+                    ($(Some($answer),)+) => Some(($($answer,)+)),
+                    _ => None,
+                })
+            }
+        }
+    )+};
+}
+
+tuples! {
+    (A a)
+    (A a, B b)
+    (A a, B b, C c)
+    (A a, B b, C c, D d)
+    (A a, B b, C c, D d, E e)
+    (A a, B b, C c, D d, E e, F f)
+    (A a, B b, C c, D d, E e, F f, G g)
+    (A a, B b, C c, D d, E e, F f, G g, H h)
+}

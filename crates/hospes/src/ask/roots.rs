@@ -1,0 +1,51 @@
+//! The question what the server may look at.
+
+use std::future::{IntoFuture, Ready, ready};
+
+use hospes_model::{InputRequest, ListRootsParams, ListRootsResult, Root};
+
+use super::error::AskError;
+use super::question::{self, Missing, Question};
+use crate::context::Context;
+
+/// The question what the server may look at; made by [`Context::roots`], asked by `.await`.
+#[derive(Debug)]
+#[must_use = "a question is asked by `.await`"]
+pub struct Roots<'c> {
+    context: &'c Context,
+    key: Option<String>,
+}
+
+impl<'c> Roots<'c> {
+    pub(super) fn new(context: &'c Context) -> Self {
+        Self { context, key: None }
+    }
+
+    /// Names the question; see [`Elicit::key`](super::Elicit::key).
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+}
+
+impl Question for Roots<'_> {
+    type Answer = Vec<Root>;
+
+    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<Vec<Root>>, AskError> {
+        let key = self.key.unwrap_or_else(|| context.next_key());
+        if let Some(ListRootsResult { roots, .. }) = question::answer(context, &key) {
+            return Ok(Some(roots));
+        }
+        missing.add(context, key, InputRequest::ListRoots(ListRootsParams::new()))?;
+        Ok(None)
+    }
+}
+
+impl IntoFuture for Roots<'_> {
+    type Output = Result<Vec<Root>, AskError>;
+    type IntoFuture = Ready<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        ready(question::put(self.context, self))
+    }
+}

@@ -1,0 +1,225 @@
+//! The question for the client's model.
+
+use std::future::{IntoFuture, Ready, ready};
+
+use hospes_model::{
+    CreateMessageParams, CreateMessageResult, IncludeContext, InputRequest, ModelHint, ModelPreferences,
+    RawJson, Role, SamplingMessage, SamplingMessageContentBlock, Tool, ToolChoice, ToolChoiceMode,
+};
+
+use super::error::AskError;
+use super::question::{self, Missing, Question};
+use crate::context::Context;
+
+/// The most tokens wanted where the author does not say: the specification requires a number.
+pub const DEFAULT_MAX_TOKENS: u64 = 1024;
+
+/// What a model is asked with: a text, a message, a conversation.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no prompt for a model",
+    label = "neither a text nor messages",
+    note = "a prompt is a `&str`, a `String`, a `SamplingMessage`, or a `Vec` or array of `SamplingMessage`s"
+)]
+pub trait IntoMessages {
+    /// The conversation.
+    fn into_messages(self) -> Vec<SamplingMessage>;
+}
+
+impl IntoMessages for &str {
+    fn into_messages(self) -> Vec<SamplingMessage> {
+        vec![SamplingMessage::user(self)]
+    }
+}
+
+impl IntoMessages for String {
+    fn into_messages(self) -> Vec<SamplingMessage> {
+        vec![SamplingMessage::user(self)]
+    }
+}
+
+impl IntoMessages for &String {
+    fn into_messages(self) -> Vec<SamplingMessage> {
+        vec![SamplingMessage::user(self.as_str())]
+    }
+}
+
+impl IntoMessages for SamplingMessage {
+    fn into_messages(self) -> Vec<SamplingMessage> {
+        vec![self]
+    }
+}
+
+impl IntoMessages for Vec<SamplingMessage> {
+    fn into_messages(self) -> Vec<SamplingMessage> {
+        self
+    }
+}
+
+impl<const N: usize> IntoMessages for [SamplingMessage; N] {
+    fn into_messages(self) -> Vec<SamplingMessage> {
+        self.into()
+    }
+}
+
+/// A question for the client's model; made by [`Context::sample`], asked by `.await`.
+///
+/// The client decides: which model, whether at all, and what of the wishes here it heeds.
+#[derive(Debug)]
+#[must_use = "a question is asked by `.await`"]
+pub struct Sample<'c> {
+    context: &'c Context,
+    key: Option<String>,
+    params: CreateMessageParams,
+}
+
+impl<'c> Sample<'c> {
+    pub(super) fn new(context: &'c Context, messages: Vec<SamplingMessage>) -> Self {
+        Self { context, key: None, params: CreateMessageParams::new(messages, DEFAULT_MAX_TOKENS) }
+    }
+
+    /// Names the question; see [`Elicit::key`](super::Elicit::key).
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// The most tokens to generate; [`DEFAULT_MAX_TOKENS`] unless said.
+    pub fn max_tokens(mut self, most: u64) -> Self {
+        self.params.max_tokens = most;
+        self
+    }
+
+    /// The system prompt.
+    pub fn system(mut self, prompt: impl Into<String>) -> Self {
+        self.params.system_prompt = Some(prompt.into());
+        self
+    }
+
+    /// The temperature.
+    pub fn temperature(mut self, temperature: f64) -> Self {
+        self.params.temperature = Some(temperature);
+        self
+    }
+
+    /// A text at which to stop; may be said several times.
+    pub fn stop_at(mut self, text: impl Into<String>) -> Self {
+        self.params.stop_sequences.push(text.into());
+        self
+    }
+
+    /// A part of the name of a model that would do well; may be said several times, the best first.
+    pub fn model_hint(mut self, name: impl Into<String>) -> Self {
+        self.wishes().hints.push(ModelHint::new().with_name(name));
+        self
+    }
+
+    /// How much a low price matters, from 0 to 1.
+    pub fn cost_priority(mut self, weight: f64) -> Self {
+        self.wishes().cost_priority = Some(weight.clamp(0.0, 1.0));
+        self
+    }
+
+    /// How much a quick answer matters, from 0 to 1.
+    pub fn speed_priority(mut self, weight: f64) -> Self {
+        self.wishes().speed_priority = Some(weight.clamp(0.0, 1.0));
+        self
+    }
+
+    /// How much a clever answer matters, from 0 to 1.
+    pub fn intelligence_priority(mut self, weight: f64) -> Self {
+        self.wishes().intelligence_priority = Some(weight.clamp(0.0, 1.0));
+        self
+    }
+
+    /// All wishes about the model at once.
+    pub fn priorities(mut self, preferences: ModelPreferences) -> Self {
+        self.params.model_preferences = Some(preferences);
+        self
+    }
+
+    /// Tools that the model may ask for; only to clients that declared `sampling.tools`.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.params.tools.extend(tools);
+        self
+    }
+
+    /// Whether the model may, must or must not ask for a tool.
+    pub fn tool_choice(mut self, mode: ToolChoiceMode) -> Self {
+        self.params.tool_choice = Some(ToolChoice::new().with_mode(mode));
+        self
+    }
+
+    /// Whose context to add. Deprecated by the specification for anything but none, and kept back from clients that
+    /// did not declare `sampling.context` (SAMP-29).
+    pub fn include_context(mut self, context: IncludeContext) -> Self {
+        self.params.include_context = Some(context);
+        self
+    }
+
+    /// What the model's provider defines, an object.
+    pub fn metadata(mut self, metadata: impl Into<RawJson>) -> Self {
+        self.params.metadata = Some(metadata.into());
+        self
+    }
+
+    fn wishes(&mut self) -> &mut ModelPreferences {
+        self.params.model_preferences.get_or_insert_default()
+    }
+}
+
+impl Question for Sample<'_> {
+    type Answer = CreateMessageResult;
+
+    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<CreateMessageResult>, AskError> {
+        let key = self.key.unwrap_or_else(|| context.next_key());
+        if let Some(result) = question::answer(context, &key) {
+            return Ok(Some(result));
+        }
+        check_conversation(&self.params.messages)?;
+        let mut params = self.params;
+        let takes_context =
+            context.peer().capabilities.sampling.as_ref().is_some_and(|s| s.context.is_some());
+        params.include_context =
+            params.include_context.filter(|wish| takes_context || *wish == IncludeContext::None);
+        missing.add(context, key, InputRequest::CreateMessage(Box::new(params)))?;
+        Ok(None)
+    }
+}
+
+impl IntoFuture for Sample<'_> {
+    type Output = Result<CreateMessageResult, AskError>;
+    type IntoFuture = Ready<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        ready(question::put(self.context, self))
+    }
+}
+
+/// The two rules on tools in a conversation (SAMP-32, SAMP-33): a message with tool results has nothing else in it,
+/// and the message after a tool use has the result of each.
+fn check_conversation(messages: &[SamplingMessage]) -> Result<(), AskError> {
+    let mut wanted: Vec<&str> = Vec::new();
+    for message in messages {
+        let results = message.content.iter().filter_map(|block| match block {
+            SamplingMessageContentBlock::ToolResult(result) => Some(result.tool_use_id.as_str()),
+            _ => None,
+        });
+        let results: Vec<_> = results.collect();
+        if message.role == Role::User && !results.is_empty() && results.len() < message.content.len() {
+            return Err(AskError::Conversation("a message with tool results has something else in it"));
+        }
+        if !wanted.iter().all(|id| results.contains(id)) {
+            return Err(AskError::Conversation("a tool use is not followed by its result"));
+        }
+        wanted.clear();
+        wanted.extend(message.content.iter().filter_map(|block| match block {
+            SamplingMessageContentBlock::ToolUse(tool_use) => Some(tool_use.id.as_str()),
+            _ => None,
+        }));
+    }
+    if wanted.is_empty() {
+        Ok(())
+    } else {
+        Err(AskError::Conversation("it ends with a tool use without result"))
+    }
+}

@@ -1,0 +1,518 @@
+#![expect(clippy::needless_pass_by_value, reason = "`json!` at the call reads better")]
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures::FutureExt;
+use hospes_model::{
+    ClientCapabilities, ElicitAction, ElicitParams, ElicitationCapability, InputRequest, RawJson, Revision,
+    RootsCapability, SamplingCapability, SamplingMessage, Tool, ToolResultContent, ToolUseContent, code,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::AskError;
+use crate::{Context, Error, Peer, Questions, Result, Round};
+
+/// Answers are there or they are not; nothing is waited for.
+fn block_on<F: Future>(future: F) -> F::Output {
+    future.now_or_never().expect("no question waits")
+}
+
+fn all() -> ClientCapabilities {
+    ClientCapabilities::new()
+        .with_elicitation(
+            ElicitationCapability::new().with_form(RawJson::empty_object()).with_url(RawJson::empty_object()),
+        )
+        .with_sampling(SamplingCapability::new())
+        .with_roots(RootsCapability::new())
+}
+
+fn context_of(capabilities: ClientCapabilities, round: Round) -> Context {
+    let peer = Peer::new(Revision::LATEST, None, capabilities);
+    Context::builder(Arc::new(peer)).round(round).build()
+}
+
+fn first() -> Context {
+    context_of(all(), Round::default())
+}
+
+/// The next run of a call that has asked, with answers by key.
+fn next<const N: usize>(context: &Context, answers: [(&str, Value); N]) -> Context {
+    let mut round = context.round();
+    round.answered(answers.map(|(key, answer)| (key.to_owned(), answer.into())));
+    context_of(all(), round)
+}
+
+fn accept(content: Value) -> Value {
+    json!({ "action": "accept", "content": content })
+}
+
+fn asked(context: &Context) -> Vec<(String, Value)> {
+    let Questions { requests, .. } = context.take_questions().expect("something was asked");
+    requests.into_iter().map(|(key, request)| (key, serde_json::to_value(request).unwrap())).collect()
+}
+
+fn form(context: &Context) -> Value {
+    asked(context)[0].1["params"]["requestedSchema"].clone()
+}
+
+#[derive(Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+enum Seat {
+    /// By the window
+    Window,
+    /// By the aisle
+    Aisle,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Meal {
+    Meat,
+    Fish,
+    None,
+}
+
+fn one() -> u8 {
+    1
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Booking {
+    /// As in the passport.
+    #[schemars(length(min = 1, max = 80))]
+    name: String,
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 9))]
+    seats: u8,
+    place: Seat,
+    meals: HashSet<Meal>,
+    mail: Option<String>,
+    insured: bool,
+    weight: Option<f64>,
+    meal: Option<Meal>,
+}
+
+/// covers: ELIC-04 ELIC-17 MRTR-01
+#[test]
+fn a_struct_becomes_a_flat_form() {
+    let context = first();
+    let error = block_on(async { context.elicit::<Booking>("Details?").await }).unwrap_err();
+    assert!(error.is_pending());
+    let asked = asked(&context);
+    assert_eq!(asked[0].0, "q1");
+    assert_eq!(asked[0].1["method"], "elicitation/create");
+    assert_eq!(asked[0].1["params"]["message"], "Details?");
+    let properties = &asked[0].1["params"]["requestedSchema"]["properties"];
+    assert_eq!(
+        properties["name"],
+        json!({ "type": "string", "description": "As in the passport.", "minLength": 1, "maxLength": 80 })
+    );
+    assert_eq!(properties["seats"], json!({ "type": "integer", "minimum": 1, "maximum": 9, "default": 1 }));
+    assert_eq!(
+        properties["place"],
+        json!({ "type": "string", "oneOf": [
+            { "const": "Window", "title": "By the window" }, { "const": "Aisle", "title": "By the aisle" },
+        ] })
+    );
+    assert_eq!(
+        properties["meals"],
+        json!({ "type": "array", "items": { "type": "string", "enum": ["meat", "fish", "none"] } })
+    );
+    assert_eq!(properties["mail"], json!({ "type": "string" }));
+    assert_eq!(properties["insured"], json!({ "type": "boolean" }));
+    assert_eq!(properties["weight"], json!({ "type": "number" }));
+    assert_eq!(properties["meal"], json!({ "type": "string", "enum": ["meat", "fish", "none"] }));
+    let required = asked[0].1["params"]["requestedSchema"]["required"].as_array().unwrap().clone();
+    let required: HashSet<_> = required.iter().map(|name| name.as_str().unwrap()).collect();
+    assert_eq!(required, HashSet::from(["name", "place", "meals", "insured"]));
+}
+
+#[test]
+fn the_fields_stand_in_the_order_written() {
+    let context = first();
+    block_on(async { context.elicit::<Booking>("Details?").await }).unwrap_err();
+    let Questions { requests, .. } = context.take_questions().unwrap();
+    let InputRequest::Elicit(params) = &requests[0].1 else { panic!("not a form") };
+    let ElicitParams::Form(form) = &**params else { panic!("not a form") };
+    let names: Vec<_> = form.requested_schema.properties.0.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["name", "seats", "place", "meals", "mail", "insured", "weight", "meal"]);
+}
+
+#[test]
+fn the_answer_is_there_in_the_second_round() {
+    let context = first();
+    block_on(async { context.elicit::<Booking>("Details?").await }).unwrap_err();
+    let content = json!({
+        "name": "Ada", "seats": 2, "place": "Aisle", "meals": ["fish"], "insured": true, "mail": null, "extra": {},
+    });
+    let context = next(&context, [("q1", accept(content))]);
+    let booking = block_on(async { context.elicit::<Booking>("Details?").await }).unwrap();
+    assert_eq!(booking.seats, 2);
+    assert_eq!(booking.meals, HashSet::from([Meal::Fish]));
+    assert_eq!(booking.mail, None);
+    assert!(context.take_questions().is_none());
+}
+
+/// A value that is no struct is asked for in a form of one field.
+#[test]
+fn single_values_are_wrapped_and_unwrapped() {
+    async fn ask<T: serde::de::DeserializeOwned + JsonSchema>(context: &Context) -> Result<T, AskError> {
+        context.elicit::<T>("?").await
+    }
+    fn round_trip<T: serde::de::DeserializeOwned + JsonSchema + std::fmt::Debug>(
+        field: Value,
+        value: Value,
+    ) -> T {
+        let context = first();
+        block_on(ask::<T>(&context)).unwrap_err();
+        assert_eq!(form(&context)["properties"]["value"], field);
+        let context = next(&context, [("q1", accept(json!({ "value": value })))]);
+        block_on(ask::<T>(&context)).unwrap()
+    }
+    assert_eq!(round_trip::<String>(json!({ "type": "string" }), json!("x")), "x");
+    assert!(round_trip::<bool>(json!({ "type": "boolean" }), json!(true)));
+    let byte = json!({ "type": "integer", "minimum": 0, "maximum": 255 });
+    assert_eq!(round_trip::<u8>(byte, json!(7)), 7);
+    assert_eq!(round_trip::<f32>(json!({ "type": "number" }), json!(0.5)), 0.5);
+    let meal = json!({ "type": "string", "enum": ["meat", "fish", "none"] });
+    assert_eq!(round_trip::<Meal>(meal.clone(), json!("fish")), Meal::Fish);
+    let meals = json!({ "type": "array", "items": meal });
+    assert_eq!(round_trip::<Vec<Meal>>(meals, json!(["fish"])), [Meal::Fish]);
+    assert_eq!(round_trip::<Option<i64>>(json!({ "type": "integer" }), Value::Null), None);
+}
+
+#[test]
+fn a_yes_needs_no_field() {
+    let context = first();
+    block_on(async { context.elicit::<()>("Go on?").await }).unwrap_err();
+    assert_eq!(form(&context), json!({ "type": "object", "properties": {} }));
+    let context = next(&context, [("q1", json!({ "action": "accept" }))]);
+    block_on(async { context.elicit::<()>("Go on?").await }).unwrap();
+}
+
+#[test]
+fn the_one_field_can_be_named() {
+    let context = first();
+    block_on(async { context.elicit::<String>("?").key("user_name").field("name").await }).unwrap_err();
+    let asked = asked(&context);
+    assert_eq!(asked[0].0, "user_name");
+    assert_eq!(asked[0].1["params"]["requestedSchema"]["required"], json!(["name"]));
+}
+
+/// covers: ELIC-06 ELIC-34
+#[test]
+fn a_refusal_is_an_error_with_a_sentence() {
+    for (action, words) in [("decline", "declined"), ("cancel", "put the question away")] {
+        let context = next(&first(), [("q1", json!({ "action": action }))]);
+        let error = block_on(async { context.elicit::<Seat>("Which seat?").await }).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(words) && text.contains("Which seat?"), "{text}");
+        assert!(context.take_questions().is_none());
+    }
+}
+
+#[test]
+fn a_refusal_is_an_answer_when_wanted_raw() {
+    let context = next(&first(), [("q1", json!({ "action": "decline" }))]);
+    let result = block_on(async { context.elicit::<Seat>("Which seat?").raw().await }).unwrap();
+    assert_eq!(result.action, ElicitAction::Decline);
+}
+
+/// covers: ELIC-14 MRTR-15
+#[test]
+fn an_answer_that_does_not_fit_is_asked_for_again() {
+    let good = json!({ "name": "Ada", "seats": 2, "place": "Aisle", "meals": [], "insured": true });
+    let with = |field: &str, value: Value| {
+        let mut content = good.clone();
+        content[field] = value;
+        accept(content)
+    };
+    for (answer, words) in [
+        (with("name", json!(12345)), "`name` has to be a text"),
+        (with("name", json!("")), "`name` has to have at least 1 characters"),
+        (with("name", Value::Null), "`name` is missing"),
+        (with("seats", json!(10)), "`seats` has to be at most 9"),
+        (with("seats", json!(1.5)), "`seats` has to be a whole number"),
+        (with("place", json!("Roof")), "`place` has to be one of Window, Aisle"),
+        (with("meals", json!(["meat", "soup"])), "`meals` has to be one of meat, fish, none"),
+        (with("meals", json!("meat")), "`meals` has to be a list of choices"),
+        (with("insured", json!("yes")), "`insured` has to be true or false"),
+        (json!({ "action": "accept" }), "`name` is missing"),
+        (json!({ "action": "accept", "content": [] }), "invalid type"),
+    ] {
+        let context = next(&first(), [("q1", answer.clone())]);
+        let error = block_on(async { context.elicit::<Booking>("Details?").await }).unwrap_err();
+        assert!(error.is_pending(), "{answer}: {error}");
+        let message = asked(&context)[0].1["params"]["message"].as_str().unwrap().to_owned();
+        assert!(message.starts_with("Details?") && message.contains(words), "{answer}: {message}");
+        assert!(context.round().answers.is_empty());
+    }
+    for answer in [json!(null), json!("yes"), json!({ "content": {} }), json!({ "action": 1 })] {
+        let context = next(&first(), [("q1", answer.clone())]);
+        let error = block_on(async { context.elicit::<Booking>("Details?").await }).unwrap_err();
+        assert!(error.is_pending(), "{answer}: {error}");
+        assert_eq!(asked(&context)[0].1["params"]["message"], "Details?");
+    }
+}
+
+#[test]
+fn what_no_form_can_show_is_refused_with_the_reason() {
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    struct Nested {
+        inner: Inner,
+    }
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    struct Inner {
+        x: Option<Box<Self>>,
+    }
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    enum Data {
+        A { x: u8 },
+        B(u8),
+    }
+    fn refused<T: serde::de::DeserializeOwned + JsonSchema + std::fmt::Debug>(words: &str) {
+        let context = first();
+        let error = block_on(async { context.elicit::<T>("?").await }).unwrap_err();
+        assert!(matches!(error, AskError::Form(_)), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(context.take_questions().is_none());
+    }
+    refused::<Nested>("a form cannot ask for `Nested`: `inner` is an object");
+    refused::<Inner>("`x` is an object");
+    refused::<Data>("several kinds");
+    refused::<Vec<String>>("`value` is a list, and not of choices");
+    refused::<Value>("`value` has no type");
+}
+
+#[test]
+fn a_schema_by_hand_is_held_to_the_same_rules() {
+    let schema = json!({ "type": "object", "required": ["color"], "properties": {
+        "color": { "type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"], "x-ours": 1 },
+        "when": { "type": "string", "format": "date", "pattern": ".*" },
+    } });
+    let context = first();
+    block_on(async { context.elicit::<Value>("?").schema(schema.clone()).await }).unwrap_err();
+    assert_eq!(
+        form(&context),
+        json!({ "type": "object", "required": ["color"], "properties": {
+            "color": { "type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"] },
+            "when": { "type": "string", "format": "date" },
+        } })
+    );
+    let context = next(&context, [("q1", accept(json!({ "color": "r", "when": "2026-11-21" })))]);
+    let answer = block_on(async { context.elicit::<Value>("?").schema(schema).await }).unwrap();
+    assert_eq!(answer, json!({ "color": "r", "when": "2026-11-21" }));
+
+    let nested = json!({ "type": "object", "properties": { "a": { "type": "object" } } });
+    let error = block_on(async { context.elicit::<Value>("?").schema(nested).await }).unwrap_err();
+    assert!(error.to_string().contains("`a` is an object"), "{error}");
+}
+
+/// covers: ELIC-03 MRTR-05 ROOT-19 SAMP-31 CAP-13
+#[test]
+fn only_what_the_client_declared_is_asked() {
+    fn refused(context: &Context, error: impl Into<Error>, required: Value) {
+        let error = error.into();
+        let protocol = error.protocol().expect("a protocol error in the chain");
+        assert_eq!(protocol.code, code::MISSING_CLIENT_CAPABILITY);
+        let data = protocol.data.as_ref().unwrap().to_value().unwrap();
+        assert_eq!(data["requiredCapabilities"], required);
+        assert!(context.take_questions().is_none());
+    }
+    block_on(async {
+        let none = context_of(ClientCapabilities::new(), Round::default());
+        refused(&none, none.elicit::<bool>("?").await.unwrap_err(), json!({ "elicitation": { "form": {} } }));
+        let url = none.elicit_url("?", "https://example.com/pay").await;
+        refused(&none, url.unwrap_err(), json!({ "elicitation": { "url": {} } }));
+        refused(&none, none.sample("?").await.unwrap_err(), json!({ "sampling": {} }));
+        refused(&none, none.roots().await.unwrap_err(), json!({ "roots": {} }));
+
+        let forms = ClientCapabilities::new().with_elicitation(ElicitationCapability::new());
+        let forms = context_of(forms, Round::default());
+        assert!(forms.elicit::<bool>("?").await.unwrap_err().is_pending());
+        let _ = forms.take_questions();
+        let url = forms.elicit_url("?", "https://example.com/pay").await;
+        refused(&forms, url.unwrap_err(), json!({ "elicitation": { "url": {} } }));
+
+        let plain = context_of(all(), Round::default());
+        let tool = Tool::new("t", RawJson::empty_object());
+        let sample = plain.sample("?").tools([tool]).await;
+        refused(&plain, sample.unwrap_err(), json!({ "sampling": { "tools": {} } }));
+    });
+}
+
+/// covers: ELIC-18
+#[test]
+fn a_url_is_checked_before_it_is_sent() {
+    block_on(async {
+        let context = first();
+        let error = context.elicit_url("Pay", "not a url").await.unwrap_err();
+        assert!(error.to_string().contains("not a url"), "{error}");
+        let error = context.elicit_url("Pay", "https://example.com/pay").key("pay").await.unwrap_err();
+        assert!(error.is_pending());
+        let (key, request) = asked(&context).remove(0);
+        assert_eq!(key, "pay");
+        assert_eq!(request["params"]["mode"], "url");
+        assert_eq!(request["params"]["url"], "https://example.com/pay");
+        assert_eq!(request["params"]["message"], "Pay");
+        let context = next(&context, [("pay", json!({ "action": "accept" }))]);
+        context.elicit_url("Pay", "https://example.com/pay").key("pay").await.unwrap();
+        let context = next(&context, [("pay", json!({ "action": "cancel" }))]);
+        let error = context.elicit_url("Pay", "https://example.com/pay").key("pay").await.unwrap_err();
+        assert!(matches!(error, AskError::Cancelled { .. }));
+    });
+}
+
+/// covers: SAMP-07 SAMP-16 SAMP-29
+#[test]
+fn a_sample_carries_all_wishes() {
+    block_on(async {
+        let context = first();
+        let sample = context
+            .sample("Write a line")
+            .max_tokens(60)
+            .system("Be short.")
+            .temperature(0.5)
+            .stop_at("\n")
+            .model_hint("haiku")
+            .model_hint("mini")
+            .speed_priority(7.0)
+            .include_context(hospes_model::IncludeContext::AllServers);
+        assert!(sample.await.unwrap_err().is_pending());
+        let (_, request) = asked(&context).remove(0);
+        assert_eq!(request["method"], "sampling/createMessage");
+        assert_eq!(
+            request["params"],
+            json!({
+                "messages": [{ "role": "user", "content": { "type": "text", "text": "Write a line" } }],
+                "maxTokens": 60,
+                "systemPrompt": "Be short.",
+                "temperature": 0.5,
+                "stopSequences": ["\n"],
+                "modelPreferences": { "hints": [{ "name": "haiku" }, { "name": "mini" }], "speedPriority": 1.0 },
+            })
+        );
+        let answer =
+            json!({ "role": "assistant", "model": "m", "content": { "type": "text", "text": "Done." } });
+        let context = next(&context, [("q1", answer)]);
+        assert_eq!(context.sample("Write a line").await.unwrap().text(), "Done.");
+
+        let context = next(&context, [("q1", json!({ "role": "assistant" }))]);
+        assert!(context.sample("Write a line").await.unwrap_err().is_pending());
+        let _ = asked(&context);
+    });
+}
+
+/// covers: SAMP-32 SAMP-33
+#[test]
+fn tool_results_stand_alone_and_follow_their_use() {
+    block_on(async {
+        let context = first();
+        let tool_use = SamplingMessage::assistant(ToolUseContent::new("1", "t", RawJson::empty_object()));
+        let result = SamplingMessage::user(ToolResultContent::new("1", vec!["ok".into()]));
+        let good = context.sample([SamplingMessage::user("hi"), tool_use.clone(), result.clone()]);
+        assert!(good.await.unwrap_err().is_pending());
+        let mut mixed = result.clone();
+        mixed.content.push("and this".into());
+        for bad in [
+            vec![tool_use.clone(), mixed],
+            vec![tool_use.clone(), SamplingMessage::user("hi")],
+            vec![tool_use],
+        ] {
+            let error = context.sample(bad).await.unwrap_err();
+            assert!(matches!(error, AskError::Conversation(_)), "{error}");
+        }
+    });
+}
+
+#[test]
+fn roots_are_asked_for() {
+    block_on(async {
+        let context = first();
+        assert!(context.roots().key("client_roots").await.unwrap_err().is_pending());
+        let (key, request) = asked(&context).remove(0);
+        assert_eq!((key.as_str(), request["method"].as_str()), ("client_roots", Some("roots/list")));
+        let context = next(&context, [("client_roots", json!({ "roots": [{ "uri": "file:///a" }] }))]);
+        assert_eq!(context.roots().key("client_roots").await.unwrap()[0].uri, "file:///a");
+    });
+}
+
+/// covers: MRTR-04
+#[test]
+fn several_questions_travel_in_one_round() {
+    async fn handler(ctx: &Context) -> Result<String> {
+        let (name, greeting, roots) =
+            ctx.ask((ctx.elicit::<String>("Name?").key("name"), ctx.sample("Greet"), ctx.roots())).await?;
+        let more = ctx.ask(vec![ctx.elicit::<u8>("A?"), ctx.elicit::<u8>("B?")]).await?;
+        Ok(format!("{} {name} {} {more:?}", greeting.text(), roots.len()))
+    }
+    block_on(async {
+        let context = first();
+        handler(&context).await.unwrap_err();
+        let keys: Vec<_> = asked(&context).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["name", "q1", "q2"]);
+
+        // Only what is missing is asked again.
+        let context =
+            next(&context, [("name", accept(json!({ "value": "Ada" }))), ("q2", json!({ "roots": [] }))]);
+        handler(&context).await.unwrap_err();
+        let keys: Vec<_> = asked(&context).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["q1"]);
+
+        let answer =
+            json!({ "role": "assistant", "model": "m", "content": { "type": "text", "text": "Hello" } });
+        let context = next(&context, [("q1", answer)]);
+        handler(&context).await.unwrap_err();
+        let keys: Vec<_> = asked(&context).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["q3", "q4"]);
+
+        let one = accept(json!({ "value": 1 }));
+        let context = next(&context, [("q3", one.clone()), ("q4", one)]);
+        assert_eq!(handler(&context).await.unwrap(), "Hello Ada 0 [1, 1]");
+    });
+}
+
+/// A refusal decides at once; nobody is asked the rest for nothing.
+#[test]
+fn a_refusal_among_several_asks_nothing_more() {
+    block_on(async {
+        let context = next(&first(), [("q2", json!({ "action": "decline" }))]);
+        let error = context.ask((context.roots(), context.elicit::<bool>("Sure?"))).await.unwrap_err();
+        assert!(matches!(error, AskError::Declined { .. }));
+        assert!(context.take_questions().is_none());
+    });
+}
+
+#[test]
+fn a_step_runs_once_over_all_rounds() {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    async fn handler(ctx: &Context, fails: bool) -> Result<String> {
+        let number: u32 = ctx
+            .once("booking", || async {
+                RUNS.fetch_add(1, Ordering::Relaxed);
+                if fails { Err(Error::msg("sold out")) } else { Ok(599) }
+            })
+            .await?;
+        let seat: Seat = ctx.elicit("Which seat?").await?;
+        Ok(format!("{number} {seat:?}"))
+    }
+    block_on(async {
+        let context = first();
+        assert_eq!(handler(&context, true).await.unwrap_err().to_string(), "sold out");
+        assert!(context.round().steps.is_empty(), "a failure is not remembered");
+        handler(&context, false).await.unwrap_err();
+        let round = context.take_questions().unwrap().round;
+        // As it travels between rounds.
+        let mut round: Round = serde_json::from_str(&serde_json::to_string(&round).unwrap()).unwrap();
+        round.answered([("q1".to_owned(), accept(json!({ "value": "Aisle" })).into())]);
+        let context = context_of(all(), round);
+        assert_eq!(handler(&context, false).await.unwrap(), "599 Aisle");
+        assert_eq!(RUNS.load(Ordering::Relaxed), 2, "once failing, once not");
+    });
+}

@@ -1,0 +1,14 @@
+//! What a server or a client needs, in one line: `use hospes::prelude::*;`.
+
+pub use hospes_model::{
+    Annotations, CallToolResult, ContentBlock, GetPromptResult, LoggingLevel, PromptMessage, RawJson,
+    ReadResourceResult, Resource, ResourceContents, Role, Root, RpcError, SamplingMessage, ToolAnnotations,
+};
+pub use schemars::JsonSchema;
+pub use serde::{Deserialize, Serialize};
+pub use serde_json::json;
+
+pub use crate::ask::{AskError, Question};
+pub use crate::context::Context;
+pub use crate::error::{Error, Result};
+pub use crate::service::{Call, Outcome, Service};
