@@ -4,10 +4,12 @@
 //! and bytes are handed in and out. Methods named `handle_*` report what happened, plain verbs are commands,
 //! `poll_*` yields what to do next. The SDK (`hospes`) drives these machines with tokio.
 
+pub mod era;
 pub mod frame;
 pub mod http;
 mod number;
 mod revisions;
+pub mod session;
 pub mod state;
 
 pub use revisions::Revisions;

@@ -1,0 +1,484 @@
+//! Which revision to speak with a server nobody has spoken to: ask the modern way first, and take anything that is no
+//! modern answer for a server of the older era.
+//!
+//! ```text
+//!                 ┌─ discovered ───────────────────────────────────────► Agreed (modern)
+//!  Discover ──────┼─ -32022, a modern revision in common ─► Discover ┄┄┄► (at most MAX_RETRIES)
+//!   ▲  (probe)    ├─ exited ─► Respawn ─┐ (once)
+//!   │             └─ anything else ─────┴► Initialize ── initialized ──► Agreed (legacy)
+//!   └── an error that names a modern revision, or a remembered era that ┘
+//!       proved wrong
+//! ```
+//!
+//! A remembered era starts at its own state; a pinned revision never leaves it. A probe never costs more than one
+//! restart: the process that did not understand it is asked again the old way before it is given up.
+
+use std::time::Duration;
+
+use hospes_model::{Era, Revision, RpcError, code};
+use serde::Deserialize;
+
+/// How long a probe waits for a sign of a modern server.
+pub const PROBE_PATIENCE: Duration = Duration::from_secs(4);
+/// How often a server may name another revision instead of answering.
+pub const MAX_RETRIES: u32 = 3;
+
+/// What the driver has to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
+pub enum Step {
+    /// Ask `server/discover` in this revision.
+    Discover {
+        /// The revision it is asked in.
+        revision: Revision,
+        /// How long to wait.
+        patience: Patience,
+    },
+    /// Ask `initialize` for this revision. Over stdio it goes to the process that is there.
+    Initialize {
+        /// The revision to ask for.
+        revision: Revision,
+        /// How long to wait.
+        patience: Patience,
+    },
+    /// Start the server again.
+    Respawn,
+    /// Speak this revision.
+    Agreed(Agreed),
+    /// Give up.
+    Failed(Failure),
+}
+
+/// How long to wait for the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "drivers must know each")]
+pub enum Patience {
+    /// [`PROBE_PATIENCE`]: silence is an answer too.
+    Probe,
+    /// Half of the time there is for connecting: there is another way to try.
+    Half,
+    /// All the time there is for connecting.
+    Full,
+}
+
+/// What was agreed upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "plain data for the driver")]
+pub struct Agreed {
+    /// The revision to speak.
+    pub revision: Revision,
+    /// Whether the server's answer is known: a pinned modern server need not have `server/discover`.
+    pub described: bool,
+}
+
+/// Why there is no revision to speak.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "each is explained in its own way")]
+pub enum Failure {
+    /// The server speaks none of ours; these are its own, as it spells them.
+    NothingInCommon(Vec<String>),
+    /// The server answered the last step with an error.
+    Refused(RpcError),
+    /// The server said nothing.
+    Silent,
+    /// The server's process ended.
+    Exited,
+    /// The server wants to know who is there (401, 403).
+    Unauthorized(u16),
+    /// Nothing here speaks Streamable HTTP; it may be the older HTTP+SSE.
+    MaybeSse(u16),
+    /// The server answered with this status and no message.
+    Status(u16),
+}
+
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "everything that can come of a step")]
+pub enum Outcome {
+    /// A `DiscoverResult`, with its `supportedVersions`.
+    Discovered(Vec<String>),
+    /// An `InitializeResult`, with its `protocolVersion`.
+    Initialized(String),
+    /// A JSON-RPC error, whatever the HTTP status and with or without an id.
+    Error(RpcError),
+    /// An HTTP status without a message, or an answer that is none.
+    Status(u16),
+    /// Nothing, for as long as [`Patience`] said.
+    Silence,
+    /// The process ended.
+    Exited,
+    /// The step [`Step::Respawn`] was done.
+    Respawned,
+}
+
+/// Finds the revision to speak.
+#[derive(Debug)]
+pub struct Negotiation {
+    pinned: Option<Revision>,
+    known: Option<Era>,
+    step: Step,
+    retries: u32,
+    respawned: bool,
+    /// What became of the probe, if there was one.
+    probe: Option<Probe>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probe {
+    Silent,
+    Answered,
+}
+
+impl Negotiation {
+    /// Begins. `pinned` allows one revision only; `known` is the era that was found the last time.
+    #[must_use]
+    pub fn new(pinned: Option<Revision>, known: Option<Era>) -> Self {
+        let step = match (pinned, known) {
+            (Some(revision), _) if revision.is_legacy() => {
+                Step::Initialize { revision, patience: Patience::Full }
+            }
+            (Some(revision), _) => Step::Discover { revision, patience: Patience::Full },
+            (None, Some(Era::Legacy)) => initialize(Patience::Full),
+            (None, Some(Era::Modern)) => discover(Patience::Full),
+            (None, None) => discover(Patience::Probe),
+        };
+        Self { pinned, known, step, retries: 0, respawned: false, probe: None }
+    }
+
+    /// What to do next. Stays the same until [`Negotiation::handle_outcome`] is called.
+    #[must_use]
+    pub fn poll_step(&self) -> &Step {
+        &self.step
+    }
+
+    /// What came of the step.
+    pub fn handle_outcome(&mut self, outcome: Outcome) {
+        self.step = match self.step {
+            Step::Discover { revision, .. } => self.after_discover(revision, outcome),
+            Step::Initialize { revision, .. } => self.after_initialize(revision, outcome),
+            Step::Respawn => initialize(Patience::Full),
+            Step::Agreed(_) | Step::Failed(_) => return,
+        };
+    }
+
+    fn after_discover(&mut self, revision: Revision, outcome: Outcome) -> Step {
+        let silent = matches!(outcome, Outcome::Silence);
+        self.probe = Some(if silent { Probe::Silent } else { Probe::Answered });
+        match outcome {
+            Outcome::Discovered(supported) => match self.best(&supported) {
+                Some(revision) if revision.is_legacy() => initialize_in(revision, Patience::Full),
+                Some(revision) => Step::Agreed(Agreed { revision, described: true }),
+                None => Step::Failed(Failure::NothingInCommon(supported)),
+            },
+            // A recognised modern error: the server is modern whatever it dislikes.
+            Outcome::Error(error) if error.code == code::UNSUPPORTED_VERSION => {
+                let supported = supported(&error);
+                self.retries += 1;
+                match self.best(&supported) {
+                    Some(_) if self.retries > MAX_RETRIES => Step::Failed(Failure::Refused(error)),
+                    // Even when it is the one just used: the server says so.
+                    Some(revision) if !revision.is_legacy() => {
+                        Step::Discover { revision, patience: Patience::Full }
+                    }
+                    Some(revision) => initialize_in(revision, Patience::Full),
+                    None => Step::Failed(Failure::NothingInCommon(supported)),
+                }
+            }
+            Outcome::Error(error)
+                if matches!(error.code, code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY) =>
+            {
+                Step::Failed(Failure::Refused(error))
+            }
+            Outcome::Status(status @ (401 | 403)) => Step::Failed(Failure::Unauthorized(status)),
+            // The answer of a server that lacks only this method, when it is known to be modern.
+            Outcome::Error(error) if self.pinned.is_some() && error.code == code::METHOD_NOT_FOUND => {
+                Step::Agreed(Agreed { revision, described: false })
+            }
+            Outcome::Error(error) if self.pinned.is_some() => Step::Failed(Failure::Refused(error)),
+            Outcome::Status(status) if self.pinned.is_some() => Step::Failed(Failure::Status(status)),
+            Outcome::Silence if self.pinned.is_some() => Step::Failed(Failure::Silent),
+            Outcome::Exited if self.pinned.is_some() => Step::Failed(Failure::Exited),
+            Outcome::Exited => self.respawn(),
+            Outcome::Silence => initialize(Patience::Half),
+            // Never keyed to one code: whatever it says, it is no modern answer.
+            _ => initialize(Patience::Full),
+        }
+    }
+
+    fn after_initialize(&mut self, asked: Revision, outcome: Outcome) -> Step {
+        match outcome {
+            Outcome::Initialized(version) => match version.parse::<Revision>() {
+                Ok(revision) if self.pinned.is_none_or(|pin| pin == revision) && revision.is_legacy() => {
+                    Step::Agreed(Agreed { revision, described: true })
+                }
+                _ => Step::Failed(Failure::NothingInCommon(vec![version])),
+            },
+            Outcome::Error(error) => {
+                let supported = supported(&error);
+                match self.best(&supported) {
+                    Some(revision) if revision != asked && self.retries < MAX_RETRIES => {
+                        self.retries += 1;
+                        if revision.is_legacy() {
+                            initialize_in(revision, Patience::Full)
+                        } else {
+                            Step::Discover { revision, patience: Patience::Full }
+                        }
+                    }
+                    None if !supported.is_empty() => Step::Failed(Failure::NothingInCommon(supported)),
+                    // It may be modern after all: the remembered era was wrong, or the probe came too early.
+                    _ if self.pinned.is_none() && self.may_probe_again() => {
+                        self.retries += 1;
+                        discover(Patience::Full)
+                    }
+                    _ => Step::Failed(Failure::Refused(error)),
+                }
+            }
+            Outcome::Status(status @ (401 | 403)) => Step::Failed(Failure::Unauthorized(status)),
+            Outcome::Status(_) if self.pinned.is_none() && self.known.is_some() && self.probe.is_none() => {
+                discover(Patience::Full)
+            }
+            Outcome::Status(status @ (400 | 404 | 405)) => Step::Failed(Failure::MaybeSse(status)),
+            Outcome::Status(status) => Step::Failed(Failure::Status(status)),
+            Outcome::Silence if self.probe == Some(Probe::Silent) && !self.respawned => self.respawn(),
+            Outcome::Silence => Step::Failed(Failure::Silent),
+            Outcome::Exited if self.probe.is_some() => self.respawn(),
+            _ => Step::Failed(Failure::Exited),
+        }
+    }
+
+    fn may_probe_again(&self) -> bool {
+        self.retries == 0 && self.probe != Some(Probe::Answered)
+    }
+
+    fn respawn(&mut self) -> Step {
+        if std::mem::replace(&mut self.respawned, true) {
+            Step::Failed(Failure::Exited)
+        } else {
+            Step::Respawn
+        }
+    }
+
+    /// The newest revision that both sides speak.
+    fn best(&self, supported: &[String]) -> Option<Revision> {
+        let common = supported.iter().filter_map(|version| version.parse::<Revision>().ok());
+        common.filter(|revision| self.pinned.is_none_or(|pin| pin == *revision)).max()
+    }
+}
+
+fn discover(patience: Patience) -> Step {
+    Step::Discover { revision: Revision::LATEST, patience }
+}
+
+fn initialize(patience: Patience) -> Step {
+    initialize_in(Revision::LATEST_LEGACY, patience)
+}
+
+fn initialize_in(revision: Revision, patience: Patience) -> Step {
+    Step::Initialize { revision, patience }
+}
+
+/// The revisions that an error names in `data.supported`.
+fn supported(error: &RpcError) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Data {
+        supported: Vec<String>,
+    }
+    let data = error.data.as_ref().and_then(|data| data.decode::<Data>().ok());
+    data.map(|data| data.supported).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODERN: Revision = Revision::V2026_07_28;
+    const LEGACY: Revision = Revision::V2025_11_25;
+
+    fn run(mut negotiation: Negotiation, outcomes: &[Outcome]) -> (Vec<Step>, Negotiation) {
+        let mut steps = vec![negotiation.poll_step().clone()];
+        for outcome in outcomes {
+            negotiation.handle_outcome(outcome.clone());
+            steps.push(negotiation.poll_step().clone());
+        }
+        (steps, negotiation)
+    }
+
+    fn last(pinned: Option<Revision>, known: Option<Era>, outcomes: &[Outcome]) -> Step {
+        run(Negotiation::new(pinned, known), outcomes).0.pop().unwrap()
+    }
+
+    fn discovered(versions: &[&str]) -> Outcome {
+        Outcome::Discovered(versions.iter().map(ToString::to_string).collect())
+    }
+
+    fn unsupported(versions: &[&str]) -> Outcome {
+        let data = serde_json::json!({ "supported": versions, "requested": "2026-07-28" });
+        Outcome::Error(RpcError::new(code::UNSUPPORTED_VERSION, "no").with_data(&data))
+    }
+
+    fn error(code: i64) -> Outcome {
+        Outcome::Error(RpcError::new(code, "no"))
+    }
+
+    fn agreed(revision: Revision) -> Step {
+        Step::Agreed(Agreed { revision, described: true })
+    }
+
+    /// covers: VER-16 DISC-04
+    #[test]
+    fn a_modern_server_is_found_by_the_first_question() {
+        let (steps, _) = run(Negotiation::new(None, None), &[discovered(&["2026-07-28", "2025-11-25"])]);
+        assert_eq!(steps, [discover(Patience::Probe), agreed(MODERN)]);
+    }
+
+    /// covers: VER-17 VER-18 VER-21 VER-01 VER-02
+    #[test]
+    fn anything_but_a_modern_answer_means_the_older_era() {
+        let no_answers = [
+            error(code::METHOD_NOT_FOUND),
+            error(code::INVALID_PARAMS),
+            error(code::INVALID_REQUEST),
+            error(-32000),
+            error(-32004),
+            Outcome::Status(400),
+            Outcome::Status(404),
+            Outcome::Status(500),
+        ];
+        for outcome in no_answers {
+            let step = last(None, None, std::slice::from_ref(&outcome));
+            assert_eq!(step, Step::Initialize { revision: LEGACY, patience: Patience::Full }, "{outcome:?}");
+        }
+        let done = last(None, None, &[Outcome::Status(400), Outcome::Initialized("2025-03-26".into())]);
+        assert_eq!(done, agreed(Revision::V2025_03_26));
+    }
+
+    /// covers: VER-17 VER-13
+    #[test]
+    fn a_server_that_names_its_revisions_is_asked_again_in_one_of_them() {
+        let again = Step::Discover { revision: MODERN, patience: Patience::Full };
+        assert_eq!(last(None, None, &[unsupported(&["2026-07-28"])]), again);
+        let (steps, _) =
+            run(Negotiation::new(None, None), &[unsupported(&["2026-07-28"]), discovered(&["2026-07-28"])]);
+        assert_eq!(steps.last(), Some(&agreed(MODERN)));
+        let legacy = last(None, None, &[unsupported(&["2027-01-01", "2025-06-18"])]);
+        assert_eq!(legacy, Step::Initialize { revision: Revision::V2025_06_18, patience: Patience::Full });
+        assert_eq!(
+            last(None, None, &[unsupported(&["2027-01-01"])]),
+            Step::Failed(Failure::NothingInCommon(vec!["2027-01-01".into()]))
+        );
+        let stubborn = vec![unsupported(&["2026-07-28"]); 1 + MAX_RETRIES as usize];
+        assert!(matches!(last(None, None, &stubborn), Step::Failed(Failure::Refused(_))));
+    }
+
+    /// covers: VER-17
+    #[test]
+    fn a_modern_refusal_is_not_answered_the_old_way() {
+        for code in [code::HEADER_MISMATCH, code::MISSING_CLIENT_CAPABILITY] {
+            assert!(matches!(last(None, None, &[error(code)]), Step::Failed(Failure::Refused(_))));
+        }
+        assert_eq!(last(None, None, &[Outcome::Status(401)]), Step::Failed(Failure::Unauthorized(401)));
+    }
+
+    #[test]
+    fn a_server_that_dies_of_the_probe_is_started_once_more_and_never_twice() {
+        let (steps, negotiation) =
+            run(Negotiation::new(None, None), &[Outcome::Exited, Outcome::Respawned, Outcome::Exited]);
+        assert_eq!(
+            steps,
+            [
+                discover(Patience::Probe),
+                Step::Respawn,
+                initialize(Patience::Full),
+                Step::Failed(Failure::Exited)
+            ]
+        );
+        drop(negotiation);
+        // One that lives through the probe and dies of initialize has its second chance too.
+        let later = last(None, None, &[error(-32601), Outcome::Exited]);
+        assert_eq!(later, Step::Respawn);
+    }
+
+    #[test]
+    fn a_silent_server_is_asked_the_old_way_before_it_is_given_up() {
+        let (steps, _) = run(
+            Negotiation::new(None, None),
+            &[Outcome::Silence, Outcome::Silence, Outcome::Respawned, Outcome::Silence],
+        );
+        assert_eq!(
+            steps[1..],
+            [
+                initialize(Patience::Half),
+                Step::Respawn,
+                initialize(Patience::Full),
+                Step::Failed(Failure::Silent)
+            ]
+        );
+        // It was only slow to start, and modern: its refusal of initialize brings the probe back.
+        assert_eq!(last(None, None, &[Outcome::Silence, error(-32601)]), discover(Patience::Full));
+    }
+
+    /// covers: VER-22 VER-23
+    #[test]
+    fn a_remembered_era_skips_the_probe_and_may_prove_wrong() {
+        assert_eq!(Negotiation::new(None, Some(Era::Legacy)).poll_step(), &initialize(Patience::Full));
+        assert_eq!(last(None, Some(Era::Legacy), &[error(-32601)]), discover(Patience::Full));
+        assert_eq!(last(None, Some(Era::Legacy), &[Outcome::Status(400)]), discover(Patience::Full));
+        let twice = [error(-32601), error(-32601), error(-32601)];
+        assert!(matches!(last(None, Some(Era::Legacy), &twice), Step::Failed(Failure::Refused(_))));
+        assert_eq!(last(None, Some(Era::Modern), &[error(-32601)]), initialize(Patience::Full));
+    }
+
+    /// covers: VER-06 VER-19
+    #[test]
+    fn a_pinned_revision_is_spoken_or_nothing() {
+        let pin = Some(Revision::V2025_06_18);
+        let asked = Step::Initialize { revision: Revision::V2025_06_18, patience: Patience::Full };
+        assert_eq!(Negotiation::new(pin, None).poll_step(), &asked);
+        assert_eq!(
+            last(pin, None, &[Outcome::Initialized("2025-06-18".into())]),
+            agreed(Revision::V2025_06_18)
+        );
+        assert!(matches!(
+            last(pin, None, &[Outcome::Initialized("2025-11-25".into())]),
+            Step::Failed(Failure::NothingInCommon(_))
+        ));
+        assert!(matches!(last(pin, None, &[error(-32601)]), Step::Failed(Failure::Refused(_))));
+        let modern = Some(MODERN);
+        assert!(matches!(last(modern, None, &[error(-32600)]), Step::Failed(Failure::Refused(_))));
+        assert_eq!(last(modern, None, &[Outcome::Silence]), Step::Failed(Failure::Silent));
+        assert_eq!(
+            last(modern, None, &[error(-32601)]),
+            Step::Agreed(Agreed { revision: MODERN, described: false })
+        );
+    }
+
+    /// covers: VER-06 VER-24 LIFE-14
+    #[test]
+    fn initialize_follows_what_the_server_names() {
+        let named = RpcError::invalid_params("no")
+            .with_data(&serde_json::json!({ "supported": ["2024-11-05", "2025-03-26"] }));
+        assert_eq!(
+            last(None, Some(Era::Legacy), &[Outcome::Error(named)]),
+            Step::Initialize { revision: Revision::V2025_03_26, patience: Patience::Full }
+        );
+        assert_eq!(
+            last(None, Some(Era::Legacy), &[unsupported(&["2026-07-28"])]),
+            Step::Discover { revision: MODERN, patience: Patience::Full }
+        );
+        for version in ["2023-01-01", "", "2026-07-28"] {
+            let step = last(None, Some(Era::Legacy), &[Outcome::Initialized(version.into())]);
+            assert!(matches!(step, Step::Failed(Failure::NothingInCommon(_))), "{version}");
+        }
+    }
+
+    /// covers: SSE-12
+    #[test]
+    fn what_may_be_the_oldest_transport_is_named_so() {
+        for status in [400, 404, 405] {
+            let step = last(None, None, &[Outcome::Status(404), Outcome::Status(status)]);
+            assert_eq!(step, Step::Failed(Failure::MaybeSse(status)));
+        }
+        let step = last(None, None, &[Outcome::Status(404), Outcome::Status(502)]);
+        assert_eq!(step, Step::Failed(Failure::Status(502)));
+    }
+}

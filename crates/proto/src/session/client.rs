@@ -1,0 +1,436 @@
+//! What a client knows of the requests between it and its server, in both directions.
+//!
+//! Of ours: ids, deadlines that progress puts off and a ceiling that it does not, and which of the two ran out. Of the
+//! server's (up to 2025-11-25 it asks too): which are being answered, so that one that was cancelled gets no answer.
+//!
+//! ```text
+//!            begin                 handle_response
+//!   (none) ─────────► waiting ─────────────────────► (none)      the answer
+//!                      │  ▲ │
+//!      handle_progress └──┘ ├── handle_timeout ────► (none)      notifications/cancelled, then a late answer is stray
+//!                           └── cancel ────────────► (none)      likewise
+//! ```
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::time::{Duration, Instant};
+
+use hospes_model::{Id, ProgressToken};
+
+/// How many requests of ours may wait at once, unless told otherwise: the setting `max_in_flight`.
+pub const DEFAULT_MAX_IN_FLIGHT: usize = 16 * 1024;
+/// How many requests of the server are answered at once, unless told otherwise: the setting `max_server_requests`.
+pub const DEFAULT_MAX_SERVER_REQUESTS: usize = 64;
+
+/// How long an answer may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the two limits that the specification knows")]
+pub struct TimeLimits {
+    /// Without an answer or progress.
+    pub timeout: Option<Duration>,
+    /// In all, whatever progress there is.
+    pub max_timeout: Option<Duration>,
+}
+
+impl TimeLimits {
+    /// No limit, for what stays open by design.
+    pub const NONE: Self = Self { timeout: None, max_timeout: None };
+}
+
+/// Which of the limits ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the two limits that the specification knows")]
+pub enum Ran {
+    /// [`TimeLimits::timeout`].
+    Timeout,
+    /// [`TimeLimits::max_timeout`].
+    MaxTimeout,
+}
+
+/// A request that was not answered in time.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "plain data for the driver")]
+pub struct Expired<T> {
+    /// Its id: the server is told that no answer is wanted.
+    pub id: i64,
+    /// What the driver kept with it.
+    pub value: T,
+    /// Which limit it was.
+    pub ran: Ran,
+    /// How long that limit is.
+    pub after: Duration,
+}
+
+/// More requests than are allowed at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("more than {0} requests at once")]
+#[non_exhaustive]
+pub struct TooMany(pub usize);
+
+/// Why a request of the server is not taken up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "each is answered in its own way")]
+pub enum Refusal {
+    /// A request with this id is being answered already.
+    Duplicate,
+    /// As many as are allowed are being answered.
+    TooMany(usize),
+}
+
+/// The requests under way on one connection. `T` is what the driver keeps with each of ours.
+#[derive(Debug)]
+pub struct ClientSession<T> {
+    last_id: i64,
+    waiting: HashMap<i64, Waiting<T>, BuildHasherDefault<Sequential>>,
+    max_in_flight: usize,
+    /// Not after the first deadline; it may be before it, when the request it was for is gone.
+    wake: Option<Instant>,
+    answering: HashSet<Id>,
+    max_answering: usize,
+    stray: u64,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    value: T,
+    limits: TimeLimits,
+    deadline: Option<Instant>,
+    ceiling: Option<Instant>,
+    progress: f64,
+}
+
+impl<T> Waiting<T> {
+    fn due(&self) -> Option<Instant> {
+        match (self.deadline, self.ceiling) {
+            (Some(deadline), Some(ceiling)) => Some(deadline.min(ceiling)),
+            (deadline, ceiling) => deadline.or(ceiling),
+        }
+    }
+}
+
+impl<T> Default for ClientSession<T> {
+    fn default() -> Self {
+        Self::new(DEFAULT_MAX_IN_FLIGHT, DEFAULT_MAX_SERVER_REQUESTS)
+    }
+}
+
+impl<T> ClientSession<T> {
+    /// A connection with these limits on what is under way at once.
+    #[must_use]
+    pub fn new(max_in_flight: usize, max_server_requests: usize) -> Self {
+        Self {
+            last_id: 0,
+            waiting: HashMap::default(),
+            max_in_flight,
+            wake: None,
+            answering: HashSet::new(),
+            max_answering: max_server_requests,
+            stray: 0,
+        }
+    }
+
+    /// Takes up a request of ours. Its id, which is its progress token too, was never used before.
+    ///
+    /// # Errors
+    /// When too many wait already.
+    pub fn begin(&mut self, now: Instant, limits: TimeLimits, value: T) -> Result<i64, TooMany> {
+        if self.waiting.len() >= self.max_in_flight {
+            return Err(TooMany(self.max_in_flight));
+        }
+        self.last_id += 1;
+        let waiting = Waiting {
+            value,
+            limits,
+            deadline: limits.timeout.and_then(|timeout| now.checked_add(timeout)),
+            ceiling: limits.max_timeout.and_then(|timeout| now.checked_add(timeout)),
+            progress: f64::NEG_INFINITY,
+        };
+        if let Some(due) = waiting.due() {
+            self.wake = Some(self.wake.map_or(due, |wake| wake.min(due)));
+        }
+        self.waiting.insert(self.last_id, waiting);
+        Ok(self.last_id)
+    }
+
+    /// What is kept with a request that waits.
+    pub fn waiting_mut(&mut self, id: i64) -> Option<&mut T> {
+        self.waiting.get_mut(&id).map(|waiting| &mut waiting.value)
+    }
+
+    /// What is kept with every request that waits, in no order.
+    pub fn all_waiting_mut(&mut self) -> impl Iterator<Item = (i64, &mut T)> {
+        self.waiting.iter_mut().map(|(id, waiting)| (*id, &mut waiting.value))
+    }
+
+    /// How many requests of ours wait.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// An answer has come. `None`: nothing waits for it (any more), which is counted and otherwise ignored.
+    pub fn handle_response(&mut self, id: &Id) -> Option<T> {
+        let found = match id {
+            Id::Number(number) => self.waiting.remove(number),
+            // Some servers answer a number with its text.
+            Id::Text(text) => text.parse().ok().and_then(|number: i64| self.waiting.remove(&number)),
+        };
+        if found.is_none() {
+            self.stray += 1;
+        }
+        found.map(|waiting| waiting.value)
+    }
+
+    /// Progress has come. The request gets its whole timeout anew; `None` when nothing is to be told: no such request,
+    /// or a value that does not grow.
+    pub fn handle_progress(&mut self, now: Instant, token: &ProgressToken, progress: f64) -> Option<&mut T> {
+        let Id::Number(number) = token.0 else { return None };
+        let waiting = self.waiting.get_mut(&number)?;
+        waiting.deadline = waiting.limits.timeout.and_then(|timeout| now.checked_add(timeout));
+        if progress <= waiting.progress || progress.is_nan() {
+            return None;
+        }
+        waiting.progress = progress;
+        Some(&mut waiting.value)
+    }
+
+    /// Our request is no longer wanted. When something comes back the server must be told; a late answer is stray.
+    pub fn cancel(&mut self, id: i64) -> Option<T> {
+        self.waiting.remove(&id).map(|waiting| waiting.value)
+    }
+
+    /// When [`ClientSession::handle_timeout`] has to be called next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.wake
+    }
+
+    /// Gives up what was not answered in time, oldest first.
+    pub fn handle_timeout(&mut self, now: Instant) -> Vec<Expired<T>> {
+        let late = |waiting: &Waiting<T>| waiting.due().is_some_and(|due| due <= now);
+        let mut ids: Vec<i64> =
+            self.waiting.iter().filter(|(_, waiting)| late(waiting)).map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        let expired = ids.into_iter().filter_map(|id| {
+            let waiting = self.waiting.remove(&id)?;
+            let ceiling = waiting.ceiling.is_some_and(|ceiling| ceiling <= now);
+            let (ran, after) = if ceiling {
+                (Ran::MaxTimeout, waiting.limits.max_timeout)
+            } else {
+                (Ran::Timeout, waiting.limits.timeout)
+            };
+            Some(Expired { id, value: waiting.value, ran, after: after.unwrap_or_default() })
+        });
+        let expired = expired.collect();
+        self.wake = self.waiting.values().filter_map(Waiting::due).min();
+        expired
+    }
+
+    /// The connection is gone, and with it every request.
+    pub fn close(&mut self) -> Vec<(i64, T)> {
+        self.wake = None;
+        self.answering.clear();
+        self.waiting.drain().map(|(id, waiting)| (id, waiting.value)).collect()
+    }
+
+    /// The server asks something.
+    ///
+    /// # Errors
+    /// When it must not be taken up.
+    pub fn handle_request(&mut self, id: &Id) -> Result<(), Refusal> {
+        if self.answering.contains(id) {
+            return Err(Refusal::Duplicate);
+        }
+        if self.answering.len() >= self.max_answering {
+            return Err(Refusal::TooMany(self.max_answering));
+        }
+        self.answering.insert(id.clone());
+        Ok(())
+    }
+
+    /// Whether the server still wants an answer to its request; it gets at most one.
+    pub fn finish_request(&mut self, id: &Id) -> bool {
+        self.answering.remove(id)
+    }
+
+    /// The server no longer wants an answer. Whether it was being worked on; anything else is ignored, as the
+    /// specification wants for unknown and finished requests.
+    pub fn handle_cancelled(&mut self, id: &Id) -> bool {
+        self.answering.remove(id)
+    }
+
+    /// How many answers came that nothing waited for.
+    #[must_use]
+    pub fn stray_answers(&self) -> u64 {
+        self.stray
+    }
+}
+
+/// Hashes the ids that we chose ourselves, one after the other: nobody can choose them to collide.
+#[derive(Default)]
+struct Sequential(u64);
+
+impl Hasher for Sequential {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_i64(&mut self, number: i64) {
+        self.write_u64(number.cast_unsigned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn limits(timeout: u32, max_timeout: u32) -> TimeLimits {
+        TimeLimits { timeout: Some(SECOND * timeout), max_timeout: Some(SECOND * max_timeout) }
+    }
+
+    fn start() -> Instant {
+        // The one clock reading of these tests: an instant cannot be made otherwise.
+        #[expect(clippy::disallowed_methods, reason = "an instant cannot be made otherwise")]
+        Instant::now()
+    }
+
+    /// covers: MSG-08 MSG-09 PROG-03
+    #[test]
+    fn ids_are_never_used_twice() {
+        let (mut session, now) = (ClientSession::default(), start());
+        let first = session.begin(now, TimeLimits::NONE, ()).unwrap();
+        session.handle_response(&first.into()).unwrap();
+        let second = session.begin(now, TimeLimits::NONE, ()).unwrap();
+        assert_ne!(first, second);
+    }
+
+    /// covers: TIME-01 TIME-04 TIME-05
+    #[test]
+    fn progress_puts_the_timeout_off_but_not_the_ceiling() {
+        let (mut session, now) = (ClientSession::default(), start());
+        let id = session.begin(now, limits(10, 25), "call").unwrap();
+        let token = ProgressToken::from(id);
+        assert_eq!(session.poll_timeout(), Some(now + SECOND * 10));
+        assert!(session.handle_timeout(now + SECOND * 9).is_empty());
+        for (second, value) in [(9, 1.0), (18, 2.0)] {
+            assert!(session.handle_progress(now + SECOND * second, &token, value).is_some());
+            assert!(session.handle_timeout(now + SECOND * (second + 6)).is_empty());
+        }
+        assert_eq!(session.poll_timeout(), Some(now + SECOND * 25));
+        let expired = session.handle_timeout(now + SECOND * 25);
+        assert_eq!(expired.len(), 1);
+        assert_eq!((expired[0].ran, expired[0].after), (Ran::MaxTimeout, SECOND * 25));
+        assert_eq!(session.poll_timeout(), None);
+    }
+
+    /// covers: TIME-01
+    #[test]
+    fn silence_ends_a_request_and_names_the_limit() {
+        let (mut session, now) = (ClientSession::default(), start());
+        let id = session.begin(now, limits(10, 60), "call").unwrap();
+        let listen = session.begin(now, TimeLimits::NONE, "listen").unwrap();
+        let expired = session.handle_timeout(now + SECOND * 10);
+        assert_eq!((expired[0].id, expired[0].value, expired[0].ran), (id, "call", Ran::Timeout));
+        assert_eq!(session.poll_timeout(), None);
+        assert!(session.waiting_mut(listen).is_some());
+    }
+
+    /// covers: CANC-08 CANC-09
+    #[test]
+    fn an_answer_after_the_end_is_ignored_and_counted() {
+        let (mut session, now) = (ClientSession::default(), start());
+        let id = session.begin(now, limits(1, 1), ()).unwrap();
+        assert!(session.cancel(id).is_some());
+        assert!(session.cancel(id).is_none());
+        assert!(session.handle_response(&id.into()).is_none());
+        assert!(session.handle_response(&"who?".into()).is_none());
+        assert_eq!(session.stray_answers(), 2);
+    }
+
+    /// covers: PROG-05 PROG-07
+    #[test]
+    fn progress_that_does_not_grow_is_not_told_but_is_a_sign_of_life() {
+        let (mut session, now) = (ClientSession::default(), start());
+        let id = session.begin(now, limits(10, 100), ()).unwrap();
+        let token = ProgressToken::from(id);
+        assert!(session.handle_progress(now, &token, 5.0).is_some());
+        assert!(session.handle_progress(now + SECOND * 8, &token, 5.0).is_none());
+        assert!(session.handle_progress(now + SECOND * 8, &token, f64::NAN).is_none());
+        assert!(session.handle_timeout(now + SECOND * 17).is_empty());
+        assert!(session.handle_progress(now, &ProgressToken::from("other"), 9.0).is_none());
+        assert!(session.handle_progress(now, &ProgressToken::from(99), 9.0).is_none());
+    }
+
+    /// covers: CANC-04 CANC-06 CANC-12
+    #[test]
+    fn a_request_of_the_server_gets_one_answer_and_none_once_cancelled() {
+        let mut session = ClientSession::<()>::new(1, 2);
+        let (a, b) = (Id::from("a"), Id::from(7));
+        session.handle_request(&a).unwrap();
+        assert_eq!(session.handle_request(&a), Err(Refusal::Duplicate));
+        session.handle_request(&b).unwrap();
+        assert_eq!(session.handle_request(&"c".into()), Err(Refusal::TooMany(2)));
+        assert!(session.finish_request(&a));
+        assert!(!session.finish_request(&a));
+        assert!(session.handle_cancelled(&b));
+        assert!(!session.handle_cancelled(&b));
+        assert!(!session.finish_request(&b));
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let (mut session, now) = (ClientSession::new(2, 1), start());
+        session.begin(now, TimeLimits::NONE, 1).unwrap();
+        session.begin(now, TimeLimits::NONE, 2).unwrap();
+        assert_eq!(session.begin(now, TimeLimits::NONE, 3), Err(TooMany(2)));
+        assert_eq!(session.close().len(), 2);
+        assert_eq!(session.in_flight(), 0);
+    }
+
+    proptest! {
+        /// Whatever happens, in whatever order, each request ends exactly once.
+        #[test]
+        fn every_request_ends_once(steps in proptest::collection::vec((0u8..5, 0i64..12, 1u32..20), 1..200)) {
+            let (mut session, start) = (ClientSession::new(8, 8), start());
+            let mut now = start;
+            let mut open = HashSet::new();
+            for (step, id, seconds) in steps {
+                now += SECOND;
+                match step {
+                    0 => {
+                        if let Ok(id) = session.begin(now, limits(seconds, seconds * 2), ()) {
+                            prop_assert!(open.insert(id));
+                        }
+                    }
+                    1 => prop_assert_eq!(session.handle_response(&id.into()).is_some(), open.remove(&id)),
+                    2 => prop_assert_eq!(session.cancel(id).is_some(), open.remove(&id)),
+                    3 => {
+                        session.handle_progress(now, &ProgressToken::from(id), f64::from(seconds));
+                    }
+                    _ => {
+                        for expired in session.handle_timeout(now) {
+                            prop_assert!(open.remove(&expired.id));
+                        }
+                        prop_assert!(session.poll_timeout().is_none_or(|wake| wake > now));
+                    }
+                }
+                prop_assert_eq!(session.in_flight(), open.len());
+                // A request with a limit can always be found by the clock.
+                prop_assert!(open.is_empty() || session.poll_timeout().is_some());
+            }
+        }
+    }
+}
