@@ -1,14 +1,21 @@
 //! "Did you mean": the candidate closest to what was typed.
 
+/// The longest word compared; what is longer is no typo, and comparing takes time with the product of lengths.
+const MAX_WORD: usize = 256;
+
 /// The candidate that `asked` was most likely meant to be, if any is close enough to be worth mentioning.
 ///
 /// Case and the separators `_`, `-` and `.` cost nothing; swapping two neighbours costs as much as one typo.
 pub fn nearest<'a>(asked: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if asked.len() > MAX_WORD {
+        return None;
+    }
     let wanted = fold(asked);
     // One mistake in three characters; a single character is a guess, not a typo.
     let limit = (wanted.len() / 3).max(usize::from(wanted.len() > 1));
     candidates
         .into_iter()
+        .filter(|candidate| candidate.len() <= MAX_WORD)
         .map(|candidate| {
             let folded = fold(candidate);
             let distance = distance(&wanted, &folded);
@@ -78,6 +85,13 @@ mod tests {
         assert_eq!(nearest("readFile", ["read_file", "write_file"]), Some("read_file"));
         assert_eq!(nearest("sum", ["echo", "get-sum"]), Some("get-sum"));
         assert_eq!(nearest("get", ["get-sum", "get-tiny-image"]), Some("get-sum"));
+    }
+
+    #[test]
+    fn long_texts_are_not_compared() {
+        let long = "a".repeat(1 << 20);
+        assert_eq!(nearest(&long, ["a", &long]), None);
+        assert_eq!(nearest("abc", [long.as_str()]), None);
     }
 
     #[test]

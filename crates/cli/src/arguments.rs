@@ -1,0 +1,305 @@
+//! From words on a command line to a tool's arguments.
+//!
+//! | written | means |
+//! |---|---|
+//! | `name=text` | the text, turned into what the tool's schema wants |
+//! | `name:=json` | JSON as it is |
+//! | `name=@file`, `name:=@file` | the same with a file's content; `@-` is standard input, `@@` a literal `@` |
+//! | `name=a name=b` | an array, where the schema wants one |
+//! | `outer.inner=text` | a member of an object, where no argument is called `outer.inner` |
+//!
+//! A whole object of arguments ([`Source::json`]) may stand before these, which then override its members.
+//!
+//! Nothing is sent that the schema's types rule out: text that is no integer is a mistake that names the
+//! argument, the type and the text, and never turns into `null`. Only the shape is checked here (types,
+//! choices, required and unknown names); patterns and ranges are the server's, which has to check anyway.
+
+mod coerce;
+mod schema;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::{self, Read};
+
+use serde_json::{Map, Value};
+
+use self::coerce::Given;
+use self::schema::Schema;
+pub(crate) use self::signature::signature;
+
+/// The most that is read from a file or from standard input for one argument, in bytes.
+pub(crate) const MAX_SOURCE: u64 = 64 << 20;
+
+/// What a person wrote.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Source<'a> {
+    /// All arguments as one JSON object, or `@file`.
+    pub(crate) json: Option<&'a str>,
+    /// Words such as `name=value`.
+    pub(crate) words: &'a [String],
+}
+
+/// Reads `@name`.
+pub(crate) type Reader<'a> = &'a dyn Fn(&str) -> io::Result<String>;
+
+/// Reads a file, or standard input for `-`.
+pub(crate) fn read_source(name: &str) -> io::Result<String> {
+    let mut text = String::new();
+    let read = match name {
+        "-" => io::stdin().lock().take(MAX_SOURCE + 1).read_to_string(&mut text)?,
+        _ => std::fs::File::open(name)?.take(MAX_SOURCE + 1).read_to_string(&mut text)?,
+    };
+    if read as u64 > MAX_SOURCE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+}
+
+/// Turns what was written into the arguments of a tool with that input schema.
+pub(crate) fn arguments(
+    tool: &str,
+    input_schema: &Value,
+    source: Source<'_>,
+    read: Reader<'_>,
+) -> Result<Map<String, Value>, ArgumentsError> {
+    let schema = Schema::new(input_schema);
+    let mut problems = Problems::default();
+    let base = source.json.and_then(|text| base(text, read, &mut problems)).unwrap_or_default();
+    let mut entries = Vec::with_capacity(source.words.len());
+    for word in source.words {
+        if let Some(entry) = entry(word, read, &mut problems) {
+            entries.push(entry);
+        }
+    }
+    let object = coerce::object("", &schema, base, entries, &mut problems);
+    if problems.list.is_empty() {
+        return Ok(object);
+    }
+    Err(ArgumentsError {
+        tool: tool.to_owned(),
+        problems: problems.list,
+        signature: signature(tool, input_schema, None),
+    })
+}
+
+fn base(text: &str, read: Reader<'_>, problems: &mut Problems) -> Option<Map<String, Value>> {
+    const NAME: &str = "--input-json";
+    let content = match text.strip_prefix('@') {
+        Some(file) => file_content(NAME, file, false, read, problems)?,
+        None => text.to_owned(),
+    };
+    match serde_json::from_str(&content) {
+        Ok(Value::Object(object)) => Some(object),
+        Ok(other) => problems.add(NAME, Trouble::wrong("a JSON object", shown(&other))),
+        Err(error) => problems.add(NAME, Trouble::Json(error.to_string())),
+    }
+}
+
+/// Reads one word.
+fn entry(word: &str, read: Reader<'_>, problems: &mut Problems) -> Option<(String, Given)> {
+    let Some((name, value)) = word.split_once('=').filter(|(name, _)| !matches!(*name, "" | ":")) else {
+        return problems.add(&printable(word), Trouble::NoValue(form_hint(word)));
+    };
+    let (name, is_json) = match name.strip_suffix(':') {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    let text = match value.strip_prefix('@') {
+        Some(escaped) if escaped.starts_with('@') && !is_json => escaped.to_owned(),
+        Some(file) => file_content(name, file, !is_json, read, problems)?,
+        None => value.to_owned(),
+    };
+    if !is_json {
+        return Some((name.to_owned(), Given::Text(text)));
+    }
+    match serde_json::from_str(&text) {
+        Ok(value) => Some((name.to_owned(), Given::Json(value))),
+        Err(error) => problems.add(name, Trouble::Json(error.to_string())),
+    }
+}
+
+fn file_content(
+    name: &str,
+    file: &str,
+    may_be_text: bool,
+    read: Reader<'_>,
+    problems: &mut Problems,
+) -> Option<String> {
+    match read(file) {
+        Ok(mut text) => {
+            // An editor's last line break is not part of the value.
+            if text.ends_with('\n') {
+                text.pop();
+                text.truncate(text.strip_suffix('\r').map_or(text.len(), str::len));
+            }
+            Some(text)
+        }
+        Err(error) => {
+            problems.add(name, Trouble::File { file: file.to_owned(), error: error.to_string(), may_be_text })
+        }
+    }
+}
+
+fn form_hint(word: &str) -> String {
+    if word.starts_with(['{', '[']) {
+        return "; for all arguments as JSON use `--input-json`".to_owned();
+    }
+    match word.trim_start_matches('-').split_once(':') {
+        Some((name, value)) if !name.is_empty() => {
+            format!("; did you mean `{}={}`?", printable(name), printable(value))
+        }
+        _ => String::new(),
+    }
+}
+
+/// What is wrong with a tool's arguments: each mistake, and what the tool takes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ArgumentsError {
+    pub(crate) tool: String,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) signature: String,
+}
+
+impl fmt::Display for ArgumentsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot call `{}` like this:", printable(&self.tool))?;
+        for problem in &self.problems {
+            write!(f, "\n  {problem}")?;
+        }
+        write!(f, "\nit takes: {}", self.signature)
+    }
+}
+
+impl std::error::Error for ArgumentsError {}
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Problem {
+    /// The argument, with what leads to the part that is wrong: `filter.tags[2]`.
+    pub(crate) path: String,
+    pub(crate) trouble: Trouble,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Trouble {
+    /// Required and not given.
+    Missing { expected: String },
+    /// Not of the type, or not one of the choices.
+    Wrong { expected: String, given: String, hint: String },
+    /// Not a name the tool knows.
+    Unknown { hint: String },
+    /// Given more than once where there is room for one.
+    Repeated { times: usize, expected: String },
+    /// No `name=value`.
+    NoValue(String),
+    /// Not JSON where JSON was promised.
+    Json(String),
+    /// The file cannot be read.
+    File { file: String, error: String, may_be_text: bool },
+}
+
+impl Trouble {
+    pub(crate) fn wrong(expected: impl Into<String>, given: impl Into<String>) -> Self {
+        Self::Wrong { expected: expected.into(), given: given.into(), hint: String::new() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", printable(&self.path))?;
+        match &self.trouble {
+            Trouble::Missing { expected } => write!(f, "missing, expected {expected}"),
+            Trouble::Wrong { expected, given, hint } => write!(f, "expected {expected}, got {given}{hint}"),
+            Trouble::Unknown { hint } => write!(f, "no such argument{hint}"),
+            Trouble::Repeated { times, expected } => {
+                write!(f, "given {times} times, expected one {expected}")
+            }
+            Trouble::NoValue(hint) => write!(f, "expected `name=value`{hint}"),
+            Trouble::Json(error) => write!(f, "not valid JSON: {error}"),
+            Trouble::File { file, error, may_be_text } => {
+                write!(f, "cannot read {}: {error}", printable(file))?;
+                if *may_be_text {
+                    f.write_str("; for text that begins with `@` write `@@`")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The mistakes found so far, at most one for each path.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    list: Vec<Problem>,
+    seen: BTreeSet<String>,
+}
+
+impl Problems {
+    /// Always `None`, to be returned in place of a value.
+    fn add<T>(&mut self, path: &str, trouble: Trouble) -> Option<T> {
+        if self.seen.insert(path.to_owned()) {
+            self.list.push(Problem { path: path.to_owned(), trouble });
+        }
+        None
+    }
+}
+
+/// The message for a tool that does not exist.
+pub(crate) fn unknown_tool<'a>(asked: &str, tools: impl IntoIterator<Item = &'a str>) -> String {
+    let asked_for = format!("there is no tool `{}`", printable(asked));
+    let mut tools: Vec<&str> = tools.into_iter().collect();
+    tools.sort_unstable();
+    if let Some(meant) = nearest_tool(asked, &tools) {
+        return format!("{asked_for}; did you mean `{}`?", printable(meant));
+    }
+    /// More would push the message out of sight.
+    const SHOWN: usize = 12;
+    match tools.len() {
+        0 => format!("{asked_for}, nor any other"),
+        1..=SHOWN => {
+            let names: Vec<String> = tools.iter().map(|tool| printable(tool)).collect();
+            format!("{asked_for}; there are {}", names.join(", "))
+        }
+        many => format!("{asked_for} among the {many} there are"),
+    }
+}
+
+/// A merged list prefixes its tools; what was typed may lack the prefix.
+fn nearest_tool<'a>(asked: &str, tools: &[&'a str]) -> Option<&'a str> {
+    let bare = |tool: &'a str| tool.split_once("__").map_or(tool, |(_, name)| name);
+    hospes_host::config::nearest(asked, tools.iter().copied()).or_else(|| {
+        let meant = hospes_host::config::nearest(asked, tools.iter().map(|tool| bare(tool)))?;
+        tools.iter().copied().find(|tool| bare(tool) == meant)
+    })
+}
+
+/// A value for people: compact JSON, cut where it is long.
+fn shown(value: &Value) -> String {
+    shorten(&printable(&value.to_string()))
+}
+
+/// Text for people, in quotes, cut where it is long.
+fn quoted(text: &str) -> String {
+    shorten(&format!("{text:?}"))
+}
+
+fn shorten(text: &str) -> String {
+    const SHOWN: usize = 80;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Makes control characters, and those that turn the direction of writing, visible: names come from servers,
+/// and must not write to the terminal on their own.
+fn printable(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' | '\'' | '\\' => safe.push(character),
+            _ => safe.extend(character.escape_debug()),
+        }
+    }
+    safe
+}

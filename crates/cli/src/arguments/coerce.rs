@@ -1,0 +1,405 @@
+//! Text into values, as a schema wants them.
+
+use serde_json::{Map, Number, Value};
+
+use super::schema::Schema;
+use super::signature::type_name;
+use super::{Problems, Trouble, printable, quoted, shown};
+
+/// A value as it was given.
+#[derive(Debug, Clone)]
+pub(super) enum Given {
+    Text(String),
+    Json(Value),
+}
+
+/// A member of an object, with all that was given for it.
+struct Member {
+    name: String,
+    given: Vec<Given>,
+    /// What was given for its own members.
+    nested: Vec<(String, Given)>,
+}
+
+impl Member {
+    fn find<'m>(members: &'m mut Vec<Self>, name: &str) -> &'m mut Self {
+        let index = members.iter().position(|member| member.name == name).unwrap_or_else(|| {
+            members.push(Self { name: name.to_owned(), given: Vec::new(), nested: Vec::new() });
+            members.len() - 1
+        });
+        &mut members[index]
+    }
+}
+
+/// Puts an object together from a base and named values that override it.
+pub(super) fn object(
+    path: &str,
+    schema: &Schema<'_>,
+    mut object: Map<String, Value>,
+    entries: Vec<(String, Given)>,
+    problems: &mut Problems,
+) -> Map<String, Value> {
+    // In the order they were given; a name given twice is one member with two values.
+    let mut members: Vec<Member> = Vec::new();
+    for (name, value) in entries {
+        match name.split_once('.') {
+            Some((head, rest))
+                if schema.property(&name).is_none()
+                    && !rest.is_empty()
+                    && schema.property(head).is_some_and(|inner| accepts(&inner, "object")) =>
+            {
+                Member::find(&mut members, head).nested.push((rest.to_owned(), value));
+            }
+            _ => Member::find(&mut members, &name).given.push(value),
+        }
+    }
+    for Member { name, given, nested } in members {
+        let path = join(path, &name);
+        let inner = match schema.property(&name) {
+            Some(inner) => inner,
+            None if schema.welcomes_more() => schema.additional().unwrap_or_else(|| schema.any()),
+            None => {
+                problems.add::<()>(&path, unknown(schema, &name));
+                continue;
+            }
+        };
+        if !given.is_empty() {
+            match value(&path, &inner, given, problems) {
+                Some(value) => object.insert(name.clone(), value),
+                None => continue,
+            };
+        }
+        if !nested.is_empty() {
+            let base = match object.remove(&name) {
+                Some(Value::Object(base)) => base,
+                None => Map::new(),
+                Some(other) => {
+                    problems.add::<()>(&path, Trouble::wrong("an object", shown(&other)));
+                    continue;
+                }
+            };
+            let made = self::object(&path, &inner, base, nested, problems);
+            object.insert(name, Value::Object(made));
+        }
+    }
+    if path.is_empty() {
+        let whole = Value::Object(object);
+        check_members(path, schema, &whole, problems);
+        let Value::Object(back) = whole else { return Map::new() };
+        object = back;
+    }
+    object
+}
+
+fn unknown(schema: &Schema<'_>, name: &str) -> Trouble {
+    let known = schema.properties();
+    let hint = match hospes_host::config::nearest(name, known.iter().copied()) {
+        Some(meant) => format!("; did you mean `{}`?", printable(meant)),
+        None if known.is_empty() => "; there are none".to_owned(),
+        None => String::new(),
+    };
+    Trouble::Unknown { hint }
+}
+
+/// One member from all that was given for it.
+fn value(path: &str, schema: &Schema<'_>, mut given: Vec<Given>, problems: &mut Problems) -> Option<Value> {
+    if given.len() == 1 {
+        return match given.pop()? {
+            Given::Text(text) => match from_text(schema, &text) {
+                Ok(value) => Some(value),
+                Err(Refusal { inner, trouble }) => problems.add(&format!("{path}{inner}"), trouble),
+            },
+            Given::Json(value) => checked(path, schema, value, problems),
+        };
+    }
+    let Some(array) = array_part(schema) else {
+        let (times, expected) = (given.len(), type_name(schema));
+        return problems.add(path, Trouble::Repeated { times, expected });
+    };
+    let mut items = Vec::with_capacity(given.len());
+    for (index, given) in given.into_iter().enumerate() {
+        items.push(value(&format!("{path}[{index}]"), &array.item(index), vec![given], problems));
+    }
+    items.into_iter().collect::<Option<Vec<_>>>().map(Value::Array)
+}
+
+/// Why text is not what a schema wants, and where inside of it.
+struct Refusal {
+    inner: String,
+    trouble: Trouble,
+}
+
+impl Refusal {
+    fn new(schema: &Schema<'_>, text: &str) -> Self {
+        Self { inner: String::new(), trouble: Trouble::wrong(type_name(schema), quoted(text)) }
+    }
+}
+
+fn from_text(schema: &Schema<'_>, text: &str) -> Result<Value, Refusal> {
+    if schema.is_exhausted() {
+        return Ok(Value::String(text.to_owned()));
+    }
+    if let Some(choices) = schema.choices() {
+        let written = |choice: &Value| match choice {
+            Value::String(choice) => choice == text,
+            other => serde_json::from_str::<Value>(text).is_ok_and(|value| same(other, &value)),
+        };
+        return choices.iter().find(|choice| written(choice)).cloned().ok_or_else(|| {
+            let names = choices.iter().filter_map(Value::as_str);
+            let hint = hospes_host::config::nearest(text, names)
+                .map_or_else(String::new, |meant| format!("; did you mean {}?", quoted(meant)));
+            let expected = type_name(schema);
+            Refusal { inner: String::new(), trouble: Trouble::Wrong { expected, given: quoted(text), hint } }
+        });
+    }
+    if let Some(alternatives) = schema.alternatives() {
+        let branches = alternatives.iter().map(|node| schema.branch(node));
+        return first(schema, text, branches.map(|branch| from_text(&branch, text)));
+    }
+    let types = schema.types();
+    match types.as_slice() {
+        [] => Ok(Value::String(text.to_owned())),
+        [name] => from_typed_text(schema, name, text),
+        names => first(schema, text, names.iter().map(|name| from_typed_text(schema, name, text))),
+    }
+}
+
+/// Takes the most particular of several readings: everything can be read as a string, little as `null`.
+fn first(
+    schema: &Schema<'_>,
+    text: &str,
+    readings: impl Iterator<Item = Result<Value, Refusal>>,
+) -> Result<Value, Refusal> {
+    let rank = |value: &Value| match value {
+        Value::Null => 0,
+        Value::Bool(_) => 1,
+        Value::Number(_) => 2,
+        Value::Array(_) => 4,
+        Value::Object(_) => 3,
+        Value::String(_) => 5,
+    };
+    let mut refusal = None;
+    let mut best: Option<Value> = None;
+    for reading in readings {
+        match reading {
+            // A choice that is spelled exactly like the text is more particular than a guess at its type.
+            Ok(value) if best.as_ref().is_none_or(|best| rank(&value) < rank(best)) => best = Some(value),
+            Ok(_) => {}
+            Err(found) if !found.inner.is_empty() => refusal = refusal.or(Some(found)),
+            Err(_) => {}
+        }
+    }
+    best.ok_or_else(|| refusal.unwrap_or_else(|| Refusal::new(schema, text)))
+}
+
+fn from_typed_text(schema: &Schema<'_>, name: &str, text: &str) -> Result<Value, Refusal> {
+    let word = text.trim();
+    let value = match name {
+        "string" => Some(Value::String(text.to_owned())),
+        "integer" => integer(word).map(Value::Number),
+        "number" => number(word).map(Value::Number),
+        "boolean" if word.eq_ignore_ascii_case("true") => Some(Value::Bool(true)),
+        "boolean" if word.eq_ignore_ascii_case("false") => Some(Value::Bool(false)),
+        "null" if word == "null" => Some(Value::Null),
+        "array" => return from_array_text(schema, text),
+        "object" => match serde_json::from_str(word) {
+            Ok(value @ Value::Object(_)) => return check_json(schema, value),
+            _ => None,
+        },
+        _ => None,
+    };
+    value.ok_or_else(|| match name {
+        "object" if word.starts_with('{') => {
+            let error =
+                serde_json::from_str::<Value>(word).err().map_or_else(String::new, |error| error.to_string());
+            Refusal { inner: String::new(), trouble: Trouble::Json(error) }
+        }
+        _ => Refusal::new(schema, text),
+    })
+}
+
+/// An array as JSON, or the only item of one.
+fn from_array_text(schema: &Schema<'_>, text: &str) -> Result<Value, Refusal> {
+    if text.trim_start().starts_with('[')
+        && let Ok(value @ Value::Array(_)) = serde_json::from_str(text)
+    {
+        return check_json(schema, value);
+    }
+    match from_text(&schema.item(0), text) {
+        Ok(item) => Ok(Value::Array(vec![item])),
+        Err(refusal) => Err(Refusal { inner: format!("[0]{}", refusal.inner), ..refusal }),
+    }
+}
+
+fn check_json(schema: &Schema<'_>, value: Value) -> Result<Value, Refusal> {
+    let mut problems = Problems::default();
+    check("", schema, &value, &mut problems);
+    match problems.list.into_iter().next() {
+        None => Ok(value),
+        Some(problem) => {
+            let inner = match problem.path.as_str() {
+                path if path.is_empty() || path.starts_with('[') => path.to_owned(),
+                path => format!(".{path}"),
+            };
+            Err(Refusal { inner, trouble: problem.trouble })
+        }
+    }
+}
+
+fn integer(text: &str) -> Option<Number> {
+    if let Ok(value) = text.parse::<i64>() {
+        return Some(value.into());
+    }
+    if let Ok(value) = text.parse::<u64>() {
+        return Some(value.into());
+    }
+    // `3.0` and `1e3` are integers to JSON Schema; beyond 2^53 a float no longer says which.
+    let float: f64 = decimal(text)?;
+    let whole = (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0).then_some(float as i64)?;
+    Some(whole.into())
+}
+
+fn number(text: &str) -> Option<Number> {
+    if let Ok(value) = text.parse::<i64>() {
+        return Some(value.into());
+    }
+    if let Ok(value) = text.parse::<u64>() {
+        return Some(value.into());
+    }
+    Number::from_f64(decimal(text)?)
+}
+
+/// A decimal number; Rust would also read `inf` and `nan`.
+fn decimal(text: &str) -> Option<f64> {
+    let is_decimal =
+        text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
+    text.parse().ok().filter(|float: &f64| is_decimal && float.is_finite())
+}
+
+/// The part of a schema that allows an array.
+fn array_part<'a>(schema: &Schema<'a>) -> Option<Schema<'a>> {
+    if schema.is_exhausted() {
+        return None;
+    }
+    if let Some(alternatives) = schema.alternatives() {
+        return alternatives.iter().find_map(|node| array_part(&schema.branch(node)));
+    }
+    let types = schema.types();
+    (types.contains(&"array") || (types.is_empty() && schema.choices().is_none())).then(|| schema.clone())
+}
+
+fn accepts(schema: &Schema<'_>, name: &str) -> bool {
+    if schema.is_exhausted() {
+        return false;
+    }
+    match schema.alternatives() {
+        Some(alternatives) => alternatives.iter().any(|node| accepts(&schema.branch(node), name)),
+        None => schema.types().contains(&name),
+    }
+}
+
+fn checked(path: &str, schema: &Schema<'_>, value: Value, problems: &mut Problems) -> Option<Value> {
+    let before = problems.list.len();
+    check(path, schema, &value, problems);
+    (problems.list.len() == before).then_some(value)
+}
+
+/// Finds what in a value the schema's types rule out.
+pub(super) fn check(path: &str, schema: &Schema<'_>, value: &Value, problems: &mut Problems) {
+    if schema.is_exhausted() {
+        return;
+    }
+    if let Some(choices) = schema.choices() {
+        if !choices.iter().any(|choice| same(choice, value)) {
+            problems.add::<()>(path, Trouble::wrong(type_name(schema), shown(value)));
+        }
+        return;
+    }
+    if let Some(alternatives) = schema.alternatives() {
+        let mut closest: Option<Problems> = None;
+        for node in alternatives {
+            let mut found = Problems::default();
+            check(path, &schema.branch(node), value, &mut found);
+            if found.list.is_empty() {
+                return;
+            }
+            // A branch that complains only about something inside of the value took the value for its own.
+            if closest.is_none() && found.list.iter().all(|problem| problem.path != path) {
+                closest = Some(found);
+            }
+        }
+        match closest {
+            Some(found) => {
+                for problem in found.list {
+                    problems.add::<()>(&problem.path, problem.trouble);
+                }
+            }
+            None => {
+                problems.add::<()>(path, Trouble::wrong(type_name(schema), shown(value)));
+            }
+        }
+        return;
+    }
+    let types = schema.types();
+    if !types.is_empty() && !types.iter().any(|name| is_type(value, name)) {
+        problems.add::<()>(path, Trouble::wrong(type_name(schema), shown(value)));
+        return;
+    }
+    check_members(path, schema, value, problems);
+}
+
+fn check_members(path: &str, schema: &Schema<'_>, value: &Value, problems: &mut Problems) {
+    match value {
+        Value::Object(object) => {
+            for name in schema.required() {
+                if !object.contains_key(name) {
+                    let expected =
+                        schema.property(name).map_or_else(|| "any".to_owned(), |inner| type_name(&inner));
+                    problems.add::<()>(&join(path, name), Trouble::Missing { expected });
+                }
+            }
+            for (name, value) in object {
+                let path = join(path, name);
+                match schema.property(name).or_else(|| schema.additional()) {
+                    Some(inner) => check(&path, &inner, value, problems),
+                    None => {
+                        problems.add::<()>(&path, unknown(schema, name));
+                    }
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                check(&format!("{path}[{index}]"), &schema.item(index), item, problems);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_type(value: &Value, name: &str) -> bool {
+    match (name, value) {
+        ("null", Value::Null)
+        | ("boolean", Value::Bool(_))
+        | ("string", Value::String(_))
+        | ("array", Value::Array(_))
+        | ("object", Value::Object(_))
+        | ("number", Value::Number(_)) => true,
+        ("integer", Value::Number(number)) => {
+            number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
+        }
+        _ => false,
+    }
+}
+
+/// Equality as JSON Schema has it: `1` and `1.0` are one number.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        _ => a == b,
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}

@@ -1,0 +1,178 @@
+//! The parts of JSON Schema that decide what a word on the command line means.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use serde_json::{Map, Value};
+
+/// Steps one schema may take; a schema that refers to itself in circles runs out and then allows anything.
+const FUEL: u32 = 20_000;
+
+/// How deep a schema is followed; below, anything goes.
+const MAX_DEPTH: u32 = 64;
+
+/// Schemas that apply together through `$ref` and `allOf`.
+const MAX_PARTS: usize = 32;
+
+/// A schema and the document its references point into.
+#[derive(Debug, Clone)]
+pub(super) struct Schema<'a> {
+    root: &'a Value,
+    /// The node itself, then what `$ref` and `allOf` add to it.
+    parts: Vec<&'a Map<String, Value>>,
+    /// How many of the parts belong to the node; what follows is inherited from the one around a branch.
+    own: usize,
+    depth: u32,
+    fuel: Rc<Cell<u32>>,
+}
+
+impl<'a> Schema<'a> {
+    pub(super) fn new(root: &'a Value) -> Self {
+        Self::at(root, root, 0, Rc::new(Cell::new(FUEL)))
+    }
+
+    fn at(root: &'a Value, node: &'a Value, depth: u32, fuel: Rc<Cell<u32>>) -> Self {
+        fuel.set(fuel.get().saturating_sub(1));
+        let mut schema = Self { root, parts: Vec::new(), own: 0, depth, fuel };
+        let mut next = vec![node];
+        while let Some(node) = next.pop() {
+            let Value::Object(part) = node else { continue };
+            if schema.parts.len() >= MAX_PARTS || schema.parts.iter().any(|known| std::ptr::eq(*known, part))
+            {
+                continue;
+            }
+            schema.parts.push(part);
+            if let Some(Value::Array(all)) = part.get("allOf") {
+                next.extend(all.iter().rev());
+            }
+            // Only references into the same document; nothing is ever fetched.
+            if let Some(pointer) = part.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#'))
+            {
+                next.extend(root.pointer(pointer));
+            }
+        }
+        schema.own = schema.parts.len();
+        schema
+    }
+
+    /// One of the alternatives, with all that is said beside `anyOf` or `oneOf`.
+    pub(super) fn branch(&self, node: &'a Value) -> Self {
+        let mut branch = self.child(node);
+        for part in &self.parts {
+            if !branch.parts.iter().any(|known| std::ptr::eq(*known, *part)) {
+                branch.parts.push(part);
+            }
+        }
+        branch
+    }
+
+    pub(super) fn child(&self, node: &'a Value) -> Self {
+        Self::at(self.root, node, self.depth + 1, Rc::clone(&self.fuel))
+    }
+
+    /// A schema that allows everything.
+    pub(super) fn any(&self) -> Self {
+        Self { root: self.root, parts: Vec::new(), own: 0, depth: self.depth, fuel: Rc::clone(&self.fuel) }
+    }
+
+    /// Whether so much was looked at that the rest is let through.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.fuel.get() == 0 || self.depth > MAX_DEPTH
+    }
+
+    fn find<T>(&self, read: impl Fn(&'a Map<String, Value>) -> Option<T>) -> Option<T> {
+        self.parts.iter().find_map(|part| read(part))
+    }
+
+    /// The values of `enum` or `const`.
+    pub(super) fn choices(&self) -> Option<&'a [Value]> {
+        self.find(|part| match (part.get("const"), part.get("enum")) {
+            (Some(value), _) => Some(std::slice::from_ref(value)),
+            (_, Some(Value::Array(values))) => Some(values.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// The members of `anyOf` or `oneOf`.
+    pub(super) fn alternatives(&self) -> Option<&'a [Value]> {
+        self.parts[..self.own]
+            .iter()
+            .find_map(|part| part.get("anyOf").or_else(|| part.get("oneOf"))?.as_array())
+            .map(Vec::as_slice)
+            .filter(|all| !all.is_empty())
+    }
+
+    /// The types allowed, if any are named or can be told from other keywords.
+    pub(super) fn types(&self) -> Vec<&'a str> {
+        let named = self.find(|part| match part.get("type")? {
+            Value::String(name) => Some(vec![name.as_str()]),
+            Value::Array(names) => Some(names.iter().filter_map(Value::as_str).collect()),
+            _ => None,
+        });
+        named.unwrap_or_else(|| {
+            if self.find(|part| part.get("properties")).is_some() {
+                vec!["object"]
+            } else if self.find(|part| part.get("items").or_else(|| part.get("prefixItems"))).is_some() {
+                vec!["array"]
+            } else {
+                Vec::new()
+            }
+        })
+    }
+
+    /// The schema of a member, if the object knows one of that name.
+    pub(super) fn property(&self, name: &str) -> Option<Self> {
+        self.find(|part| part.get("properties")?.as_object()?.get(name)).map(|node| self.child(node))
+    }
+
+    /// The names of all members, in the order of the schema.
+    pub(super) fn properties(&self) -> Vec<&'a str> {
+        let mut names: Vec<&str> = Vec::new();
+        for part in &self.parts {
+            if let Some(Value::Object(properties)) = part.get("properties") {
+                names.extend(properties.keys().map(String::as_str));
+            }
+        }
+        names
+    }
+
+    /// The names of the members that must be there, in the order of the schema.
+    pub(super) fn required(&self) -> Vec<&'a str> {
+        let mut names: Vec<&str> = Vec::new();
+        for part in &self.parts {
+            for name in part.get("required").and_then(Value::as_array).into_iter().flatten() {
+                names.extend(name.as_str().filter(|name| !names.contains(name)));
+            }
+        }
+        names
+    }
+
+    /// The default value.
+    pub(super) fn default(&self) -> Option<&'a Value> {
+        self.find(|part| part.get("default"))
+    }
+
+    /// The schema of members that are not among the properties; `None` where there may be none.
+    pub(super) fn additional(&self) -> Option<Self> {
+        match self.find(|part| part.get("additionalProperties")) {
+            Some(Value::Bool(false)) if self.find(|part| part.get("patternProperties")).is_none() => None,
+            Some(node) => Some(self.child(node)),
+            None => Some(self.any()),
+        }
+    }
+
+    /// Whether the schema says in so many words that further members are welcome.
+    pub(super) fn welcomes_more(&self) -> bool {
+        let explicit = self.find(|part| part.get("additionalProperties"));
+        explicit.is_some_and(|node| *node != Value::Bool(false))
+            || self.find(|part| part.get("patternProperties")).is_some()
+            || (explicit.is_none() && self.properties().is_empty())
+    }
+
+    /// The schema of an array's item.
+    pub(super) fn item(&self, index: usize) -> Self {
+        let prefixed = self.find(|part| part.get("prefixItems")?.as_array()?.get(index));
+        let node = prefixed.or_else(|| self.find(|part| part.get("items")));
+        node.map_or_else(|| self.any(), |node| self.child(node))
+    }
+}
