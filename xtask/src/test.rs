@@ -10,39 +10,51 @@ use crate::{cargo, conformance, peers, place, requirements};
 /// What the command line may say.
 pub(crate) const FLAGS: Accepted = Accepted { values: &["only"], switches: &[] };
 
-/// The parts, in the order in which they run: cheap and telling ones first.
-const PARTS: &[(&str, Part)] = &[
-    ("requirements", |report| report.part("requirements", requirements::part)),
-    ("rust", rust),
-    ("docs", |report| {
-        report.part("doc examples", || cargo::run(&["test", "--workspace", "--doc", "--quiet"]))
-    }),
-    ("conformance", conformance),
-    ("peers", |report| report.part("peers", peers::part)),
-];
+/// A part of the tests.
+struct Part {
+    name: &'static str,
+    /// Whether it wants the workspace built.
+    built: bool,
+    run: fn(&mut Report),
+}
 
-type Part = fn(&mut Report);
+/// The parts, in the order in which they run: cheap and telling ones first.
+const PARTS: [Part; 5] = [
+    Part {
+        name: "requirements",
+        built: false,
+        run: |report| report.part("requirements", requirements::part),
+    },
+    Part { name: "rust", built: true, run: rust },
+    Part { name: "docs", built: false, run: docs },
+    Part { name: "conformance", built: true, run: conformance },
+    Part { name: "peers", built: true, run: |report| report.part("peers", peers::part) },
+];
 
 /// Runs all parts, or those named by `--only`, and ends with a table.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     let only = flags.list("only");
-    let known: Vec<&str> = PARTS.iter().map(|(name, _)| *name).collect();
+    let known: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
     if let Some(unknown) = only.iter().find(|part| !known.contains(&part.as_str())) {
         bail!("no part is called `{unknown}`; there are {}", known.join(", "));
     }
     let mut report = Report::default();
-    for (name, part) in PARTS {
-        if only.is_empty() || only.iter().any(|wanted| wanted == name) {
-            part(&mut report);
+    let mut built = false;
+    for part in PARTS {
+        if !only.is_empty() && !only.iter().any(|wanted| wanted == part.name) {
+            continue;
         }
+        if part.built && !built {
+            // Tests, examples and programs in one build: one set of features, so nothing is compiled twice.
+            report.part("build", || cargo::run(&["build", "--workspace", "--bins", "--examples", "--tests"]));
+            built = true;
+        }
+        (part.run)(&mut report);
     }
     if report.finish(place::ci()) { Ok(()) } else { bail!("not everything passed") }
 }
 
 fn rust(report: &mut Report) {
-    // Tests, examples and programs in one build: one set of features, so nothing is compiled twice, and the
-    // parts after this one find the programs ready.
-    report.part("build", || cargo::run(&["build", "--workspace", "--bins", "--examples", "--tests"]));
     report.part("schema files", || {
         let schemas = place::shared().join("spec/schema");
         if schemas.is_dir() {
@@ -64,6 +76,10 @@ fn rust(report: &mut Report) {
         say!("(to have it: cargo install --locked cargo-nextest@{version})");
         cargo::run(&["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--quiet"])
     });
+}
+
+fn docs(report: &mut Report) {
+    report.part("doc examples", || cargo::run(&["test", "--workspace", "--doc", "--quiet"]));
 }
 
 fn conformance(report: &mut Report) {
