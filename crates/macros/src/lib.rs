@@ -1,1 +1,44 @@
 //! The attribute macros of the `hospes` crate.
+//!
+//! Two steps that know nothing of each other: `describe` reads the `impl` block and checks it, `render` writes the
+//! builder calls a person would write by hand.
+
+mod describe;
+mod options;
+mod render;
+
+use proc_macro::TokenStream;
+use quote::quote;
+use syn::ItemImpl;
+
+/// Makes a server of an `impl` block; see the crate `hospes`, where it is documented.
+#[proc_macro_attribute]
+pub fn server(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let mut block = match syn::parse::<ItemImpl>(item.clone()) {
+        Ok(block) => block,
+        Err(error) => {
+            let is_impl = proc_macro2::TokenStream::from(item.clone())
+                .into_iter()
+                .any(|tree| matches!(tree, proc_macro2::TokenTree::Ident(ident) if ident == "impl"));
+            let error = if is_impl {
+                error
+            } else {
+                syn::Error::new(
+                    error.span(),
+                    "`#[hospes::server]` belongs on an `impl` block: `impl MyServer { … }`",
+                )
+            };
+            let (error, item) = (error.to_compile_error(), proc_macro2::TokenStream::from(item));
+            return quote!(#error #item).into();
+        }
+    };
+    let rendered = match describe::server(attribute.into(), &mut block) {
+        Ok(server) => render::server(&server),
+        // The block stays, and the type stays a server, so that the only errors are the ones that matter.
+        Err(error) => {
+            let (error, stub) = (error.to_compile_error(), render::stub(&block));
+            quote!(#error #stub)
+        }
+    };
+    quote!(#block #rendered).into()
+}

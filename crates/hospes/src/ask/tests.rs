@@ -6,15 +6,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::FutureExt;
 use hospes_model::{
-    ClientCapabilities, ElicitAction, ElicitParams, ElicitationCapability, InputRequest, RawJson, Revision,
-    RootsCapability, SamplingCapability, SamplingMessage, Tool, ToolResultContent, ToolUseContent, code,
+    CallToolResult, ClientCapabilities, ElicitAction, ElicitParams, ElicitationCapability, InputRequest,
+    Method, RawJson, Reply, Revision, RootsCapability, SamplingCapability, SamplingMessage, Tool,
+    ToolResultContent, ToolUseContent, code,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::AskError;
-use crate::{Context, Error, Peer, Questions, Result, Round};
+use crate::{
+    BoxService, Call, Context, Error, Event, Exchange, Outcome, Peer, Questions, Result, Round, Service,
+};
 
 /// Answers are there or they are not; nothing is waited for.
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -515,4 +518,57 @@ fn a_step_runs_once_over_all_rounds() {
         assert_eq!(handler(&context, false).await.unwrap(), "599 Aisle");
         assert_eq!(RUNS.load(Ordering::Relaxed), 2, "once failing, once not");
     });
+}
+
+/// The same handler, driven the way transports drive it.
+#[test]
+fn one_handler_answers_peers_of_both_eras() {
+    struct Greeter;
+    impl Service for Greeter {
+        async fn call(&self, call: Call) -> Outcome {
+            let context = &call.context;
+            let name = context.elicit::<String>("Name?").key("name").await;
+            match (name, context.take_questions()) {
+                (_, Some(questions)) => Outcome::InputRequired(questions),
+                (Ok(name), None) => Outcome::Complete(Reply::CallTool(CallToolResult::text(name))),
+                (Err(error), None) => {
+                    Outcome::Complete(Reply::CallTool(CallToolResult::error(error.to_string())))
+                }
+            }
+        }
+    }
+    let poll = |exchange: &mut Exchange| {
+        let waker = futures::task::noop_waker();
+        match exchange.poll_event(&mut std::task::Context::from_waker(&waker)) {
+            std::task::Poll::Ready(event) => event,
+            std::task::Poll::Pending => panic!("nothing waits here"),
+        }
+    };
+    let start = |revision, round| {
+        let context = Context::builder(Arc::new(Peer::new(revision, None, all()))).round(round).build();
+        let call = Call::new(Method::ToolsCall, RawJson::empty_object(), context);
+        Exchange::new(BoxService::new(Greeter), call)
+    };
+    let answer = [("name".to_owned(), RawJson::from(accept(json!({ "value": "Ada" }))))];
+
+    let mut old = start(Revision::V2025_06_18, Round::default());
+    let Event::Ask(questions) = poll(&mut old) else { panic!("an old peer is asked by requests") };
+    assert_eq!(questions[0].0, "name");
+    old.answer(answer.clone());
+    let Event::Done(Outcome::Complete(Reply::CallTool(from_old))) = poll(&mut old) else {
+        panic!("not done")
+    };
+
+    let mut new = start(Revision::LATEST, Round::default());
+    let Event::Done(Outcome::InputRequired(questions)) = poll(&mut new) else {
+        panic!("a new peer is asked in the result")
+    };
+    let mut round = questions.round;
+    round.answered(answer);
+    let mut new = start(Revision::LATEST, round);
+    let Event::Done(Outcome::Complete(Reply::CallTool(from_new))) = poll(&mut new) else {
+        panic!("not done")
+    };
+    assert_eq!(from_old.all_text(), "Ada");
+    assert_eq!(from_old, from_new);
 }

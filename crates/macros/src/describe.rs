@@ -1,0 +1,146 @@
+//! From the `impl` block to a description of the server, checked as far as a macro can see.
+
+mod argument;
+mod method;
+mod text;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, Generics, ImplItem, ItemImpl, Result, Type};
+
+pub(crate) use argument::{Argument, Input};
+pub(crate) use method::{Complete, Kind, Method, Prompt, Resource, Tool};
+
+use crate::options::{Mistakes, Options, closest, list};
+
+const OPTIONS: &[&str] = &["name", "version", "title", "description", "instructions", "website_url"];
+
+/// The whole server.
+pub(crate) struct Server {
+    pub(crate) name: TokenStream,
+    pub(crate) version: TokenStream,
+    pub(crate) title: Option<Expr>,
+    pub(crate) description: Option<Expr>,
+    pub(crate) instructions: Option<TokenStream>,
+    pub(crate) website_url: Option<Expr>,
+    pub(crate) self_ty: Type,
+    pub(crate) generics: Generics,
+    pub(crate) methods: Vec<Method>,
+}
+
+/// Takes our attributes out of `block` and describes the server. The block is fit to be compiled afterwards, whether
+/// or not there are mistakes.
+pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<Server> {
+    let mut mistakes = Mistakes::default();
+    if let Some((path, _)) = &block.trait_ {
+        mistakes.add(Error::new_spanned(
+            path,
+            "`#[hospes::server]` belongs on the type's own `impl` block, not on one of a trait",
+        ));
+    }
+    let mut methods = Vec::new();
+    for item in &mut block.items {
+        if let ImplItem::Fn(function) = item {
+            methods.extend(method::describe(function, &mut mistakes));
+        }
+    }
+    check_names(&methods, &mut mistakes);
+    check_completions(&methods, &mut mistakes);
+
+    let parse = |input: ParseStream<'_>| Options::parse("hospes::server", input);
+    let parsed = mistakes.keep(parse.parse2(attribute));
+    let mut options = parsed.unwrap_or_else(|| Options::none("hospes::server"));
+    let mut expr = |name| mistakes.keep(options.expr(name)).flatten();
+    let (name, version, title) = (expr("name"), expr("version"), expr("title"));
+    let (description, instructions) = (expr("description"), expr("instructions"));
+    let website_url = expr("website_url");
+    mistakes.keep(options.finish(OPTIONS));
+    if let Some(error) = mistakes.into_error() {
+        return Err(error);
+    }
+    Ok(Server {
+        name: match name {
+            Some(name) => quote!(#name),
+            None => text::type_name(&block.self_ty)?,
+        },
+        version: version
+            .map_or_else(|| quote!(::core::env!("CARGO_PKG_VERSION")), |version| quote!(#version)),
+        title,
+        description,
+        instructions: instructions.map(|text| quote!(#text)).or_else(|| text::doc(&block.attrs)),
+        website_url,
+        self_ty: (*block.self_ty).clone(),
+        generics: block.generics.clone(),
+        methods,
+    })
+}
+
+/// Two tools, two prompts or two resources must not answer to one name.
+fn check_names(methods: &[Method], mistakes: &mut Mistakes) {
+    for (at, method) in methods.iter().enumerate() {
+        // What is switched by `cfg` may stand for one another.
+        let is_same = |other: &&Method| {
+            other.kind.name() == method.kind.name() && method.cfgs.is_empty() && other.cfgs.is_empty()
+        };
+        let Some((what, name)) = method.kind.name() else { continue };
+        if let Some(first) = methods[..at].iter().find(is_same) {
+            let mut error = Error::new(method.kind.span(), format!("there is a {what} `{name}` already"));
+            error.combine(Error::new(first.kind.span(), format!("the first {what} `{name}`")));
+            mistakes.add(error);
+        }
+    }
+}
+
+/// Every `method.argument` that is completed has to be there, and once.
+fn check_completions(methods: &[Method], mistakes: &mut Mistakes) {
+    let mut seen: Vec<String> = Vec::new();
+    for method in methods {
+        let Kind::Complete(complete) = &method.kind else { continue };
+        for (of, argument) in &complete.targets {
+            let found = methods.iter().find(|method| method.ident == *of);
+            let names: Vec<String> = match found.map(|found| (&found.kind, found)) {
+                Some((Kind::Prompt(_), found)) => {
+                    found.arguments().map(|argument| argument.name.clone()).collect()
+                }
+                Some((Kind::Resource(resource), _)) => resource.variables.clone(),
+                Some(_) => {
+                    mistakes.say(
+                        of.span(),
+                        format!("`{of}` is neither a prompt nor a resource; only these have completions"),
+                    );
+                    continue;
+                }
+                None => {
+                    let known: Vec<String> = methods
+                        .iter()
+                        .filter(|method| matches!(method.kind, Kind::Prompt(_) | Kind::Resource(_)))
+                        .map(|method| method.ident.unraw().to_string())
+                        .collect();
+                    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                    let hint = match closest(&of.to_string(), &known) {
+                        Some(near) => format!("; did you mean `{near}`?"),
+                        None => String::new(),
+                    };
+                    mistakes
+                        .say(of.span(), format!("there is no prompt or resource `{of}` in this block{hint}"));
+                    continue;
+                }
+            };
+            let wanted = argument.unraw().to_string();
+            if !names.contains(&wanted) {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                mistakes.say(
+                    argument.span(),
+                    format!("`{of}` has no argument `{argument}`; it has {}", list(&names)),
+                );
+            }
+            let target = format!("{of}.{argument}");
+            if seen.contains(&target) {
+                mistakes.say(argument.span(), format!("`{target}` is completed already"));
+            }
+            seen.push(target);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The arguments of a method: which come from the peer, and which from the call's surroundings.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Error, Expr, GenericArgument, Ident, Pat, PatType, PathArguments, Result, Type, parse_quote,
+};
+
+use super::text;
+use crate::options::{Item, Options, Value};
+
+const OPTIONS: &[&str] = &[
+    "name",
+    "description",
+    "title",
+    "default",
+    "range",
+    "length",
+    "regex",
+    "pattern",
+    "example",
+    "email",
+    "url",
+];
+
+/// The types that a handler takes by hand too, besides `Context`.
+const EXTRACTORS: &[&str] = &["Args", "RawJson", "State", "Extension", "Uri", "Typed", "ServerHandle"];
+
+/// One argument of a method.
+pub(crate) enum Input {
+    /// `&Context` or `Context`.
+    Context { by_ref: bool },
+    /// `State<T>`, `Args<T>` and the like: handed to the method as they come.
+    Extractor { ident: Ident, ty: Box<Type>, is_args: bool },
+    /// What the peer sends under a name.
+    Plain(Box<Argument>),
+}
+
+/// An argument that the peer sends.
+pub(crate) struct Argument {
+    /// As the method calls it.
+    pub(crate) ident: Ident,
+    /// As the peer calls it.
+    pub(crate) name: String,
+    /// The type that is decoded.
+    pub(crate) ty: Type,
+    /// Whether the method wants a reference to it.
+    pub(crate) by_ref: bool,
+    pub(crate) description: Option<TokenStream>,
+    pub(crate) title: Option<Expr>,
+    /// What stands for it where it is left out; `None` inside is the type's own default.
+    pub(crate) default: Option<Option<Expr>>,
+    /// What goes into `#[schemars(…)]`.
+    pub(crate) schema: Vec<TokenStream>,
+    /// `#[serde(…)]` and `#[schemars(…)]` as written.
+    pub(crate) foreign: Vec<Attribute>,
+}
+
+/// Takes our attributes off the argument and describes it.
+pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
+    let attrs = std::mem::take(&mut argument.attrs);
+    if let Some(special) = special(&argument.pat, &argument.ty) {
+        return match attrs.first() {
+            Some(attr) => Err(Error::new_spanned(
+                attr,
+                "this argument does not come from the peer, so nothing can be said of it",
+            )),
+            None => Ok(special),
+        };
+    }
+    let Pat::Ident(pattern) = &*argument.pat else {
+        return Err(Error::new_spanned(
+            &argument.pat,
+            "an argument needs a plain name, by which the peer sends it",
+        ));
+    };
+    let ident = pattern.ident.clone();
+    let (ty, by_ref) = owned(&argument.ty)?;
+    let (mut options, mut foreign, mut kept) = (Options::none("arg"), Vec::new(), Vec::new());
+    let description = text::doc(&attrs);
+    for attr in attrs {
+        if attr.path().is_ident("arg") {
+            options = Options::of("arg", &attr)?;
+        } else if attr.path().is_ident("serde") || attr.path().is_ident("schemars") {
+            foreign.push(attr);
+        } else if !attr.path().is_ident("doc") {
+            kept.push(attr);
+        }
+    }
+    argument.attrs = kept;
+    let name = options.text("name")?.map(|name| name.value());
+    let name = name.unwrap_or_else(|| ident.unraw().to_string().trim_start_matches('_').to_owned());
+    let description = options.expr("description")?.map(|text| quote!(#text)).or(description);
+    let title = options.expr("title")?;
+    let default = match options.take("default") {
+        None => None,
+        Some(Item { value: Value::Nothing, .. }) => Some(None),
+        Some(Item { value: Value::Is(value), .. }) => Some(Some(*value)),
+        Some(Item { name, .. }) => {
+            return Err(Error::new(name.span(), "`default` stands alone, or as `default = value`"));
+        }
+    };
+    let mut schema = Vec::new();
+    for word in ["range", "length", "regex"] {
+        match options.take(word) {
+            None => {}
+            Some(Item { name, value: Value::List(inner) }) => schema.push(quote!(#name(#inner))),
+            Some(Item { name, .. }) => {
+                return Err(Error::new(
+                    name.span(),
+                    format!("`{word}` has its bounds in parentheses: `{word}(…)`"),
+                ));
+            }
+        }
+    }
+    if let Some(pattern) = options.expr("pattern")? {
+        schema.push(quote!(regex(pattern = #pattern)));
+    }
+    if let Some(example) = options.expr("example")? {
+        schema.push(quote!(example = #example));
+    }
+    for word in ["email", "url"] {
+        if options.flag(word)? == Some(true) {
+            let word = Ident::new(word, argument.pat.span());
+            schema.push(quote!(#word));
+        }
+    }
+    options.finish(OPTIONS)?;
+    Ok(Input::Plain(Box::new(Argument {
+        ident,
+        name,
+        ty,
+        by_ref,
+        description,
+        title,
+        default,
+        schema,
+        foreign,
+    })))
+}
+
+/// Arguments that are told by their type, not sent by the peer under their name.
+fn special(pattern: &Pat, ty: &Type) -> Option<Input> {
+    if let Type::Reference(reference) = ty {
+        return (last_segment(&reference.elem)? == "Context").then_some(Input::Context { by_ref: true });
+    }
+    let mut name = last_segment(ty)?;
+    if name == "Context" {
+        return Some(Input::Context { by_ref: false });
+    }
+    if name == "Option" {
+        name = only_parameter(ty).and_then(last_segment).filter(|inner| inner == "Extension")?;
+    }
+    EXTRACTORS.contains(&name.as_str()).then(|| Input::Extractor {
+        ident: Ident::new("extracted", pattern.span()),
+        is_args: name == "Args" || name == "RawJson",
+        ty: Box::new(ty.clone()),
+    })
+}
+
+fn only_parameter(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ty else { return None };
+    let PathArguments::AngleBracketed(parameters) = &path.path.segments.last()?.arguments else {
+        return None;
+    };
+    match parameters.args.first()? {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    }
+}
+
+/// The type as it is decoded, and whether the method wants a reference to it.
+fn owned(ty: &Type) -> Result<(Type, bool)> {
+    match ty {
+        Type::Reference(reference) => {
+            if let Some(mutability) = &reference.mutability {
+                return Err(Error::new_spanned(
+                    mutability,
+                    "an argument from the peer cannot be changed in place; take it by value",
+                ));
+            }
+            Ok(match &*reference.elem {
+                Type::Path(path) if path.path.is_ident("str") => (parse_quote!(::std::string::String), true),
+                Type::Slice(slice) => {
+                    let item = &slice.elem;
+                    (parse_quote!(::std::vec::Vec<#item>), true)
+                }
+                other => {
+                    refuse_self(other)?;
+                    (other.clone(), true)
+                }
+            })
+        }
+        Type::ImplTrait(_) => Err(Error::new_spanned(
+            ty,
+            "the peer's JSON is decoded into this argument, so its type has to be written out",
+        )),
+        other => {
+            refuse_self(other)?;
+            Ok((other.clone(), false))
+        }
+    }
+}
+
+fn refuse_self(ty: &Type) -> Result<()> {
+    fn mentions(tokens: TokenStream) -> bool {
+        tokens.into_iter().any(|tree| match tree {
+            proc_macro2::TokenTree::Ident(ident) => ident == "Self",
+            proc_macro2::TokenTree::Group(group) => mentions(group.stream()),
+            _ => false,
+        })
+    }
+    if mentions(quote!(#ty)) {
+        return Err(Error::new_spanned(
+            ty,
+            "`Self` is not known where arguments are decoded; write the type's name",
+        ));
+    }
+    Ok(())
+}
+
+fn last_segment(ty: &Type) -> Option<String> {
+    match ty {
+        Type::Path(path) if path.qself.is_none() => {
+            path.path.segments.last().map(|s| s.ident.unraw().to_string())
+        }
+        Type::Paren(inner) => last_segment(&inner.elem),
+        Type::Group(inner) => last_segment(&inner.elem),
+        _ => None,
+    }
+}

@@ -1,0 +1,322 @@
+//! One method of the server: a tool, a resource, a prompt or completions.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Attribute, Error, Expr, FnArg, Ident, ImplItemFn, LitStr, ReceiverKind, Result, Token};
+
+use super::argument::{self, Argument, Input};
+use super::text;
+use crate::options::{Mistakes, Options};
+
+const TOOL: &[&str] =
+    &["name", "title", "description", "read_only", "destructive", "idempotent", "open_world"];
+const RESOURCE: &[&str] = &["name", "title", "description", "mime"];
+const PROMPT: &[&str] = &["name", "title", "description"];
+/// The longest name of a tool (TOOL-05 and on: letters, digits, `_`, `-`, `.`).
+const MAX_NAME: usize = 128;
+
+/// A method that the peer can reach.
+pub(crate) struct Method {
+    pub(crate) ident: Ident,
+    pub(crate) cfgs: Vec<Attribute>,
+    pub(crate) has_self: bool,
+    pub(crate) is_async: bool,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) description: Option<TokenStream>,
+    pub(crate) kind: Kind,
+}
+
+pub(crate) enum Kind {
+    Tool(Tool),
+    Resource(Resource),
+    Prompt(Prompt),
+    Complete(Complete),
+}
+
+pub(crate) struct Tool {
+    pub(crate) name: LitStr,
+    pub(crate) title: Option<Expr>,
+    /// The builder's methods with their values, of the hints that are given.
+    pub(crate) hints: Vec<(Ident, bool)>,
+}
+
+pub(crate) struct Resource {
+    pub(crate) uri: LitStr,
+    pub(crate) variables: Vec<String>,
+    pub(crate) name: LitStr,
+    pub(crate) title: Option<Expr>,
+    pub(crate) mime: Option<Expr>,
+}
+
+pub(crate) struct Prompt {
+    pub(crate) name: LitStr,
+    pub(crate) title: Option<Expr>,
+}
+
+pub(crate) struct Complete {
+    /// Methods and their arguments.
+    pub(crate) targets: Vec<(Ident, Ident)>,
+    span: Span,
+}
+
+impl Method {
+    /// The arguments that the peer sends.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = &Argument> {
+        self.inputs.iter().filter_map(|input| match input {
+            Input::Plain(argument) => Some(&**argument),
+            _ => None,
+        })
+    }
+}
+
+impl Kind {
+    /// What it is and the name that no other may have.
+    pub(crate) fn name(&self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Tool(tool) => Some(("tool", tool.name.value())),
+            Self::Resource(resource) => Some(("resource", resource.uri.value())),
+            Self::Prompt(prompt) => Some(("prompt", prompt.name.value())),
+            Self::Complete(_) => None,
+        }
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Self::Tool(tool) => tool.name.span(),
+            Self::Resource(resource) => resource.uri.span(),
+            Self::Prompt(prompt) => prompt.name.span(),
+            Self::Complete(complete) => complete.span,
+        }
+    }
+}
+
+/// Takes our attributes off the method and its arguments, and describes it; none for one that is not for the peer, or
+/// has a mistake.
+pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut Mistakes) -> Option<Method> {
+    let (ours, others): (Vec<_>, Vec<_>) = function.attrs.drain(..).partition(|attr| role(attr).is_some());
+    function.attrs = others;
+    let attr = match ours.as_slice() {
+        [] => {
+            refuse_strays(function, mistakes);
+            return None;
+        }
+        [one] => one,
+        [first, others @ ..] => {
+            for other in others {
+                let message = format!(
+                    "a method is one thing to the peer; this one is a `#[{}]` already",
+                    role(first).unwrap_or_default()
+                );
+                mistakes.add(Error::new_spanned(other, message));
+            }
+            first
+        }
+    };
+    mistakes.keep(check_signature(function));
+    let mut inputs = Vec::new();
+    for argument in &mut function.sig.inputs {
+        if let FnArg::Typed(argument) = argument {
+            inputs.extend(mistakes.keep(argument::describe(argument)));
+        }
+    }
+    let kind = mistakes.keep(kind(attr, &function.sig.ident))?;
+    check_inputs(&kind.0, &inputs, mistakes);
+    Some(Method {
+        ident: function.sig.ident.clone(),
+        cfgs: function.attrs.iter().filter(|attr| attr.path().is_ident("cfg")).cloned().collect(),
+        has_self: function.sig.receiver().is_some(),
+        is_async: function.sig.asyncness.is_some(),
+        inputs,
+        description: kind.1.or_else(|| text::doc(&function.attrs)),
+        kind: kind.0,
+    })
+}
+
+fn role(attr: &Attribute) -> Option<&'static str> {
+    ["tool", "resource", "prompt", "complete"].into_iter().find(|name| attr.path().is_ident(name))
+}
+
+/// `#[arg]` on a method that is not for the peer would otherwise be rustc's to explain.
+fn refuse_strays(function: &mut ImplItemFn, mistakes: &mut Mistakes) {
+    for argument in &mut function.sig.inputs {
+        let FnArg::Typed(argument) = argument else { continue };
+        argument.attrs.retain(|attr| {
+            let ours = attr.path().is_ident("arg");
+            if ours {
+                let message = "`#[arg]` means something only on the arguments of a tool or a prompt";
+                mistakes.add(Error::new_spanned(attr, message));
+            }
+            !ours
+        });
+    }
+}
+
+fn check_signature(function: &ImplItemFn) -> Result<()> {
+    let signature = &function.sig;
+    if let Some(receiver) = signature.receiver() {
+        let is_shared = matches!(receiver.kind, ReceiverKind::Reference(_, _, None));
+        if !is_shared {
+            return Err(Error::new_spanned(
+                receiver,
+                "calls run side by side, so the method takes `&self`; keep what changes behind a lock or an atomic",
+            ));
+        }
+    }
+    if signature.generics.type_params().next().is_some() || signature.generics.const_params().next().is_some()
+    {
+        return Err(Error::new_spanned(
+            &signature.generics,
+            "the peer cannot choose type parameters, so a method for it has none",
+        ));
+    }
+    if let Some(variadic) = &signature.variadic {
+        return Err(Error::new_spanned(variadic, "a method for the peer takes a fixed number of arguments"));
+    }
+    Ok(())
+}
+
+/// The kind of method that the attribute makes, and the description if the attribute gives one.
+fn kind(attr: &Attribute, ident: &Ident) -> Result<(Kind, Option<TokenStream>)> {
+    let own = || LitStr::new(&ident.unraw().to_string(), ident.span());
+    match role(attr) {
+        Some("tool") => {
+            let mut options = Options::of("tool", attr)?;
+            let name = options.text("name")?.unwrap_or_else(own);
+            check_tool_name(&name)?;
+            let mut hints = Vec::new();
+            for hint in ["read_only", "destructive", "idempotent", "open_world"] {
+                if let Some(value) = options.flag(hint)? {
+                    hints.push((Ident::new(hint, attr.span()), value));
+                }
+            }
+            let read_only = hints.iter().any(|(hint, value)| hint == "read_only" && *value);
+            let destructive = hints.iter().any(|(hint, value)| hint == "destructive" && *value);
+            if read_only && destructive {
+                return Err(Error::new_spanned(attr, "a tool that is `read_only` cannot be `destructive`"));
+            }
+            let (title, description) = (options.expr("title")?, options.expr("description")?);
+            options.finish(TOOL)?;
+            Ok((Kind::Tool(Tool { name, title, hints }), description.map(|text| quote!(#text))))
+        }
+        Some("resource") => {
+            let missing = "a resource needs its URI: `#[resource(\"scheme://path/{variable}\")]`";
+            let syn::Meta::List(_) = &attr.meta else { return Err(Error::new_spanned(attr, missing)) };
+            let (uri, mut options) = attr.parse_args_with(|input: ParseStream<'_>| {
+                if !input.peek(LitStr) {
+                    return Err(Error::new(attr.span(), missing));
+                }
+                let uri: LitStr = input.parse()?;
+                if !input.is_empty() {
+                    input.parse::<Token![,]>()?;
+                }
+                Ok((uri, Options::parse("resource", input)?))
+            })?;
+            let variables = text::variables(&uri.value()).map_err(|why| Error::new(uri.span(), why))?;
+            if !uri.value().contains(':') && !uri.value().starts_with('{') {
+                return Err(Error::new(
+                    uri.span(),
+                    "a resource's URI starts with a scheme, as in `trips://today`",
+                ));
+            }
+            let name = options.text("name")?.unwrap_or_else(own);
+            let (title, description) = (options.expr("title")?, options.expr("description")?);
+            let mime = options.expr("mime")?;
+            options.finish(RESOURCE)?;
+            let resource = Resource { uri, variables, name, title, mime };
+            Ok((Kind::Resource(resource), description.map(|text| quote!(#text))))
+        }
+        Some("prompt") => {
+            let mut options = Options::of("prompt", attr)?;
+            let name = options.text("name")?.unwrap_or_else(own);
+            let (title, description) = (options.expr("title")?, options.expr("description")?);
+            options.finish(PROMPT)?;
+            Ok((Kind::Prompt(Prompt { name, title }), description.map(|text| quote!(#text))))
+        }
+        _ => {
+            let wanted = "say what is completed: `#[complete(method.argument, …)]`";
+            let syn::Meta::List(list) = &attr.meta else { return Err(Error::new_spanned(attr, wanted)) };
+            let targets = list.parse_args_with(Punctuated::<Target, Token![,]>::parse_terminated)?;
+            if targets.is_empty() {
+                return Err(Error::new_spanned(attr, wanted));
+            }
+            let targets = targets.into_iter().map(|target| (target.method, target.argument)).collect();
+            Ok((Kind::Complete(Complete { targets, span: attr.span() }), None))
+        }
+    }
+}
+
+/// `method.argument`.
+struct Target {
+    method: Ident,
+    argument: Ident,
+}
+
+impl Parse for Target {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let wanted = "what is completed is written `method.argument`";
+        let method = input.parse().map_err(|error: Error| Error::new(error.span(), wanted))?;
+        input.parse::<Token![.]>().map_err(|error| Error::new(error.span(), wanted))?;
+        let argument = input.parse().map_err(|error: Error| Error::new(error.span(), wanted))?;
+        Ok(Self { method, argument })
+    }
+}
+
+fn check_tool_name(name: &LitStr) -> Result<()> {
+    let text = name.value();
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if text.is_empty() || text.len() > MAX_NAME || !text.chars().all(is_fine) {
+        let message = format!(
+            "a tool's name has 1 to {MAX_NAME} characters: letters of ASCII, digits, `_`, `-` and `.`"
+        );
+        return Err(Error::new(name.span(), message));
+    }
+    Ok(())
+}
+
+/// What the kinds of method want of their arguments.
+fn check_inputs(kind: &Kind, inputs: &[Input], mistakes: &mut Mistakes) {
+    let plain = || {
+        inputs.iter().filter_map(|input| match input {
+            Input::Plain(argument) => Some(argument),
+            _ => None,
+        })
+    };
+    for (at, argument) in plain().enumerate() {
+        if plain().take(at).any(|other| other.name == argument.name) {
+            mistakes.say(argument.ident.span(), format!("there is an argument `{}` already", argument.name));
+        }
+    }
+    let whole = inputs.iter().find_map(|input| match input {
+        Input::Extractor { ty, is_args: true, .. } => Some(ty),
+        _ => None,
+    });
+    if let (Some(ty), Some(argument)) = (whole, plain().next()) {
+        let message = format!("this takes all arguments, so there is none left for `{}`", argument.ident);
+        mistakes.add(Error::new_spanned(ty, message));
+    }
+    match kind {
+        Kind::Resource(resource) => {
+            for argument in plain().filter(|argument| !resource.variables.contains(&argument.name)) {
+                let has = if resource.variables.is_empty() {
+                    "which has no variables".to_owned()
+                } else {
+                    let names: Vec<_> = resource.variables.iter().map(String::as_str).collect();
+                    format!("which has {}", crate::options::list(&names))
+                };
+                let message = format!("`{}` is no variable of the URI, {has}", argument.name);
+                mistakes.say(argument.ident.span(), message);
+            }
+        }
+        Kind::Complete(_) => {
+            for argument in plain().skip(1) {
+                let message = "completions are made of one argument: what has been typed so far, as `&str`";
+                mistakes.say(argument.ident.span(), message);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,75 @@
+//! Texts made from what stands in the source: doc comments, and names in other letters.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
+use syn::{Attribute, Error, Expr, ExprLit, Lit, Meta, Result, Type};
+
+/// The doc comments as one text; none where there are none.
+pub(crate) fn doc(attrs: &[Attribute]) -> Option<TokenStream> {
+    let mut lines = Vec::new();
+    for attr in attrs.iter().filter(|attr| attr.path().is_ident("doc")) {
+        let Meta::NameValue(meta) = &attr.meta else { continue };
+        match &meta.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+                lines.extend(text.value().lines().map(str::to_owned));
+                if text.value().is_empty() {
+                    lines.push(String::new());
+                }
+            }
+            // `#[doc = include_str!("…")]`: known only to the compiler, so it is taken alone.
+            other => return Some(other.to_token_stream()),
+        }
+    }
+    let text = lines.iter().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n");
+    let text = text.trim();
+    (!text.is_empty()).then(|| quote!(#text))
+}
+
+/// The type's name in small letters with hyphens.
+pub(crate) fn type_name(ty: &Type) -> Result<TokenStream> {
+    let Type::Path(path) = ty else {
+        return Err(Error::new_spanned(
+            ty,
+            "this type has no name to call the server by; write `name = \"…\"`",
+        ));
+    };
+    let name = path.path.segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default();
+    let mut kebab = String::new();
+    for (at, letter) in name.chars().enumerate() {
+        if letter.is_uppercase() && at > 0 {
+            kebab.push('-');
+        }
+        kebab.extend(letter.to_lowercase());
+    }
+    Ok(quote!(#kebab))
+}
+
+/// The variables of a URI template, in order.
+pub(crate) fn variables(template: &str) -> std::result::Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    let mut rest = template;
+    while let Some(open) = rest.find(['{', '}']) {
+        if rest[open..].starts_with('}') {
+            return Err("the template has a `}` without a `{` before it".to_owned());
+        }
+        let inner = &rest[open + 1..];
+        let Some(close) = inner.find('}') else {
+            return Err("the template has a `{` that is never closed".to_owned());
+        };
+        let expression = inner[..close].trim_start_matches(['+', '#', '.', '/', ';', '?', '&']);
+        for variable in expression.split(',') {
+            let name = variable.trim_end_matches('*').split(':').next().unwrap_or_default();
+            let is_name =
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.%".contains(c));
+            if !is_name {
+                return Err(format!("`{{{}}}` is no variable of a URI template", &inner[..close]));
+            }
+            if !names.iter().any(|other| other == name) {
+                names.push(name.to_owned());
+            }
+        }
+        rest = &inner[close + 1..];
+    }
+    Ok(names)
+}

@@ -1,0 +1,199 @@
+//! What stands in the parentheses of an attribute: `name = value`, `name(…)` and bare names, between commas.
+
+use proc_macro2::{Span, TokenStream};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Error, Expr, ExprLit, Ident, Lit, LitStr, Meta, Result, Token, parenthesized};
+
+/// The options of one attribute; each is taken once by name, and what is left in the end is unknown.
+pub(crate) struct Options {
+    attribute: &'static str,
+    left: Vec<Item>,
+}
+
+/// One option.
+pub(crate) struct Item {
+    pub(crate) name: Ident,
+    pub(crate) value: Value,
+}
+
+/// What stands after an option's name.
+pub(crate) enum Value {
+    Nothing,
+    Is(Box<Expr>),
+    List(TokenStream),
+}
+
+impl Parse for Item {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let name = input.call(Ident::parse_any)?;
+        let value = if input.peek(Token![=]) {
+            input.parse::<Token![=]>()?;
+            Value::Is(Box::new(input.parse()?))
+        } else if input.peek(syn::token::Paren) {
+            let content;
+            parenthesized!(content in input);
+            Value::List(content.parse()?)
+        } else {
+            Value::Nothing
+        };
+        Ok(Self { name, value })
+    }
+}
+
+impl Options {
+    pub(crate) fn none(attribute: &'static str) -> Self {
+        Self { attribute, left: Vec::new() }
+    }
+
+    pub(crate) fn parse(attribute: &'static str, input: ParseStream<'_>) -> Result<Self> {
+        let items = Punctuated::<Item, Token![,]>::parse_terminated(input)?;
+        let mut left: Vec<Item> = Vec::new();
+        for item in items {
+            if left.iter().any(|other| other.name == item.name) {
+                return Err(Error::new(item.name.span(), format!("`{}` is said twice", item.name)));
+            }
+            left.push(item);
+        }
+        Ok(Self { attribute, left })
+    }
+
+    /// The options of `#[name]` or `#[name(…)]`.
+    pub(crate) fn of(attribute: &'static str, attr: &Attribute) -> Result<Self> {
+        match &attr.meta {
+            Meta::Path(_) => Ok(Self::none(attribute)),
+            Meta::List(_) => attr.parse_args_with(|input: ParseStream<'_>| Self::parse(attribute, input)),
+            Meta::NameValue(meta) => Err(Error::new_spanned(
+                &meta.value,
+                format!("write `#[{attribute}(…)]`, with the options in parentheses"),
+            )),
+        }
+    }
+
+    /// Takes an option out.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Item> {
+        let at = self.left.iter().position(|item| item.name == name)?;
+        Some(self.left.remove(at))
+    }
+
+    /// `name = value`, where the value may be any expression.
+    pub(crate) fn expr(&mut self, name: &str) -> Result<Option<Expr>> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Item { value: Value::Is(value), .. }) => Ok(Some(*value)),
+            Some(Item { name, .. }) => {
+                Err(Error::new(name.span(), format!("`{name}` needs a value: `{name} = …`")))
+            }
+        }
+    }
+
+    /// `name = "text"`, where the text has to be known while the macro runs.
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<LitStr>> {
+        match self.expr(name)? {
+            None => Ok(None),
+            Some(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => Ok(Some(text)),
+            Some(other) => Err(Error::new_spanned(other, format!("`{name}` has to be a text in quotes"))),
+        }
+    }
+
+    /// `name`, `name = true` or `name = false`.
+    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Item { value: Value::Nothing, .. }) => Ok(Some(true)),
+            Some(Item { value: Value::Is(value), .. }) => match *value {
+                Expr::Lit(ExprLit { lit: Lit::Bool(flag), .. }) => Ok(Some(flag.value)),
+                other => Err(Error::new_spanned(other, format!("`{name}` is `true` or `false`"))),
+            },
+            Some(Item { name, .. }) => {
+                Err(Error::new(name.span(), format!("`{name}` stands alone, or as `{name} = false`")))
+            }
+        }
+    }
+
+    /// Refuses what is left; `known` are all names there are.
+    pub(crate) fn finish(self, known: &[&str]) -> Result<()> {
+        let errors = self.left.iter().map(|item| {
+            let name = item.name.to_string();
+            let hint = match closest(&name, known) {
+                Some(near) => format!("; did you mean `{near}`?"),
+                None => format!("; it has {}", list(known)),
+            };
+            Error::new(item.name.span(), format!("`#[{}]` has no option `{name}`{hint}", self.attribute))
+        });
+        combine(errors)
+    }
+}
+
+/// All errors as one.
+pub(crate) fn combine(errors: impl IntoIterator<Item = Error>) -> Result<()> {
+    let all = errors.into_iter().reduce(|mut all, error| {
+        all.combine(error);
+        all
+    });
+    all.map_or(Ok(()), Err)
+}
+
+/// Gathers errors, so that all mistakes are shown at once.
+#[derive(Default)]
+pub(crate) struct Mistakes(Option<Error>);
+
+impl Mistakes {
+    pub(crate) fn add(&mut self, error: Error) {
+        match &mut self.0 {
+            Some(all) => all.combine(error),
+            none => *none = Some(error),
+        }
+    }
+
+    pub(crate) fn say(&mut self, span: Span, message: impl std::fmt::Display) {
+        self.add(Error::new(span, message));
+    }
+
+    /// The value, where there is one; a mistake otherwise.
+    pub(crate) fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.add(error);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn into_error(self) -> Option<Error> {
+        self.0
+    }
+}
+
+/// `a`, `b` and `c`.
+pub(crate) fn list(names: &[&str]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [] => "none".to_owned(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// The name that was probably meant.
+pub(crate) fn closest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
+    let near = known.iter().map(|known| (distance(name, known), *known)).min()?;
+    (near.0 <= near.1.len().div_ceil(3)).then_some(near.1)
+}
+
+/// How many letters have to be changed, added or left out.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let changed = corner + usize::from(x != *y);
+            corner = row[j + 1];
+            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

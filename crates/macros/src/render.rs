@@ -1,0 +1,213 @@
+//! From the description to the builder calls that a person would write by hand.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::ItemImpl;
+
+use crate::describe::{Argument, Complete, Input, Kind, Method, Prompt, Resource, Server, Tool};
+
+/// `IntoServer` for the type.
+pub(crate) fn server(server: &Server) -> TokenStream {
+    let Server { name, version, self_ty, generics, .. } = server;
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let settings = [
+        setting("title", server.title.as_ref()),
+        setting("description", server.description.as_ref()),
+        setting("instructions", server.instructions.as_ref()),
+        setting("website_url", server.website_url.as_ref()),
+    ];
+    let methods = server.methods.iter().map(|method| self::method(method, &server.methods));
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics ::hospes::IntoServer for #self_ty #where_clause {
+            fn into_server(self) -> ::hospes::Server {
+                let this = ::std::sync::Arc::new(self);
+                let server = ::hospes::Server::new(#name, #version) #(#settings)*;
+                #(#methods)*
+                let _ = this;
+                server
+            }
+        }
+    }
+}
+
+/// `IntoServer` for a type whose description has mistakes.
+pub(crate) fn stub(block: &ItemImpl) -> TokenStream {
+    let (self_ty, (impl_generics, _, where_clause)) = (&block.self_ty, block.generics.split_for_impl());
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics ::hospes::IntoServer for #self_ty #where_clause {
+            fn into_server(self) -> ::hospes::Server {
+                ::core::unreachable!()
+            }
+        }
+    }
+}
+
+fn setting(name: &str, value: Option<impl quote::ToTokens>) -> Option<TokenStream> {
+    let value = value?;
+    let name = format_ident!("{name}");
+    Some(quote!(.#name(#value)))
+}
+
+/// The statement that registers a method.
+fn method(method: &Method, all: &[Method]) -> TokenStream {
+    let cfgs = &method.cfgs;
+    let arguments = arguments(method);
+    let this = method.has_self.then(|| quote!(let this = ::std::sync::Arc::clone(&this);));
+    let handler = handler(method);
+    let registration = match &method.kind {
+        Kind::Tool(tool) => self::tool(tool, method, &handler),
+        Kind::Resource(resource) => self::resource(resource, method, &handler),
+        Kind::Prompt(prompt) => self::prompt(prompt, method, &handler),
+        Kind::Complete(complete) => self::complete(complete, all, &handler),
+    };
+    quote! {
+        #(#cfgs)*
+        let server = {
+            #arguments
+            #this
+            #registration
+        };
+    }
+}
+
+fn tool(tool: &Tool, method: &Method, handler: &TokenStream) -> TokenStream {
+    let name = &tool.name;
+    let title = setting("title", tool.title.as_ref());
+    let description = setting("description", method.description.as_ref());
+    let hints = tool.hints.iter().map(|(hint, value)| quote!(.#hint(#value)));
+    quote!(server.tool(::hospes::server::Tool::new(#name) #title #description #(#hints)*, #handler))
+}
+
+fn resource(resource: &Resource, method: &Method, handler: &TokenStream) -> TokenStream {
+    let Resource { uri, name, .. } = resource;
+    let title = setting("title", resource.title.as_ref());
+    let description = setting("description", method.description.as_ref());
+    let mime = setting("mime", resource.mime.as_ref());
+    if resource.variables.is_empty() {
+        quote! {
+            server.resource(::hospes::server::Resource::new(#uri).name(#name) #title #description #mime, #handler)
+        }
+    } else {
+        quote! {
+            server.resource_template(
+                ::hospes::server::Template::new(#uri).name(#name) #title #description #mime,
+                #handler,
+            )
+        }
+    }
+}
+
+fn prompt(prompt: &Prompt, method: &Method, handler: &TokenStream) -> TokenStream {
+    let name = &prompt.name;
+    let title = setting("title", prompt.title.as_ref());
+    let description = setting("description", method.description.as_ref());
+    quote!(server.prompt(::hospes::server::Prompt::new(#name) #title #description, #handler))
+}
+
+fn complete(complete: &Complete, all: &[Method], handler: &TokenStream) -> TokenStream {
+    let mut calls = TokenStream::new();
+    for (of, argument) in &complete.targets {
+        let Some(target) = all.iter().find(|method| method.ident == *of) else { continue };
+        let argument = argument.to_string();
+        calls.extend(match &target.kind {
+            Kind::Prompt(Prompt { name, .. }) => {
+                quote!(.complete(::hospes::server::Completes::prompt(#name, #argument), handler.clone()))
+            }
+            Kind::Resource(Resource { uri, .. }) => {
+                quote!(.complete(::hospes::server::Completes::template(#uri, #argument), handler.clone()))
+            }
+            _ => continue,
+        });
+    }
+    quote! {
+        let handler = #handler;
+        server #calls
+    }
+}
+
+/// The struct that the plain arguments are decoded into, where there are some.
+fn arguments(method: &Method) -> Option<TokenStream> {
+    if matches!(method.kind, Kind::Complete(_)) || method.arguments().next().is_none() {
+        return None;
+    }
+    let mut defaults = TokenStream::new();
+    let fields = method.arguments().enumerate().map(|(at, argument)| {
+        let Argument { ident, name, ty, foreign, .. } = argument;
+        let title = argument.title.iter().map(|title| quote!(#[schemars(title = #title)]));
+        let description = argument.description.iter().map(|text| quote!(#[schemars(description = #text)]));
+        let default = argument.default.as_ref().map(|default| match default {
+            None => quote!(#[serde(default)]),
+            Some(value) => {
+                let make = format_ident!("default_{at}");
+                defaults.extend(quote!(fn #make() -> #ty { #value }));
+                let make = make.to_string();
+                quote!(#[serde(default = #make)])
+            }
+        });
+        let schema = (!argument.schema.is_empty()).then(|| {
+            let schema = &argument.schema;
+            quote!(#[schemars(#(#schema),*)])
+        });
+        quote_spanned! {ident.span()=>
+            #[serde(rename = #name)] #default #(#title)* #(#description)* #schema #(#foreign)* #ident: #ty
+        }
+    });
+    let fields: Vec<_> = fields.collect();
+    Some(quote! {
+        #defaults
+        #[derive(::hospes::serde::Deserialize, ::hospes::schemars::JsonSchema)]
+        #[serde(crate = "::hospes::serde", deny_unknown_fields)]
+        #[schemars(crate = "::hospes::schemars")]
+        struct Arguments {
+            #(#fields,)*
+        }
+    })
+}
+
+/// The closure that takes the call apart and runs the method.
+fn handler(method: &Method) -> TokenStream {
+    let completes = matches!(method.kind, Kind::Complete(_));
+    let (mut takes, mut gives) = (Vec::new(), Vec::new());
+    let mut taken = false;
+    for (at, input) in method.inputs.iter().enumerate() {
+        match input {
+            Input::Context { by_ref } => {
+                let name = format_ident!("context_{at}");
+                takes.push(quote!(#name: ::hospes::Context));
+                gives.push(if *by_ref { quote!(&#name) } else { quote!(#name) });
+            }
+            Input::Extractor { ident, ty, .. } => {
+                let name = format_ident!("{ident}_{at}");
+                takes.push(quote!(#name: #ty));
+                gives.push(quote!(#name));
+            }
+            Input::Plain(argument) => {
+                let from: Ident = format_ident!("arguments");
+                let ident = &argument.ident;
+                let value = if completes {
+                    takes.push(quote!(::hospes::server::Typed(#from): ::hospes::server::Typed));
+                    quote!(#from)
+                } else {
+                    if !taken {
+                        takes.push(quote!(::hospes::server::Args(#from): ::hospes::server::Args<Arguments>));
+                        taken = true;
+                    }
+                    quote!(#from.#ident)
+                };
+                gives.push(if argument.by_ref { quote!(&#value) } else { value });
+            }
+        }
+    }
+    let name = &method.ident;
+    let this = method.has_self.then(|| quote!(&this,));
+    let clone = method.has_self.then(|| quote!(let this = ::std::sync::Arc::clone(&this);));
+    let wait = method.is_async.then(|| quote!(.await));
+    quote! {
+        move |#(#takes),*| {
+            #clone
+            async move { Self::#name(#this #(#gives),*) #wait }
+        }
+    }
+}
