@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -110,10 +111,16 @@ impl fmt::Debug for RawJson {
 
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_slice(&self.0).map_err(serde::ser::Error::custom)?;
-        raw.serialize(serializer)
+        // What `serde_json::value::RawValue` writes, without checking the text a second time. A test below holds
+        // serde_json to it; a serializer that does not know the name writes a struct of one string.
+        let mut raw = serializer.serialize_struct(RAW_VALUE, 1)?;
+        raw.serialize_field(RAW_VALUE, self.as_str())?;
+        raw.end()
     }
 }
+
+/// The name under which serde_json knows text that is JSON already.
+const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -140,4 +147,38 @@ impl From<serde_json::Value> for RawJson {
 /// When the value does not have the type's shape.
 pub fn decode_params<T: DeserializeOwned>(params: &RawJson) -> Result<T, serde_json::Error> {
     if params.is_null() { serde_json::from_str("{}") } else { params.decode() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_json_is_written_as_it_is_everywhere() {
+        let raw = RawJson::parse(r#"{"a": [1, 2.50, "\u00e9"]}"#).unwrap();
+        #[derive(Serialize)]
+        struct Outer<'a> {
+            raw: &'a RawJson,
+        }
+        let text = serde_json::to_string(&Outer { raw: &raw }).unwrap();
+        assert_eq!(text, r#"{"raw":{"a": [1, 2.50, "\u00e9"]}}"#);
+        assert_eq!(serde_json::to_value(&raw).unwrap(), serde_json::json!({"a": [1, 2.5, "é"]}));
+        #[derive(Serialize)]
+        struct Flat<'a> {
+            #[serde(flatten)]
+            outer: Outer<'a>,
+        }
+        assert_eq!(serde_json::to_string(&Flat { outer: Outer { raw: &raw } }).unwrap(), text);
+        let back: RawJson = serde_json::from_str(&serde_json::to_string(&raw).unwrap()).unwrap();
+        assert_eq!(back, raw);
+    }
+
+    #[test]
+    fn only_one_whole_value_is_taken() {
+        for text in ["", " ", "{", "1 2", "{\"a\":}", "nul", "\u{feff}{}"] {
+            assert!(RawJson::parse(text.to_owned()).is_err(), "{text:?}");
+        }
+        assert_eq!(RawJson::parse(" {\"a\" : 1}\n").unwrap().as_str(), "{\"a\" : 1}");
+        assert!(RawJson::parse(b"\"\xff\"".to_vec()).is_err(), "not UTF-8");
+    }
 }

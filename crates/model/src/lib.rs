@@ -1,22 +1,33 @@
 //! The Model Context Protocol's messages and types, in every revision.
 //!
 //! One set of domain types, shaped like the newest revision ([`Revision::LATEST`]); one module of conversions for
-//! each older one; one table of methods ([`METHODS`]). Nothing here does I/O.
+//! each older one ([`revision`]); one table of methods ([`METHODS`]). Nothing here does I/O.
+//!
+//! Reading goes in two steps: [`message::decode`] reads the envelope and leaves params and results as they came,
+//! then the method chooses the type ([`ParamsHead`], [`Answer::decode`], [`Notification::decode`]). Writing goes in
+//! one: [`Reply::encode`] and [`Notification::encode`] put a value straight into the buffer as the peer's revision
+//! has it.
 
 mod error;
+mod input;
 mod json;
 pub mod message;
 mod method;
 mod notification;
+mod params;
 mod reply;
-mod revision;
+pub mod revision;
 mod types;
+mod write;
 
 pub use error::{RpcError, code};
+pub use input::InputResponse;
 pub use json::{RawJson, decode_params};
 pub use message::{DecodeError, Frame, Id, Message};
 pub use method::{Direction, Kind, METHODS, Method, MethodInfo, TASKS_EXTENSION};
 pub use notification::Notification;
-pub use reply::Reply;
-pub use revision::{Era, Revision, UnknownRevision};
+pub use params::{ClientStamp, ParamsHead, lower_params, write_params};
+pub use reply::{Answer, AnswerError, EncodeError, Prepared, Reply, Stamp};
+pub use revision::errors::{decode_error, encode_error};
+pub use revision::{Era, Revision, UnknownRevision, Unsayable, UnsayableKind};
 pub use types::*;

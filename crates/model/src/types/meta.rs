@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use crate::types::tagged::Text;
 use crate::{Id, RawJson};
 
 /// The keys of `_meta` that the specification reserves.
@@ -186,4 +189,87 @@ pub struct RequestMeta<'a> {
     pub rest: Vec<(Cow<'a, str>, &'a RawValue)>,
     /// The first reserved key whose value had the wrong shape.
     pub malformed: Option<&'static str>,
+}
+
+impl RequestMeta<'_> {
+    /// Who the client is, decoded.
+    ///
+    /// # Errors
+    /// When the member has another shape.
+    pub fn decode_client_info(&self) -> Result<Option<crate::Implementation>, serde_json::Error> {
+        self.client_info.map(|raw| serde_json::from_str(raw.get())).transpose()
+    }
+
+    /// What the client can do, decoded.
+    ///
+    /// # Errors
+    /// When the member has another shape.
+    pub fn decode_client_capabilities(&self) -> Result<Option<crate::ClientCapabilities>, serde_json::Error> {
+        self.client_capabilities.map(|raw| serde_json::from_str(raw.get())).transpose()
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MetaVisitor).map(Option::unwrap_or_default)
+    }
+}
+
+struct MetaVisitor;
+
+impl<'de> Visitor<'de> for MetaVisitor {
+    type Value = Option<RequestMeta<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of metadata")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        use meta_key::{
+            BAGGAGE, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION,
+            TRACEPARENT, TRACESTATE,
+        };
+        let mut meta = RequestMeta::default();
+        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+            let raw: &'de RawValue = map.next_value()?;
+            let fault = match &*key {
+                PROGRESS_TOKEN => read(raw, &mut meta.progress_token).then_some(PROGRESS_TOKEN),
+                PROTOCOL_VERSION => text(raw, &mut meta.protocol_version).then_some(PROTOCOL_VERSION),
+                CLIENT_INFO => object(raw, &mut meta.client_info).then_some(CLIENT_INFO),
+                CLIENT_CAPABILITIES => {
+                    object(raw, &mut meta.client_capabilities).then_some(CLIENT_CAPABILITIES)
+                }
+                LOG_LEVEL => read(raw, &mut meta.log_level).then_some(LOG_LEVEL),
+                TRACEPARENT => text(raw, &mut meta.traceparent).then_some(TRACEPARENT),
+                TRACESTATE => text(raw, &mut meta.tracestate).then_some(TRACESTATE),
+                BAGGAGE => text(raw, &mut meta.baggage).then_some(BAGGAGE),
+                _ => {
+                    meta.rest.push((key, raw));
+                    None
+                }
+            };
+            meta.malformed = meta.malformed.or(fault);
+        }
+        Ok(Some(meta))
+    }
+}
+
+/// Reads a member and says whether it has the wrong shape.
+fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue, into: &mut Option<T>) -> bool {
+    *into = serde_json::from_str(raw.get()).ok();
+    into.is_none()
+}
+
+fn text<'a>(raw: &'a RawValue, into: &mut Option<Cow<'a, str>>) -> bool {
+    *into = serde_json::from_str::<Text<'a>>(raw.get()).ok().map(|text| text.0);
+    into.is_none()
+}
+
+fn object<'a>(raw: &'a RawValue, into: &mut Option<&'a RawValue>) -> bool {
+    *into = raw.get().starts_with('{').then_some(raw);
+    into.is_none()
 }

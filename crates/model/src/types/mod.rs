@@ -3,7 +3,7 @@
 #[macro_use]
 mod macros;
 #[macro_use]
-mod tagged;
+pub(crate) mod tagged;
 pub(crate) mod lenient;
 
 mod cache;

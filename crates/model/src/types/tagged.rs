@@ -41,11 +41,11 @@ impl<'de, T: Tagged> Visitor<'de> for TaggedVisitor<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        let Some(first) = map.next_key::<Key<'de>>()? else {
+        let Some(first) = map.next_key::<Text<'de>>()? else {
             return Err(de::Error::missing_field("type"));
         };
         if first.0 == "type" {
-            let tag = map.next_value::<Key<'de>>()?;
+            let tag = map.next_value::<Text<'de>>()?;
             return match T::decode(&tag.0, MapAccessDeserializer::new(map))? {
                 Decoded::Known(value) => Ok(value),
                 Decoded::Unknown(rest) => {
@@ -72,27 +72,27 @@ impl<'de, T: Tagged> Visitor<'de> for TaggedVisitor<T> {
 }
 
 /// A string that borrows where it can.
-struct Key<'de>(Cow<'de, str>);
+pub(crate) struct Text<'de>(pub(crate) Cow<'de, str>);
 
-impl<'de> Deserialize<'de> for Key<'de> {
+impl<'de> Deserialize<'de> for Text<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeyVisitor;
-        impl<'de> Visitor<'de> for KeyVisitor {
-            type Value = Key<'de>;
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
 
-            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(text.to_owned())))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
             }
         }
-        deserializer.deserialize_str(KeyVisitor)
+        deserializer.deserialize_str(TextVisitor)
     }
 }
 
@@ -138,7 +138,7 @@ impl<'de> Visitor<'de> for &mut Members {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Key<'de>>()? {
+        while let Some(key) = map.next_key::<Text<'de>>()? {
             if key.0 == "type" {
                 self.tag = Some(map.next_value()?);
             } else {

@@ -1,0 +1,386 @@
+//! Writing results, once, into one buffer.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde::ser::Error as _;
+
+use super::{Answer, AnswerError, Reply};
+use crate::revision::step::Lower;
+use crate::revision::v2025_11_25::{WireCreateTask, WireTask, WireTaskWithMeta, WireTasks};
+use crate::types::*;
+use crate::write::{Members, SkipFirst, write_object};
+use crate::{Method, RawJson, Revision, Unsayable, UnsayableKind, meta_key};
+
+/// What a server puts on its results where they do not say so themselves.
+#[derive(Clone, Debug)]
+pub struct Stamp {
+    server_info: Option<Box<[u8]>>,
+    ttl_ms: u64,
+    cache_scope: CacheScope,
+}
+
+impl Stamp {
+    /// Says who the server is (DISC-05); lets nobody keep an answer.
+    #[must_use]
+    pub fn new(server_info: &RawJson) -> Self {
+        let member = format!("\"{}\":{}", meta_key::SERVER_INFO, server_info.as_str());
+        Self { server_info: Some(member.into_bytes().into()), ..Self::anonymous() }
+    }
+
+    /// Does not say who the server is.
+    #[must_use]
+    pub const fn anonymous() -> Self {
+        Self { server_info: None, ttl_ms: 0, cache_scope: CacheScope::Private }
+    }
+
+    /// The same, where answers may be kept for some milliseconds.
+    #[must_use]
+    pub const fn with_cache(mut self, ttl_ms: u64, cache_scope: CacheScope) -> Self {
+        self.ttl_ms = ttl_ms;
+        self.cache_scope = cache_scope;
+        self
+    }
+}
+
+/// Why a result cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// It is not JSON: a map with keys that are not strings, or a failing `Serialize`.
+    #[error("the result cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
+    /// The peer's revision has no such result.
+    #[error(transparent)]
+    Unsayable(#[from] Unsayable),
+    /// It came from a peer of another revision, and is not what its method says.
+    #[error("the result of another peer cannot be read")]
+    Foreign(#[from] AnswerError),
+}
+
+/// A result that the encoder knows the inside of. `_meta` is its first member wherever it is written.
+trait Body: Lower + Serialize {
+    fn meta(&self) -> &Meta;
+
+    /// What it says about being kept; none for results that may not say.
+    fn cache(&self) -> Option<(Option<u64>, Option<CacheScope>)> {
+        None
+    }
+}
+
+macro_rules! body {
+    ($($type:ident)+) => {$(
+        impl Body for $type {
+            fn meta(&self) -> &Meta {
+                &self.meta
+            }
+        }
+    )+};
+}
+
+macro_rules! cached_body {
+    ($($type:ident)+) => {$(
+        impl Body for $type {
+            fn meta(&self) -> &Meta {
+                &self.meta
+            }
+
+            fn cache(&self) -> Option<(Option<u64>, Option<CacheScope>)> {
+                Some((self.ttl_ms, self.cache_scope))
+            }
+        }
+    )+};
+}
+
+body!(EmptyResult CallToolResult GetPromptResult CompleteResult SubscriptionsListenResult InitializeResult);
+body!(CreateMessageResult ElicitResult ListRootsResult CreateTaskResult GetTaskResult);
+cached_body!(DiscoverResult ListToolsResult ListPromptsResult ListResourcesResult);
+cached_body!(ListResourceTemplatesResult ReadResourceResult);
+
+impl Reply {
+    /// Appends the value of `result` as `to` has it.
+    ///
+    /// For 2026-07-28 that is with `resultType`, the server's name from `stamp`, and for how long it may be kept
+    /// (MSG-25, DISC-05, CACHE-01); for older revisions without them. What needs no change for `to` is not
+    /// copied. Where it fails nothing is left behind.
+    ///
+    /// # Errors
+    /// When the revision has no such result, or it cannot be written as JSON.
+    pub fn encode(
+        &self,
+        method: &Method,
+        to: Revision,
+        stamp: &Stamp,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        let start = out.len();
+        let written = self.write(method, to, stamp, out);
+        if written.is_err() {
+            out.truncate(start);
+        }
+        written
+    }
+
+    fn write(
+        &self,
+        method: &Method,
+        to: Revision,
+        stamp: &Stamp,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        let only = |fits: bool| {
+            if fits { Ok(()) } else { Err(Unsayable::new(to, UnsayableKind::Result)) }
+        };
+        match self {
+            Self::Empty => body(&EmptyResult::new(), to, stamp, out),
+            Self::CallTool(result) => body(result, to, stamp, out),
+            Self::ListTools(result) => body(result.as_ref(), to, stamp, out),
+            Self::ListPrompts(result) => body(result.as_ref(), to, stamp, out),
+            Self::GetPrompt(result) => body(result.as_ref(), to, stamp, out),
+            Self::ListResources(result) => body(result.as_ref(), to, stamp, out),
+            Self::ListResourceTemplates(result) => body(result.as_ref(), to, stamp, out),
+            Self::ReadResource(result) => body(result.as_ref(), to, stamp, out),
+            Self::Complete(result) => body(result.as_ref(), to, stamp, out),
+            Self::Initialize(result) => {
+                only(to.is_legacy())?;
+                body(result.as_ref(), to, stamp, out)
+            }
+            Self::Discover(result) => {
+                only(!to.is_legacy())?;
+                body(result.as_ref(), to, stamp, out)
+            }
+            Self::Listen(result) => {
+                only(!to.is_legacy())?;
+                body(result.as_ref(), to, stamp, out)
+            }
+            // Inside a request of 2026-07-28 they are answers to questions: `InputResponse` writes those.
+            Self::CreateMessage(result) => {
+                only(to.is_legacy())?;
+                body(result.as_ref(), to, stamp, out)
+            }
+            Self::ListRoots(result) => {
+                only(to.is_legacy())?;
+                body(result.as_ref(), to, stamp, out)
+            }
+            Self::Elicit(result) => {
+                only(to.is_legacy() && to >= Revision::V2025_06_18)?;
+                body(result.as_ref(), to, stamp, out)
+            }
+            Self::CreateTask(_) | Self::GetTask(_) | Self::ListTasks(_) => self.write_task(to, stamp, out),
+            Self::Raw { revision, json } if *revision == to => {
+                out.extend_from_slice(json.as_bytes());
+                Ok(())
+            }
+            Self::Raw { revision, json } => foreign(method, *revision, json, to, stamp, out),
+            Self::Prepared(prepared) => {
+                out.extend_from_slice(&prepared.bytes(method, to, stamp)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn write_task(&self, to: Revision, stamp: &Stamp, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        match (self, to) {
+            (Self::CreateTask(result), Revision::V2026_07_28) => {
+                modern(result.lowered(to).as_ref(), ResultType::Task, stamp, out)
+            }
+            (Self::GetTask(result), Revision::V2026_07_28) => {
+                let mut result = Cow::Borrowed(result.as_ref());
+                trim_questions(&mut result, to)?;
+                body(result.as_ref(), to, stamp, out)
+            }
+            (Self::CreateTask(result), Revision::V2025_11_25) => {
+                let meta = result.lowered(to).into_owned().meta;
+                let wire = WireCreateTask { meta, task: WireTask::from(&result.task) };
+                Ok(serde_json::to_writer(out, &wire)?)
+            }
+            (Self::GetTask(result), Revision::V2025_11_25) => {
+                let task = WireTask::from(&result.task);
+                let wire = WireTaskWithMeta { meta: result.lowered(to).into_owned().meta, task };
+                Ok(serde_json::to_writer(out, &wire)?)
+            }
+            (Self::ListTasks(result), Revision::V2025_11_25) => {
+                let result = result.lowered(to);
+                let tasks = result.tasks.iter().map(WireTask::from).collect();
+                let wire =
+                    WireTasks { meta: result.meta.clone(), tasks, next_cursor: result.next_cursor.clone() };
+                Ok(serde_json::to_writer(out, &wire)?)
+            }
+            _ => Err(Unsayable::new(to, UnsayableKind::Task).into()),
+        }
+    }
+}
+
+impl InputRequiredResult {
+    /// Appends the value of `result`, with `resultType` and the server's name from `stamp` (2026-07-28 only).
+    ///
+    /// # Errors
+    /// When one of the questions is none, or it cannot be written as JSON. Nothing is left behind then.
+    pub fn encode(&self, stamp: &Stamp, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        #[derive(Serialize, Clone)]
+        #[serde(rename_all = "camelCase")]
+        struct Questions<'a> {
+            #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
+            meta: &'a Meta,
+            #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+            input_requests: std::collections::BTreeMap<&'a str, Cow<'a, InputRequest>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            request_state: Option<&'a str>,
+        }
+        let to = Revision::V2026_07_28;
+
+        let input_requests = self
+            .input_requests
+            .iter()
+            .map(|(key, request)| Ok((key.as_str(), request.lowered(to)?)))
+            .collect::<Result<_, UnsayableKind>>()
+            .map_err(|kind| Unsayable::new(to, kind))?;
+        let value =
+            Questions { meta: &self.meta, input_requests, request_state: self.request_state.as_deref() };
+        let start = out.len();
+        let written = write_modern(&value, &self.meta, None, ResultType::InputRequired, stamp, out);
+        if written.is_err() {
+            out.truncate(start);
+        }
+        written
+    }
+}
+
+/// The values of `resultType` that we send.
+#[derive(Clone, Copy)]
+enum ResultType {
+    Complete,
+    InputRequired,
+    Task,
+}
+
+fn body<T: Body>(value: &T, to: Revision, stamp: &Stamp, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let value = value.lowered(to);
+    if to.is_legacy() {
+        return Ok(serde_json::to_writer(out, value.as_ref())?);
+    }
+    modern(value.as_ref(), ResultType::Complete, stamp, out)
+}
+
+fn modern<T: Body>(
+    value: &T,
+    result_type: ResultType,
+    stamp: &Stamp,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let cache = value
+        .cache()
+        .map(|(ttl_ms, scope)| (ttl_ms.unwrap_or(stamp.ttl_ms), scope.unwrap_or(stamp.cache_scope)));
+    write_modern(value, value.meta(), cache, result_type, stamp, out)
+}
+
+/// Writes what every result of 2026-07-28 begins with, then the value behind its brace, or behind the opening of
+/// its `_meta` where that must hold the server's name too.
+fn write_modern<T: Serialize>(
+    value: &T,
+    meta: &Meta,
+    cache: Option<(u64, CacheScope)>,
+    result_type: ResultType,
+    stamp: &Stamp,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    const META: &[u8] = b"\"_meta\":{";
+    out.extend_from_slice(match result_type {
+        ResultType::Complete => b"{\"resultType\":\"complete\",".as_slice(),
+        ResultType::InputRequired => b"{\"resultType\":\"input_required\",",
+        ResultType::Task => b"{\"resultType\":\"task\",",
+    });
+    if let Some((ttl_ms, scope)) = cache {
+        use std::io::Write as _;
+        // Writing into memory cannot fail.
+        let _ = write!(out, "\"ttlMs\":{ttl_ms},\"cacheScope\":\"{}\",", scope.as_str());
+    }
+    let name = stamp.server_info.as_deref().filter(|_| !meta.contains_key(meta_key::SERVER_INFO));
+    let skip = match name {
+        None => 1,
+        Some(name) => {
+            out.extend_from_slice(META);
+            out.extend_from_slice(name);
+            if meta.is_empty() {
+                out.extend_from_slice(b"},");
+                1
+            } else {
+                out.push(b',');
+                1 + META.len()
+            }
+        }
+    };
+    SkipFirst::write(out, skip, value)?;
+    if out.ends_with(b",}") {
+        // The value had no members.
+        out.truncate(out.len() - 2);
+        out.push(b'}');
+    }
+    Ok(())
+}
+
+/// The questions of a task, as 2026-07-28 has them.
+fn trim_questions(result: &mut Cow<'_, GetTaskResult>, to: Revision) -> Result<(), Unsayable> {
+    if result.input_requests.is_empty() {
+        return Ok(());
+    }
+    let questions = result
+        .input_requests
+        .iter()
+        .map(|(key, request)| Ok((key.clone(), request.lowered(to)?.into_owned())))
+        .collect::<Result<_, UnsayableKind>>()
+        .map_err(|kind| Unsayable::new(to, kind))?;
+    result.to_mut().input_requests = questions;
+    Ok(())
+}
+
+/// Writes a result of another revision: read by its method and lifted, then lowered.
+fn foreign(
+    method: &Method,
+    from: Revision,
+    json: &RawJson,
+    to: Revision,
+    stamp: &Stamp,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    match Answer::decode(method, from, json)? {
+        // A method whose result only the two peers know: nothing but the frame is ours.
+        Answer::Complete(Reply::Raw { json, .. }) => reframe(from, &json, to, stamp, out),
+        Answer::Complete(reply) => reply.write(method, to, stamp, out),
+        Answer::Task(task) => Reply::from(task).write(method, to, stamp, out),
+        Answer::InputRequired(result) if !to.is_legacy() => result.encode(stamp, out),
+        Answer::InputRequired(_) => Err(Unsayable::new(to, UnsayableKind::InputRequired).into()),
+    }
+}
+
+fn reframe(
+    from: Revision,
+    json: &RawJson,
+    to: Revision,
+    stamp: &Stamp,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    if from.is_legacy() == to.is_legacy() {
+        out.extend_from_slice(json.as_bytes());
+        return Ok(());
+    }
+    if to.is_legacy() {
+        let members: Members<'_> = json.decode()?;
+        let kept = members.0.iter().filter(|(key, _)| key != "resultType");
+        write_object(out, kept.map(|(key, raw)| (&**key, raw.get())));
+        return Ok(());
+    }
+    if !json.is_object() {
+        return Err(EncodeError::Json(serde_json::Error::custom("a result must be an object")));
+    }
+    #[derive(serde::Deserialize)]
+    struct OnlyMeta {
+        #[serde(default, rename = "_meta", deserialize_with = "crate::types::lenient::or_default")]
+        meta: Meta,
+    }
+    // Where it has metadata of its own, that stays as it is: it need not be the first member.
+    let has_meta = !json.decode::<OnlyMeta>()?.meta.is_empty();
+    let anonymous = Stamp::anonymous();
+    let stamp = if has_meta { &anonymous } else { stamp };
+    write_modern(json, &Meta::new(), None, ResultType::Complete, stamp, out)
+}

@@ -1,0 +1,52 @@
+//! A result that is written once and sent often: a list of tools.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+
+use super::{EncodeError, Reply, Stamp};
+use crate::{Method, Revision};
+
+/// A result with the bytes it has in each revision, written when they are first asked for.
+///
+/// The bytes hold the stamp of that first time: a prepared result belongs to one server and to one method.
+#[derive(Debug)]
+pub struct Prepared {
+    reply: Reply,
+    bytes: [OnceLock<Bytes>; Revision::ALL.len()],
+}
+
+impl Prepared {
+    /// Keeps a result; nothing is written yet.
+    #[must_use]
+    pub fn new(reply: impl Into<Reply>) -> Self {
+        Self { reply: reply.into(), bytes: Default::default() }
+    }
+
+    /// The result itself.
+    #[must_use]
+    pub fn reply(&self) -> &Reply {
+        &self.reply
+    }
+
+    /// The value of `result` as `to` has it, sharing memory with every other answer.
+    ///
+    /// # Errors
+    /// As [`Reply::encode`]; a failure is not remembered.
+    pub fn bytes(&self, method: &Method, to: Revision, stamp: &Stamp) -> Result<Bytes, EncodeError> {
+        let slot = &self.bytes[to.index()];
+        if let Some(bytes) = slot.get() {
+            return Ok(bytes.clone());
+        }
+        let mut out = Vec::new();
+        self.reply.encode(method, to, stamp, &mut out)?;
+        Ok(slot.get_or_init(|| out.into()).clone())
+    }
+}
+
+impl PartialEq for Prepared {
+    /// Whether the results are the same; what has been written of them does not matter.
+    fn eq(&self, other: &Self) -> bool {
+        self.reply == other.reply
+    }
+}

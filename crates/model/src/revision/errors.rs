@@ -1,0 +1,135 @@
+//! Error codes, as the revisions differ in them.
+
+use serde::Deserialize;
+
+use crate::types::*;
+use crate::{Method, RawJson, Revision, RpcError, code};
+
+/// An error of ours as `to` has it.
+///
+/// Not found and bad params are one code in 2026-07-28; for older revisions `data.uri` tells them apart
+/// ([`RpcError::resource_not_found`] puts it there). What 2026-07-28 alone defines becomes an internal error for
+/// older peers, with the original in `data`.
+#[must_use]
+pub fn encode_error(method: &Method, to: Revision, error: RpcError) -> RpcError {
+    match (to.is_legacy(), error.code) {
+        (true, code::INVALID_PARAMS) if *method == Method::ResourcesRead && names_uri(&error) => {
+            RpcError { code: code::RESOURCE_NOT_FOUND, ..error }
+        }
+        // The handshake of older revisions says the same with another code (ERR-02).
+        (true, code::UNSUPPORTED_VERSION) if *method == Method::Initialize => {
+            RpcError { code: code::INVALID_PARAMS, ..error }
+        }
+        (true, code::URL_ELICITATION_REQUIRED) if to == Revision::V2025_11_25 => error,
+        (true, code) if in_specification_range(code) => internal(error),
+        (false, code::RESOURCE_NOT_FOUND) => RpcError { code: code::INVALID_PARAMS, ..error },
+        (false, code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY | code::UNSUPPORTED_VERSION) => error,
+        // Codes that the specification keeps for itself, or asks not to use (ERR-04 to ERR-06, ERR-08).
+        (false, code) if in_specification_range(code) || (-32019..=-32000).contains(&code) => internal(error),
+        _ => error,
+    }
+}
+
+/// An error of a peer as ours.
+///
+/// `-32042` of 2025-11-25 is kept: it is a question, and [`RpcError::url_elicitations`] reads it.
+#[must_use]
+pub fn decode_error(method: &Method, from: Revision, error: RpcError) -> RpcError {
+    match (from, error.code) {
+        // Clients of 2026-07-28 still accept the older code (RES-21).
+        (_, code::RESOURCE_NOT_FOUND) if *method == Method::ResourcesRead => {
+            RpcError { code: code::INVALID_PARAMS, ..error }
+        }
+        (Revision::V2026_07_28, _) | (Revision::V2025_11_25, code::URL_ELICITATION_REQUIRED) => error,
+        (_, code) if in_specification_range(code) => internal(error),
+        _ => error,
+    }
+}
+
+fn in_specification_range(code: i64) -> bool {
+    (-32099..=-32020).contains(&code)
+}
+
+fn names_uri(error: &RpcError) -> bool {
+    #[derive(Deserialize)]
+    struct Data {
+        #[serde(rename = "uri")]
+        _uri: String,
+    }
+    error.data.as_ref().is_some_and(|data| data.decode::<Data>().is_ok())
+}
+
+/// An internal error that says the same, with the original where its data was.
+fn internal(error: RpcError) -> RpcError {
+    let original = RawJson::from_serialize(&error).ok();
+    RpcError { code: code::INTERNAL_ERROR, message: error.message, data: original }
+}
+
+impl RpcError {
+    /// There is no such resource; in the code of 2026-07-28, which [`encode_error`] turns into that of older
+    /// revisions.
+    #[must_use]
+    pub fn resource_not_found(uri: &str) -> Self {
+        #[derive(serde::Serialize)]
+        struct Data<'a> {
+            uri: &'a str,
+        }
+        Self::invalid_params(format!("resource not found: {uri}")).with_data(&Data { uri })
+    }
+
+    /// The request needs what the client did not declare (CAP-13).
+    #[must_use]
+    pub fn missing_client_capability(required: &ClientCapabilities) -> Self {
+        #[derive(serde::Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Data<'a> {
+            required_capabilities: &'a ClientCapabilities,
+        }
+        Self::new(code::MISSING_CLIENT_CAPABILITY, "the client has not declared a capability that this needs")
+            .with_data(&Data { required_capabilities: required })
+    }
+
+    /// The revision asked for is not spoken here (VER-12).
+    #[must_use]
+    pub fn unsupported_version(requested: &str, supported: &[Revision]) -> Self {
+        #[derive(serde::Serialize)]
+        struct Data<'a> {
+            supported: &'a [Revision],
+            requested: &'a str,
+        }
+        Self::new(code::UNSUPPORTED_VERSION, "unsupported protocol version")
+            .with_data(&Data { supported, requested })
+    }
+
+    /// The URLs that `-32042` of 2025-11-25 wants the person to go to; none for any other error.
+    #[must_use]
+    pub fn url_elicitations(&self) -> Option<Vec<ElicitUrlParams>> {
+        #[derive(Deserialize)]
+        struct Data {
+            elicitations: Vec<ElicitParams>,
+        }
+        if self.code != code::URL_ELICITATION_REQUIRED {
+            return None;
+        }
+        let data: Data = self.data.as_ref()?.decode().ok()?;
+        data.elicitations
+            .into_iter()
+            .map(|params| match params {
+                ElicitParams::Url(url) => Some(url),
+                ElicitParams::Form(_) => None,
+            })
+            .collect()
+    }
+
+    /// The same as `-32042` of 2025-11-25; each must have an elicitation id there.
+    #[must_use]
+    pub fn url_elicitation_required(elicitations: Vec<ElicitUrlParams>) -> Self {
+        #[derive(serde::Serialize)]
+        struct Data {
+            elicitations: Vec<ElicitParams>,
+        }
+        let elicitations = elicitations.into_iter().map(ElicitParams::Url).collect();
+        Self::new(code::URL_ELICITATION_REQUIRED, "the person must go to a URL first")
+            .with_data(&Data { elicitations })
+    }
+}

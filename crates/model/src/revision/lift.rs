@@ -1,0 +1,71 @@
+//! From what a peer sent to ours.
+
+use super::{v2024_11_05, v2025_11_25};
+use crate::Revision;
+use crate::types::*;
+
+/// A value that is read differently in some revision. The default is: it is not.
+pub(crate) trait Lift {
+    fn lift(&mut self, _from: Revision) {}
+}
+
+impl Lift for CallToolResult {
+    fn lift(&mut self, from: Revision) {
+        if from.is_legacy() {
+            v2025_11_25::lift_call_result(self);
+        }
+    }
+}
+
+impl Lift for InitializeResult {
+    fn lift(&mut self, from: Revision) {
+        self.capabilities.lift(from);
+    }
+}
+
+impl Lift for ServerCapabilities {
+    fn lift(&mut self, from: Revision) {
+        if from.is_legacy() {
+            v2025_11_25::lift_server_capabilities(self);
+        }
+        if from == Revision::V2024_11_05 {
+            v2024_11_05::lift_server_capabilities(self);
+        }
+    }
+}
+
+impl Lift for ClientCapabilities {
+    fn lift(&mut self, from: Revision) {
+        if from.is_legacy() {
+            v2025_11_25::lift_client_capabilities(self);
+        }
+    }
+}
+
+impl ClientCapabilities {
+    /// What a client of this revision means by these capabilities.
+    #[must_use]
+    pub fn lifted_from(mut self, from: Revision) -> Self {
+        self.lift(from);
+        self
+    }
+}
+
+impl ServerCapabilities {
+    /// What a server of this revision means by these capabilities.
+    #[must_use]
+    pub fn lifted_from(mut self, from: Revision) -> Self {
+        self.lift(from);
+        self
+    }
+}
+
+macro_rules! same {
+    ($($type:ident)+) => {
+        $(impl Lift for $type {})+
+    };
+}
+
+same!(EmptyResult DiscoverResult ListToolsResult ListPromptsResult GetPromptResult ListResourcesResult);
+same!(ListResourceTemplatesResult ReadResourceResult CompleteResult SubscriptionsListenResult);
+same!(CreateMessageResult ListRootsResult ElicitResult GetTaskResult);

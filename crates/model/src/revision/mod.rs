@@ -1,0 +1,221 @@
+//! The dated revisions of the specification, and how the newest one's types are written in the older ones.
+//!
+//! The domain types have the shape of [`Revision::LATEST`]. Every older revision has one module here, and that
+//! module knows only its difference from the next newer one: *lower* goes down step by step, *lift* reads what came
+//! from a peer as ours. What a revision cannot say is lowered to something that it can, and never sent anyway.
+//! A difference that is not written in these modules is a bug.
+//!
+//! # What is lost
+//!
+//! | What | in | becomes |
+//! |---|---|---|
+//! | `ttlMs`, `cacheScope`, `resultType` | 2025-11-25 and older | left out |
+//! | the `_meta` keys of stateless requests (`protocolVersion`, `clientInfo`, `clientCapabilities`, `logLevel`, `serverInfo`, `subscriptionId`) | 2025-11-25 and older | left out |
+//! | `inputResponses`, `requestState` | 2025-11-25 and older | left out; an input-required result cannot be said |
+//! | `extensions` among the capabilities | 2025-11-25 and older | left out, and not read |
+//! | an `outputSchema` whose root is not an object | 2025-11-25 and older | left out |
+//! | a `structuredContent` that is not an object | 2025-11-25 and older | left out; a block of text if there is no other content |
+//! | `true` and `false` for the schema of a property | 2025-11-25 and older | `{}` and `{"not":{}}` |
+//! | content of an unknown type | 2025-11-25 and older | a block of text with its JSON |
+//! | a task's `inputRequests`, `result`, `error` | 2025-11-25 | left out; 2025-11-25 has `tasks/result` |
+//! | `execution` of a tool, `task` in params, `tasks` among the capabilities, `related-task` in `_meta` | all but 2025-11-25 | left out |
+//! | tasks as results | 2025-06-18 and older | cannot be said |
+//! | `roots.listChanged` of a client | 2026-07-28 | left out |
+//! | `elicitationId` | all but 2025-11-25 | left out; 2025-11-25 requires it |
+//! | `_meta` of an elicitation, of its result, of sampling params, of a list of roots | 2026-07-28 | left out |
+//! | icons; an implementation's description and website | 2025-06-18 and older | left out |
+//! | `sampling.tools`, `sampling.context`, `elicitation.form`, `elicitation.url` | 2025-06-18 and older | left out; a client that only opens URLs has no elicitation |
+//! | tools in sampling, URL elicitation, a required multi-select field | 2025-06-18 and older | cannot be said |
+//! | a multi-select field that may stay empty | 2025-06-18 | left out |
+//! | the default of a text, a number, a choice | 2025-06-18 | left out |
+//! | a titled choice (`oneOf`) | 2025-06-18 | `enum` with `enumNames` |
+//! | a list of strings in an elicitation's result | 2025-06-18 | one string |
+//! | several blocks in a sampling message | 2025-06-18 and older | several messages |
+//! | several blocks in a sampling result | 2025-06-18 and older | their texts, joined; of pictures and sounds alone, the first |
+//! | `tool_use`, `tool_result` | 2025-06-18 and older | a block of text |
+//! | `_meta` of a sampling message | 2025-06-18 and older | left out |
+//! | elicitation | 2025-03-26 and older | cannot be said |
+//! | titles | 2025-03-26 and older | left out; a tool's moves into its annotations |
+//! | `outputSchema`, `structuredContent` | 2025-03-26 and older | left out; a block of text if there is no other content |
+//! | a resource link | 2025-03-26 and older | a block of text with name, URI and description |
+//! | `_meta` of tools, prompts, resources, roots, content | 2025-03-26 and older | left out |
+//! | `lastModified` | 2025-03-26 and older | left out |
+//! | `context` of a completion | 2025-03-26 and older | left out |
+//! | a tool's annotations | 2024-11-05 | left out |
+//! | a sound in a result or a prompt | 2024-11-05 | an embedded resource with its bytes |
+//! | a sound in sampling | 2024-11-05 | a block of text that names it |
+//! | `completions` among the capabilities | 2024-11-05 | left out; lifted as present |
+//! | the message of a progress notification | 2024-11-05 | left out |
+//!
+//! Error codes are in [`encode_error`](crate::encode_error) and [`decode_error`](crate::decode_error), messages that
+//! a revision does not have in [`METHODS`](crate::METHODS).
+
+pub(crate) mod errors;
+pub(crate) mod lift;
+pub(crate) mod step;
+pub(crate) mod v2024_11_05;
+pub(crate) mod v2025_03_26;
+pub(crate) mod v2025_06_18;
+pub(crate) mod v2025_11_25;
+pub(crate) mod v2026_07_28;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// One dated revision of the Model Context Protocol, oldest first.
+///
+/// A string that names no revision we speak never becomes a `Revision`: parsing fails instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a new revision must be met at every place that tells them apart"
+)]
+pub enum Revision {
+    /// 2024-11-05: the first revision; HTTP+SSE.
+    V2024_11_05,
+    /// 2025-03-26: Streamable HTTP, batches, audio, tool annotations.
+    V2025_03_26,
+    /// 2025-06-18: elicitation, structured output, titles, resource links.
+    V2025_06_18,
+    /// 2025-11-25: tasks, icons, URL elicitation, tools in sampling.
+    V2025_11_25,
+    /// 2026-07-28: no sessions; every request is complete in itself.
+    V2026_07_28,
+}
+
+/// How a conversation is opened: by a handshake, or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "the protocol has had exactly two ways to open a conversation")]
+pub enum Era {
+    /// Up to 2025-11-25: `initialize`, a session, requests in both directions.
+    Legacy,
+    /// From 2026-07-28: each request carries all it needs.
+    Modern,
+}
+
+impl Revision {
+    /// Every revision, oldest first.
+    pub const ALL: [Self; 5] =
+        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+    /// The newest revision, whose shape the domain types have.
+    pub const LATEST: Self = Self::V2026_07_28;
+    /// The newest revision that is opened by `initialize`.
+    pub const LATEST_LEGACY: Self = Self::V2025_11_25;
+
+    /// The date that stands on the wire, `YYYY-MM-DD`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// The era this revision belongs to.
+    #[must_use]
+    pub const fn era(self) -> Era {
+        match self {
+            Self::V2026_07_28 => Era::Modern,
+            _ => Era::Legacy,
+        }
+    }
+
+    /// Whether the conversation is opened by `initialize`.
+    #[must_use]
+    pub const fn is_legacy(self) -> bool {
+        matches!(self.era(), Era::Legacy)
+    }
+
+    /// The position in [`Revision::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// The string is not a revision of the specification that we speak.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown protocol version {0:?}")]
+pub struct UnknownRevision(pub(crate) String);
+
+impl FromStr for Revision {
+    type Err = UnknownRevision;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|r| r.as_str() == text).ok_or_else(|| UnknownRevision(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Revision {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Revision {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A revision has no way to say something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("revision {revision} cannot say {kind}")]
+#[non_exhaustive]
+pub struct Unsayable {
+    /// The revision.
+    pub revision: Revision,
+    /// What it cannot say.
+    pub kind: UnsayableKind,
+}
+
+impl Unsayable {
+    pub(crate) fn new(revision: Revision, kind: UnsayableKind) -> Self {
+        Self { revision, kind }
+    }
+}
+
+/// What a revision cannot say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnsayableKind {
+    /// A question to the person, before 2025-06-18.
+    #[error("a question to the person (elicitation)")]
+    Elicitation,
+    /// A URL for the person to go to, before 2025-11-25.
+    #[error("a URL for the person to go to (URL elicitation)")]
+    ElicitationByUrl,
+    /// A URL for the person to go to, without the id that 2025-11-25 asks for.
+    #[error("a URL for the person to go to without an elicitation id")]
+    ElicitationWithoutId,
+    /// A form with a multi-select field that must be filled in, before 2025-11-25.
+    #[error("a multi-select field that must be filled in")]
+    MultiSelect,
+    /// Sampling with tools, before 2025-11-25.
+    #[error("sampling with tools")]
+    SamplingWithTools,
+    /// A question that no revision has.
+    #[error("this question")]
+    Question,
+    /// A task, before 2025-11-25.
+    #[error("a task")]
+    Task,
+    /// A question inside a result, before 2026-07-28.
+    #[error("a question inside a result (input_required)")]
+    InputRequired,
+    /// A result that belongs to another revision.
+    #[error("this result")]
+    Result,
+}

@@ -1,0 +1,54 @@
+//! 2024-11-05, as it differs from 2025-03-26.
+
+use std::borrow::Cow;
+
+use super::step;
+use crate::RawJson;
+use crate::types::*;
+
+pub(crate) struct Step;
+
+impl step::Step for Step {
+    fn tool(&self, tool: &mut Cow<'_, Tool>) {
+        if tool.annotations.is_some() {
+            tool.to_mut().annotations = None;
+        }
+    }
+
+    /// A sound becomes a resource with its bytes: nothing of it is lost, and old clients show or offer it.
+    fn block(&self, block: &mut Cow<'_, ContentBlock>, index: usize) {
+        if !matches!(block.as_ref(), ContentBlock::Audio(_)) {
+            return;
+        }
+        let ContentBlock::Audio(audio) =
+            std::mem::replace(block, Cow::Owned(ContentBlock::text(""))).into_owned()
+        else {
+            return;
+        };
+        let contents = ResourceContents::blob(format!("hospes:audio/{index}"), audio.data)
+            .with_mime_type(audio.mime_type);
+        let mut embedded = EmbeddedResource::new(contents);
+        embedded.annotations = audio.annotations;
+        *block = Cow::Owned(embedded.into());
+    }
+
+    fn server_capabilities(&self, capabilities: &mut Cow<'_, ServerCapabilities>) {
+        if capabilities.completions.is_some() {
+            capabilities.to_mut().completions = None;
+        }
+    }
+
+    /// Sampling has no embedded resources: a sound is only named.
+    fn sampling_block(&self, block: &mut SamplingMessageContentBlock) {
+        if let SamplingMessageContentBlock::Audio(audio) = block {
+            *block = SamplingMessageContentBlock::text(format!("[audio: {}]", audio.mime_type));
+        }
+    }
+}
+
+/// Reads the capabilities of a server as ours: completion had no capability, so it may be tried (COMP-01).
+pub(crate) fn lift_server_capabilities(capabilities: &mut ServerCapabilities) {
+    if capabilities.completions.is_none() {
+        capabilities.completions = Some(RawJson::empty_object());
+    }
+}

@@ -1,0 +1,192 @@
+//! 2025-06-18, as it differs from 2025-11-25.
+
+use std::borrow::Cow;
+
+use super::UnsayableKind;
+use super::step::{self, note, without};
+use crate::RawJson;
+use crate::meta_key::{MODEL_IMMEDIATE_RESPONSE, RELATED_TASK};
+use crate::types::*;
+
+/// The keys of `_meta` that tasks brought.
+pub(crate) const NEWER_META: &[&str] = &[RELATED_TASK, MODEL_IMMEDIATE_RESPONSE];
+
+/// The params that came with tasks.
+pub(crate) const NEWER_PARAMS: &[&str] = &["task"];
+
+pub(crate) struct Step;
+
+impl step::Step for Step {
+    fn result_meta(&self, meta: &mut Cow<'_, Meta>) {
+        without(meta, NEWER_META);
+    }
+
+    fn tool(&self, tool: &mut Cow<'_, Tool>) {
+        if !tool.icons.is_empty() || tool.execution.is_some() {
+            let tool = tool.to_mut();
+            tool.icons = Vec::new();
+            tool.execution = None;
+        }
+    }
+
+    fn prompt(&self, prompt: &mut Cow<'_, Prompt>) {
+        if !prompt.icons.is_empty() {
+            prompt.to_mut().icons = Vec::new();
+        }
+    }
+
+    fn resource(&self, resource: &mut Cow<'_, Resource>) {
+        if !resource.icons.is_empty() {
+            resource.to_mut().icons = Vec::new();
+        }
+    }
+
+    fn template(&self, template: &mut Cow<'_, ResourceTemplate>) {
+        if !template.icons.is_empty() {
+            template.to_mut().icons = Vec::new();
+        }
+    }
+
+    fn implementation(&self, implementation: &mut Cow<'_, Implementation>) {
+        if implementation.description.is_some()
+            || !implementation.icons.is_empty()
+            || implementation.website_url.is_some()
+        {
+            let implementation = implementation.to_mut();
+            implementation.description = None;
+            implementation.icons = Vec::new();
+            implementation.website_url = None;
+        }
+    }
+
+    fn client_capabilities(&self, capabilities: &mut Cow<'_, ClientCapabilities>) {
+        if capabilities.tasks.is_some() {
+            capabilities.to_mut().tasks = None;
+        }
+        if capabilities.sampling.as_ref().is_some_and(|s| s.tools.is_some() || s.context.is_some())
+            && let Some(sampling) = &mut capabilities.to_mut().sampling
+        {
+            sampling.tools = None;
+            sampling.context = None;
+        }
+        // Here the capability means forms; a client that only opens URLs has none of it.
+        if capabilities.elicitation.as_ref().is_some_and(|e| e.form.is_some() || e.url.is_some()) {
+            let forms = capabilities.elicits_forms();
+            let capabilities = capabilities.to_mut();
+            capabilities.elicitation = capabilities.elicitation.take().filter(|_| forms);
+            if let Some(elicitation) = &mut capabilities.elicitation {
+                elicitation.form = None;
+                elicitation.url = None;
+            }
+        }
+    }
+
+    fn server_capabilities(&self, capabilities: &mut Cow<'_, ServerCapabilities>) {
+        if capabilities.tasks.is_some() {
+            capabilities.to_mut().tasks = None;
+        }
+    }
+
+    fn sampling_block(&self, block: &mut SamplingMessageContentBlock) {
+        let text = match block {
+            SamplingMessageContentBlock::ToolUse(tool_use) => RawJson::from_serialize(tool_use)
+                .map_or_else(|_| tool_use.name.clone(), |raw| format!("Tool call: {}", note(&raw))),
+            SamplingMessageContentBlock::ToolResult(result) => {
+                let text =
+                    result.content.iter().filter_map(ContentBlock::as_text).collect::<Vec<_>>().join("\n");
+                format!("Tool result: {text}")
+            }
+            _ => return,
+        };
+        *block = SamplingMessageContentBlock::text(text);
+    }
+
+    /// A message holds one block here: several become as many messages. Tools cannot be had (SAMP-31).
+    fn create_message(&self, params: &mut CreateMessageParams) -> Result<(), UnsayableKind> {
+        if !params.tools.is_empty() || params.tool_choice.is_some() {
+            return Err(UnsayableKind::SamplingWithTools);
+        }
+        params.task = None;
+        if params.messages.iter().any(|message| message.content.len() != 1) {
+            let messages = std::mem::take(&mut params.messages);
+            params.messages = messages
+                .into_iter()
+                .flat_map(|message| {
+                    let SamplingMessage { role, content, .. } = message;
+                    content.into_iter().map(move |block| SamplingMessage::new(role.clone(), block))
+                })
+                .collect();
+        }
+        for message in &mut params.messages {
+            message.meta = Meta::new();
+        }
+        Ok(())
+    }
+
+    /// An answer holds one block here: texts are joined, and what stands beside them is named.
+    fn create_message_result(&self, result: &mut CreateMessageResult) {
+        if result.content.len() == 1 {
+            return;
+        }
+        let only_media = |b: &SamplingMessageContentBlock| b.as_text().is_none();
+        if !result.content.is_empty() && result.content.iter().all(only_media) {
+            result.content.truncate(1);
+            return;
+        }
+        let text: Vec<String> = result
+            .content
+            .iter()
+            .map(|block| match block {
+                SamplingMessageContentBlock::Text(content) => content.text.clone(),
+                SamplingMessageContentBlock::Image(content) => format!("[image: {}]", content.mime_type),
+                SamplingMessageContentBlock::Audio(content) => format!("[audio: {}]", content.mime_type),
+                other => RawJson::from_serialize(other).map(|raw| note(&raw)).unwrap_or_default(),
+            })
+            .collect();
+        result.content = vec![SamplingMessageContentBlock::text(text.join("\n"))];
+    }
+
+    fn elicit(&self, params: &mut ElicitParams) -> Result<(), UnsayableKind> {
+        let ElicitParams::Form(form) = params else {
+            return Err(UnsayableKind::ElicitationByUrl);
+        };
+        form.task = None;
+        let schema = &mut form.requested_schema;
+        schema.dialect = None;
+        let required = |name: &str| schema.required.iter().any(|r| r == name);
+        let multi =
+            |field: &PrimitiveSchemaDefinition| matches!(field, PrimitiveSchemaDefinition::MultiSelect(_));
+        if schema.properties.0.iter().any(|(name, field)| multi(field) && required(name)) {
+            return Err(UnsayableKind::MultiSelect);
+        }
+        schema.properties.0.retain(|(_, field)| !multi(field));
+        for (_, field) in &mut schema.properties.0 {
+            match field {
+                PrimitiveSchemaDefinition::String(s) => s.default = None,
+                PrimitiveSchemaDefinition::Number(n) => n.default = None,
+                PrimitiveSchemaDefinition::SingleSelect(s) => {
+                    s.default = None;
+                    s.legacy_names = s.options.iter().any(|o| o.title.is_some());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Values are primitive here: a list of strings becomes one string.
+    fn elicit_result(&self, result: &mut ElicitResult) {
+        let Some(serde_json::Value::Object(mut content)) =
+            result.content.as_ref().filter(|c| c.as_str().contains('[')).and_then(|c| c.to_value().ok())
+        else {
+            return;
+        };
+        for value in content.values_mut() {
+            if let Some(list) = value.as_array() {
+                let list: Vec<&str> = list.iter().filter_map(|item| item.as_str()).collect();
+                *value = list.join(", ").into();
+            }
+        }
+        result.content = Some(serde_json::Value::Object(content).into());
+    }
+}

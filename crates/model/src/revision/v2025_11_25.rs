@@ -1,0 +1,257 @@
+//! 2025-11-25, as it differs from 2026-07-28.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::UnsayableKind;
+use super::step::{self, note, without};
+use crate::RawJson;
+use crate::meta_key::{
+    CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID,
+};
+use crate::types::lenient;
+use crate::types::*;
+
+/// The keys of `_meta` that stateless requests and results brought.
+pub(crate) const NEWER_META: &[&str] =
+    &[CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID];
+
+/// The params that came with questions inside results.
+pub(crate) const NEWER_PARAMS: &[&str] = &["inputResponses", "requestState"];
+
+pub(crate) struct Step;
+
+impl step::Step for Step {
+    fn result_meta(&self, meta: &mut Cow<'_, Meta>) {
+        without(meta, NEWER_META);
+    }
+
+    fn tool(&self, tool: &mut Cow<'_, Tool>) {
+        if let Some(schema) = object_schema(&tool.input_schema) {
+            tool.to_mut().input_schema = schema;
+        }
+        // The schema of structured output has an object at its root up to here; what has not is left out
+        // (TOOL-35).
+        if let Some(schema) = &tool.output_schema {
+            if !is_object_schema(schema) {
+                tool.to_mut().output_schema = None;
+            } else if let Some(schema) = object_schema(schema) {
+                tool.to_mut().output_schema = Some(schema);
+            }
+        }
+    }
+
+    fn block(&self, block: &mut Cow<'_, ContentBlock>, _index: usize) {
+        if let ContentBlock::Unknown(raw) = block.as_ref() {
+            *block = Cow::Owned(ContentBlock::text(note(raw)));
+        }
+    }
+
+    fn call_result(&self, result: &mut Cow<'_, CallToolResult>) {
+        if let Some(value) = &result.structured_content
+            && !value.is_object()
+        {
+            let text = result.content.is_empty().then(|| ContentBlock::text(value.as_str()));
+            let result = result.to_mut();
+            result.structured_content = None;
+            result.content.extend(text);
+        }
+    }
+
+    fn client_capabilities(&self, capabilities: &mut Cow<'_, ClientCapabilities>) {
+        if !capabilities.extensions.is_empty() {
+            capabilities.to_mut().extensions = BTreeMap::new();
+        }
+    }
+
+    fn server_capabilities(&self, capabilities: &mut Cow<'_, ServerCapabilities>) {
+        if !capabilities.extensions.is_empty() {
+            capabilities.to_mut().extensions = BTreeMap::new();
+        }
+    }
+
+    fn sampling_block(&self, block: &mut SamplingMessageContentBlock) {
+        match block {
+            SamplingMessageContentBlock::Unknown(raw) => {
+                *block = SamplingMessageContentBlock::text(note(raw));
+            }
+            SamplingMessageContentBlock::ToolResult(result) => {
+                let value = result.structured_content.take_if(|value| !value.is_object());
+                if let Some(value) = value
+                    && result.content.is_empty()
+                {
+                    result.content.push(ContentBlock::text(value.as_str()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn elicit(&self, params: &mut ElicitParams) -> Result<(), UnsayableKind> {
+        match params {
+            ElicitParams::Url(url) if url.elicitation_id.is_none() => {
+                Err(UnsayableKind::ElicitationWithoutId)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the root says that it is an object.
+fn is_object_schema(schema: &RawJson) -> bool {
+    #[derive(Deserialize)]
+    struct Root<'a> {
+        #[serde(borrow)]
+        r#type: Option<&'a RawValue>,
+    }
+    schema.decode::<Root<'_>>().is_ok_and(|root| root.r#type.is_some_and(|kind| kind.get() == "\"object\""))
+}
+
+/// The same schema where properties are objects: `true` and `false` came with the freedom of 2026-07-28. None if
+/// there is nothing to change; everything else stays as it was written.
+fn object_schema(schema: &RawJson) -> Option<RawJson> {
+    #[derive(Deserialize)]
+    struct Root<'a> {
+        #[serde(borrow, default)]
+        properties: BTreeMap<Cow<'a, str>, &'a RawValue>,
+    }
+    let root: Root<'_> = schema.decode().ok()?;
+    let text = schema.to_bytes();
+    let mut places: Vec<(std::ops::Range<usize>, &'static str)> = root
+        .properties
+        .values()
+        .filter_map(|property| {
+            let object = match property.get() {
+                "true" => "{}",
+                "false" => "{\"not\":{}}",
+                _ => return None,
+            };
+            let start = property.get().as_ptr().addr() - text.as_ptr().addr();
+            Some((start..start + property.get().len(), object))
+        })
+        .collect();
+    if places.is_empty() {
+        return None;
+    }
+    places.sort_by_key(|(place, _)| place.start);
+    let mut new = String::with_capacity(text.len() + places.len() * 8);
+    let mut from = 0;
+    for (place, object) in places {
+        new.push_str(&schema.as_str()[from..place.start]);
+        new.push_str(object);
+        from = place.end;
+    }
+    new.push_str(&schema.as_str()[from..]);
+    RawJson::parse(new).ok()
+}
+
+/// Reads the capabilities of a client as ours: an empty `elicitation` means forms (ELIC-02).
+pub(crate) fn lift_client_capabilities(capabilities: &mut ClientCapabilities) {
+    capabilities.extensions = BTreeMap::new();
+    if let Some(elicitation) = &mut capabilities.elicitation
+        && elicitation.form.is_none()
+        && elicitation.url.is_none()
+    {
+        elicitation.form = Some(RawJson::empty_object());
+    }
+}
+
+/// Reads the capabilities of a server as ours.
+pub(crate) fn lift_server_capabilities(capabilities: &mut ServerCapabilities) {
+    capabilities.extensions = BTreeMap::new();
+}
+
+/// Reads a tool's result as ours: structured content is an object up to here, so `null` means that there is none.
+pub(crate) fn lift_call_result(result: &mut CallToolResult) {
+    result.structured_content.take_if(|value| value.is_null());
+}
+
+/// A task as it stands on the wire in this revision.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WireTask {
+    task_id: String,
+    status: TaskStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status_message: Option<String>,
+    created_at: String,
+    last_updated_at: String,
+    #[serde(default, deserialize_with = "lenient::millis")]
+    ttl: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::millis")]
+    poll_interval: Option<u64>,
+}
+
+impl From<&Task> for WireTask {
+    fn from(task: &Task) -> Self {
+        Self {
+            task_id: task.task_id.clone(),
+            status: task.status.clone(),
+            status_message: task.status_message.clone(),
+            created_at: task.created_at.clone(),
+            last_updated_at: task.last_updated_at.clone(),
+            ttl: task.ttl_ms,
+            poll_interval: task.poll_interval_ms,
+        }
+    }
+}
+
+impl From<WireTask> for Task {
+    fn from(task: WireTask) -> Self {
+        Self {
+            task_id: task.task_id,
+            status: task.status,
+            status_message: task.status_message,
+            created_at: task.created_at,
+            last_updated_at: task.last_updated_at,
+            ttl_ms: task.ttl,
+            poll_interval_ms: task.poll_interval,
+        }
+    }
+}
+
+/// The answer to a request that became a task: the task is wrapped here.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct WireCreateTask {
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "lenient::or_default"
+    )]
+    pub(crate) meta: Meta,
+    pub(crate) task: WireTask,
+}
+
+/// A task with metadata: tasks/get, tasks/cancel, `notifications/tasks/status`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct WireTaskWithMeta {
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "lenient::or_default"
+    )]
+    pub(crate) meta: Meta,
+    #[serde(flatten)]
+    pub(crate) task: WireTask,
+}
+
+/// A page of tasks.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WireTasks {
+    #[serde(
+        default,
+        rename = "_meta",
+        skip_serializing_if = "Meta::is_empty",
+        deserialize_with = "lenient::or_default"
+    )]
+    pub(crate) meta: Meta,
+    pub(crate) tasks: Vec<WireTask>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) next_cursor: Option<String>,
+}

@@ -1,0 +1,64 @@
+//! 2026-07-28 has what our types have, less what only older revisions had.
+
+use std::borrow::Cow;
+
+use super::UnsayableKind;
+use super::step::{self, without};
+use crate::meta_key::{MODEL_IMMEDIATE_RESPONSE, RELATED_TASK};
+use crate::types::*;
+
+pub(crate) struct Step;
+
+impl step::Step for Step {
+    fn result_meta(&self, meta: &mut Cow<'_, Meta>) {
+        without(meta, &[RELATED_TASK, MODEL_IMMEDIATE_RESPONSE]);
+    }
+
+    fn tool(&self, tool: &mut Cow<'_, Tool>) {
+        if tool.execution.is_some() {
+            tool.to_mut().execution = None;
+        }
+    }
+
+    fn client_capabilities(&self, capabilities: &mut Cow<'_, ClientCapabilities>) {
+        if capabilities.tasks.is_some() {
+            capabilities.to_mut().tasks = None;
+        }
+        if capabilities.roots.as_ref().is_some_and(|roots| roots.list_changed.is_some())
+            && let Some(roots) = &mut capabilities.to_mut().roots
+        {
+            roots.list_changed = None;
+        }
+    }
+
+    fn server_capabilities(&self, capabilities: &mut Cow<'_, ServerCapabilities>) {
+        if capabilities.tasks.is_some() {
+            capabilities.to_mut().tasks = None;
+        }
+    }
+
+    fn create_message(&self, params: &mut CreateMessageParams) -> Result<(), UnsayableKind> {
+        params.task = None;
+        params.meta = Meta::new();
+        Ok(())
+    }
+
+    fn create_message_result(&self, _result: &mut CreateMessageResult) {}
+
+    fn elicit(&self, params: &mut ElicitParams) -> Result<(), UnsayableKind> {
+        *params.task_mut() = None;
+        *params.meta_mut() = Meta::new();
+        if let ElicitParams::Url(url) = params {
+            url.elicitation_id = None;
+        }
+        Ok(())
+    }
+
+    fn elicit_result(&self, result: &mut ElicitResult) {
+        result.meta = Meta::new();
+    }
+
+    fn list_roots_result(&self, result: &mut ListRootsResult) {
+        result.meta = Meta::new();
+    }
+}
