@@ -5,7 +5,9 @@ use std::fmt;
 use std::future::{IntoFuture, Ready, ready};
 use std::marker::PhantomData;
 
-use hospes_model::{ElicitAction, ElicitParams, ElicitResult, ElicitSchema, InputRequest, RawJson};
+use hospes_model::{
+    ElicitAction, ElicitParams, ElicitResult, ElicitSchema, ElicitUrlParams, InputRequest, RawJson,
+};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -93,7 +95,7 @@ pub struct RawElicit<'c> {
 #[derive(Debug)]
 enum What {
     Form(Result<Form, FormError>),
-    Url(String),
+    Url(ElicitUrlParams),
 }
 
 impl RawElicit<'_> {
@@ -117,7 +119,7 @@ impl Question for RawElicit<'_> {
                     Ok(Ok(result))
                 })
             }
-            What::Url(url) => look_url(context, missing, self.message, self.key, url),
+            What::Url(params) => look_url(context, missing, self.key, params),
         }
     }
 }
@@ -127,14 +129,13 @@ impl Question for RawElicit<'_> {
 #[must_use = "a question is asked by `.await`"]
 pub struct ElicitUrl<'c> {
     context: &'c Context,
-    message: String,
     key: Option<String>,
-    url: String,
+    params: ElicitUrlParams,
 }
 
 impl<'c> ElicitUrl<'c> {
     pub(super) fn new(context: &'c Context, message: String, url: String) -> Self {
-        Self { context, message, key: None, url }
+        Self { context, key: None, params: ElicitUrlParams::new(message, url) }
     }
 
     /// Names the question; see [`Elicit::key`].
@@ -143,9 +144,16 @@ impl<'c> ElicitUrl<'c> {
         self
     }
 
+    /// The id under which peers of 2025-11-25 hear that the person is done; a random one unless said.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.params.elicitation_id = Some(id.into());
+        self
+    }
+
     /// Wants what the person did; a refusal is then an answer like any other.
     pub fn raw(self) -> RawElicit<'c> {
-        RawElicit { context: self.context, message: self.message, key: self.key, what: What::Url(self.url) }
+        let message = self.params.message.clone();
+        RawElicit { context: self.context, message, key: self.key, what: What::Url(self.params) }
     }
 }
 
@@ -153,8 +161,8 @@ impl Question for ElicitUrl<'_> {
     type Answer = ();
 
     fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<()>, AskError> {
-        let message = self.message.clone();
-        let result = look_url(context, missing, self.message, self.key, self.url)?;
+        let message = self.params.message.clone();
+        let result = look_url(context, missing, self.key, self.params)?;
         result.map(|result| accepted(&message, &result)).transpose()
     }
 }
@@ -186,18 +194,22 @@ fn look_form<A>(
 fn look_url(
     context: &Context,
     missing: &mut Missing,
-    message: String,
     key: Option<String>,
-    url: String,
+    mut params: ElicitUrlParams,
 ) -> Result<Option<ElicitResult>, AskError> {
     let key = key.unwrap_or_else(|| context.next_key());
     if let Some(result) = question::answer(context, &key) {
         return Ok(Some(result));
     }
-    if let Err(source) = url::Url::parse(&url) {
-        return Err(AskError::Url { url, source });
+    if let Err(source) = url::Url::parse(&params.url) {
+        return Err(AskError::Url { url: params.url, source });
     }
-    missing.add(context, key, InputRequest::Elicit(Box::new(ElicitParams::url(message, url))))?;
+    if params.elicitation_id.is_none() {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|why| AskError::Random(why.to_string()))?;
+        params.elicitation_id = Some(format!("{:032x}", u128::from_ne_bytes(random)));
+    }
+    missing.add(context, key, InputRequest::Elicit(Box::new(ElicitParams::Url(params))))?;
     Ok(None)
 }
 

@@ -38,6 +38,9 @@ pub enum AskError {
         #[source]
         source: url::ParseError,
     },
+    /// The operating system gave no random numbers for the question's id.
+    #[error("no random id for the question: {0}")]
+    Random(String),
     /// The conversation to sample from breaks a rule on tool results.
     #[error("the conversation cannot be sampled from: {0}")]
     Conversation(&'static str),

@@ -22,7 +22,6 @@
 //! }
 //! ```
 
-mod capability;
 mod elicit;
 mod error;
 mod form;

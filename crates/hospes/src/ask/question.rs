@@ -3,7 +3,6 @@
 use hospes_model::{InputRequest, RawJson};
 use serde::de::DeserializeOwned;
 
-use super::capability;
 use super::error::AskError;
 use crate::context::Context;
 
@@ -36,7 +35,7 @@ impl Missing {
     /// # Errors
     /// [`AskError::Unsupported`] when the peer did not declare what the question needs (MRTR-05).
     pub fn add(&mut self, context: &Context, key: String, request: InputRequest) -> Result<(), AskError> {
-        capability::require(&request, &context.peer().capabilities).map_err(AskError::Unsupported)?;
+        request.required_capability(&context.peer().capabilities).map_err(AskError::Unsupported)?;
         self.0.push((key, request));
         Ok(())
     }

@@ -123,7 +123,11 @@ fn a_url_is_checked_before_it_is_sent() {
         assert!(error.to_string().contains("not a url"), "{error}");
         let error = context.elicit_url("Pay", "https://example.com/pay").key("pay").await.unwrap_err();
         assert!(error.is_pending());
-        let (key, request) = asked(&context).remove(0);
+        let Questions { requests, .. } = context.take_questions().unwrap();
+        let (method, old) = requests[0].1.lower(Revision::V2025_11_25).unwrap();
+        assert_eq!(method, Method::Elicit);
+        assert_eq!(old.to_value().unwrap()["elicitationId"].as_str().unwrap().len(), 32);
+        let (key, request) = (&requests[0].0, serde_json::to_value(&requests[0].1).unwrap());
         assert_eq!(key, "pay");
         assert_eq!(request["params"]["mode"], "url");
         assert_eq!(request["params"]["url"], "https://example.com/pay");
