@@ -1,5 +1,14 @@
 //! The two ends of a connection.
+//!
+//! The machines are cheap per message and hold no bytes: the driver reads the envelope, asks the machine, and does what
+//! it says.
 
 pub mod client;
+mod inflight;
+mod pending;
+pub mod server;
 
 pub use client::ClientSession;
+pub use inflight::{InFlight, Ticket};
+pub use pending::{Expired, Ran, TimeLimits, TooMany};
+pub use server::ServerSession;

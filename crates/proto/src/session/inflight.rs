@@ -1,0 +1,161 @@
+//! The peer's requests that are being served: each gets one answer, or none once it is cancelled.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use hospes_model::{Id, RpcError};
+
+/// A table of requests that are being served. `T` is what stops the work.
+#[derive(Debug)]
+pub struct InFlight<T> {
+    entries: HashMap<Id, (Ticket, T)>,
+    limit: usize,
+    last: u64,
+}
+
+/// Proof that a request was admitted; needed to answer it. It tells a request from a later one with the same id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(u64);
+
+impl<T> InFlight<T> {
+    /// A table for at most `max_in_flight` requests.
+    #[must_use]
+    pub fn new(max_in_flight: usize) -> Self {
+        Self { entries: HashMap::new(), limit: max_in_flight, last: 0 }
+    }
+
+    /// Whether [`InFlight::begin`] would admit a request.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check(&self, id: &Id) -> Result<(), RpcError> {
+        if !self.entries.is_empty() && self.entries.contains_key(id) {
+            return Err(in_use(id));
+        }
+        if self.has_room() { Ok(()) } else { Err(too_many(self.limit)) }
+    }
+
+    /// Admits a request.
+    ///
+    /// # Errors
+    /// When one with the same id is being served (MSG-08, MSG-09), or there are too many. That answer goes to the new
+    /// request; the old one still gets its own.
+    pub fn begin(&mut self, id: &Id, stop: T) -> Result<Ticket, RpcError> {
+        let full = self.entries.len() >= self.limit;
+        match self.entries.entry(id.clone()) {
+            Entry::Occupied(_) => Err(RpcError::invalid_request(format!(
+                "the request id {id} is still in use by an earlier request"
+            ))),
+            Entry::Vacant(_) if full => Err(too_many(self.limit)),
+            Entry::Vacant(slot) => {
+                self.last += 1;
+                let ticket = Ticket(self.last);
+                slot.insert((ticket, stop));
+                Ok(ticket)
+            }
+        }
+    }
+
+    /// The work is done. `None` means that the request was cancelled meanwhile: its answer must not be sent
+    /// (CANC-06, CANC-15).
+    pub fn finish(&mut self, id: &Id, ticket: Ticket) -> Option<T> {
+        if self.entries.get(id).is_some_and(|(held, _)| *held == ticket) {
+            return self.entries.remove(id).map(|(_, stop)| stop);
+        }
+        None
+    }
+
+    /// The peer no longer wants an answer. `None` for a request that is unknown or done, which is no mistake: the
+    /// notification may have crossed the answer (CANC-07, CANC-09, CANC-12).
+    pub fn cancel(&mut self, id: &Id) -> Option<T> {
+        self.entries.remove(id).map(|(_, stop)| stop)
+    }
+
+    /// Whether the request is still being served, so that notifications about it may be sent (PROG-07, PROG-10).
+    #[must_use]
+    pub fn is_served(&self, id: &Id, ticket: Ticket) -> bool {
+        self.entries.get(id).is_some_and(|(held, _)| *held == ticket)
+    }
+
+    /// How many requests are being served.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether another one can be admitted: a driver may stop reading until it can.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.entries.len() < self.limit
+    }
+
+    /// Takes all of them, when the connection ends.
+    pub fn drain(&mut self) -> impl Iterator<Item = (Id, T)> + '_ {
+        self.entries.drain().map(|(id, (_, stop))| (id, stop))
+    }
+}
+
+fn in_use(id: &Id) -> RpcError {
+    RpcError::invalid_request(format!("the request id {id} is still in use by an earlier request"))
+}
+
+/// The error for a request that there is no room for.
+fn too_many(limit: usize) -> RpcError {
+    RpcError::internal(format!("{limit} requests are being served already (setting max_in_flight)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// covers: CANC-06 CANC-07 CANC-12
+    #[test]
+    fn a_cancelled_request_gets_no_answer_and_unknown_ones_are_ignored() {
+        let mut table = InFlight::new(9);
+        let id = Id::Number(1);
+        let ticket = table.begin(&id, "work").unwrap();
+        assert_eq!(table.cancel(&Id::Number(2)), None);
+        assert_eq!(table.cancel(&id), Some("work"));
+        assert_eq!(table.finish(&id, ticket), None);
+        assert_eq!(table.cancel(&id), None);
+    }
+
+    /// covers: MSG-08 MSG-09
+    #[test]
+    fn an_id_in_use_is_refused_and_its_request_goes_on() {
+        let mut table = InFlight::new(9);
+        let id = Id::from("a");
+        let ticket = table.begin(&id, 1).unwrap();
+        assert_eq!(table.check(&id).unwrap_err().code, -32600);
+        assert_eq!(table.begin(&id, 2).unwrap_err().code, -32600);
+        assert!(table.is_served(&id, ticket));
+        assert_eq!(table.finish(&id, ticket), Some(1));
+        assert!(table.is_empty() && !table.is_served(&id, ticket));
+    }
+
+    #[test]
+    fn work_that_outlives_its_cancellation_cannot_answer_a_later_request() {
+        let mut table = InFlight::new(9);
+        let id = Id::Number(1);
+        let old = table.begin(&id, "old").unwrap();
+        table.cancel(&id);
+        let new = table.begin(&id, "new").unwrap();
+        assert_eq!(table.finish(&id, old), None);
+        assert_eq!(table.finish(&id, new), Some("new"));
+    }
+
+    #[test]
+    fn there_is_a_limit_with_a_name() {
+        let mut table = InFlight::new(1);
+        table.begin(&Id::Number(1), ()).unwrap();
+        assert!(!table.has_room() && table.check(&Id::Number(2)).is_err());
+        assert!(table.begin(&Id::Number(2), ()).unwrap_err().message.contains("max_in_flight"));
+        assert_eq!(table.len(), 1);
+    }
+}

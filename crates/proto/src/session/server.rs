@@ -1,0 +1,475 @@
+//! A legacy session, as the server sees it.
+//!
+//! ```text
+//!                 initialize               initialized, or the
+//!                 is answered              first ordinary request
+//!  Uninitialised ────────────► Initialising ────────────► Ready
+//!        │                          │                       │
+//!        └──────────────────────────┴───────────┬───────────┘
+//!                                               ▼ the transport ends
+//!                                             Closed
+//! ```
+//!
+//! | | Uninitialised | Initialising | Ready | Closed |
+//! |---|---|---|---|---|
+//! | `ping` from the client | yes | yes | yes | no |
+//! | `initialize` | yes | no | no | no |
+//! | other requests of the client | no | yes | yes | no |
+//! | `ping` to the client | yes | yes | yes | no |
+//! | other requests to the client | no | no | yes | no |
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use hospes_model::{
+    CancelledParams, ClientCapabilities, Direction, Id, InitializeParams, Kind, LoggingLevel, Method,
+    ProgressParams, Revision, RpcError,
+};
+use serde_json::value::RawValue;
+
+use super::inflight::{InFlight, Ticket};
+use super::pending::{Expired, Pending, TimeLimits, TooMany};
+use crate::Revisions;
+
+/// How much one session may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionLimits {
+    /// The most requests of the client that are served at once: the setting `max_in_flight`.
+    pub max_in_flight: usize,
+    /// The most questions to the client that wait for answers: the setting `max_open_questions`.
+    pub max_open_questions: usize,
+    /// The most resources that the client may subscribe to: the setting `max_subscriptions`.
+    pub max_subscriptions: usize,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self { max_in_flight: 1024, max_open_questions: 256, max_subscriptions: 1024 }
+    }
+}
+
+/// Why a request must not be sent to the client now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The session has ended.
+    #[error("the session has ended")]
+    Closed,
+    /// The handshake is not complete; until then only pings may be sent (LIFE-08).
+    #[error("the session is not ready: {0} has to wait for the handshake")]
+    NotReady(Method),
+    /// The revision that was agreed on has no such request.
+    #[error("{method} is not part of revision {revision}")]
+    NotInRevision {
+        /// What was to be sent.
+        method: Method,
+        /// What is spoken.
+        revision: Revision,
+    },
+    /// The client did not declare that it can answer this (CAP-01, CAP-05).
+    #[error("the client did not declare the capability that {0} needs")]
+    NotDeclared(Method),
+    /// Too many questions wait for answers.
+    #[error("{0} questions wait for the client already (setting max_open_questions)")]
+    TooMany(usize),
+}
+
+impl From<TooMany> for Refused {
+    fn from(TooMany(limit): TooMany) -> Self {
+        Self::TooMany(limit)
+    }
+}
+
+/// A legacy session of one client. See the [module](self) for its states.
+#[derive(Debug)]
+pub struct ServerSession<T, W> {
+    state: State,
+    revisions: Revisions,
+    limits: SessionLimits,
+    served: InFlight<T>,
+    asked: Pending<W>,
+    announced: bool,
+    log_level: Option<LoggingLevel>,
+    subscribed: HashSet<Box<str>>,
+}
+
+#[derive(Debug)]
+enum State {
+    Uninitialised,
+    Initialising(Opened),
+    Ready(Opened),
+    Closed,
+}
+
+/// What the handshake agreed on.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Opened {
+    /// The revision of the session.
+    pub revision: Revision,
+    /// What the client said of itself.
+    pub client: Arc<InitializeParams>,
+}
+
+/// What to do with a request of the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "every case must be handled")]
+pub enum Admitted {
+    /// Decode its params, call [`ServerSession::initialize`], answer.
+    Initialize,
+    /// Answer with an empty result at once (PING-02).
+    Ping,
+    /// Serve it. Work that is done at once may be answered at once; for any other, [`ServerSession::begin`].
+    Call,
+}
+
+/// What a notification of the client means.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "every case must be handled")]
+pub enum ServerEvent<T> {
+    /// The client is ready; reported once.
+    Initialized,
+    /// Stop this work; no answer is sent.
+    Cancelled {
+        /// The request.
+        id: Id,
+        /// What stops it.
+        stop: T,
+        /// Why, for the log (CANC-10).
+        reason: Option<String>,
+    },
+    /// A request of ours has come further; see [`ServerSession::waiter`]. The value has grown (PROG-05).
+    Progress {
+        /// Our request.
+        id: i64,
+        /// How far.
+        params: ProgressParams,
+    },
+    /// The client's roots changed.
+    RootsListChanged,
+    /// Nothing for the session: for whoever handles custom notifications.
+    Other,
+    /// Nothing at all: malformed, late, out of place.
+    Ignored,
+}
+
+impl<T, W> ServerSession<T, W> {
+    /// A session that has not been opened.
+    #[must_use]
+    pub fn new(revisions: Revisions, limits: SessionLimits) -> Self {
+        Self {
+            state: State::Uninitialised,
+            revisions,
+            limits,
+            served: InFlight::new(limits.max_in_flight),
+            asked: Pending::new(limits.max_open_questions),
+            announced: false,
+            log_level: None,
+            subscribed: HashSet::new(),
+        }
+    }
+
+    /// What was agreed on, once it was.
+    #[must_use]
+    pub fn opened(&self) -> Option<&Opened> {
+        match &self.state {
+            State::Initialising(opened) | State::Ready(opened) => Some(opened),
+            State::Uninitialised | State::Closed => None,
+        }
+    }
+
+    /// The revision of the session, once agreed on.
+    #[must_use]
+    pub fn revision(&self) -> Option<Revision> {
+        self.opened().map(|opened| opened.revision)
+    }
+
+    /// Whether batches may be sent either way (BATCH-01, BATCH-09). Not before the handshake, which is no part of one
+    /// (BATCH-03).
+    #[must_use]
+    pub fn has_batches(&self) -> bool {
+        self.revision().is_some_and(|revision| revision <= Revision::V2025_03_26)
+    }
+
+    /// Whether the session has ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    /// A request came.
+    ///
+    /// # Errors
+    /// The answer, when it is refused.
+    pub fn handle_request(&mut self, id: &Id, method: &Method) -> Result<Admitted, RpcError> {
+        match (&self.state, method) {
+            (State::Closed, _) => return Err(RpcError::invalid_request("the session has ended")),
+            // "Either side may ping at any time" (PING-01): before the handshake, too.
+            (_, Method::Ping) => return Ok(Admitted::Ping),
+            (State::Uninitialised, Method::Initialize) => return Ok(Admitted::Initialize),
+            (_, Method::Initialize) => {
+                return Err(RpcError::invalid_request("the session was initialized before"));
+            }
+            // "Initialization is the first interaction" (LIFE-01).
+            (State::Uninitialised, _) => {
+                return Err(RpcError::invalid_request(
+                    "the session is not initialized; send initialize first",
+                ));
+            }
+            (State::Initialising(opened) | State::Ready(opened), method) => {
+                if !is_request(method, Direction::ToServer, opened.revision) {
+                    return Err(RpcError::method_not_found(method.name()));
+                }
+            }
+        }
+        // Over HTTP `initialized` and the first request may overtake each other: a client that asks is ready.
+        self.make_ready();
+        self.served.check(id).map(|()| Admitted::Call)
+    }
+
+    /// Remembers a request that takes longer, so that it can be cancelled. `stop` is what stops it.
+    ///
+    /// # Errors
+    /// The answer, when its id is in use or too many requests are served.
+    pub fn begin(&mut self, id: &Id, stop: T) -> Result<Ticket, RpcError> {
+        self.served.begin(id, stop)
+    }
+
+    /// Opens the session: the version is the one asked for if it is spoken here, else our latest (VER-03..05).
+    ///
+    /// # Errors
+    /// The answer, when the session is open already or no legacy revision is spoken here (VER-10).
+    pub fn initialize(&mut self, params: InitializeParams) -> Result<&Opened, RpcError> {
+        if !matches!(self.state, State::Uninitialised) {
+            return Err(RpcError::invalid_request("the session was initialized before"));
+        }
+        let Some(revision) = self.revisions.negotiate(&params.protocol_version) else {
+            return Err(self.revisions.unsupported(&params.protocol_version));
+        };
+        self.state = State::Initialising(Opened { revision, client: Arc::new(params) });
+        self.opened().ok_or_else(|| RpcError::internal("the session was not opened"))
+    }
+
+    /// A notification came.
+    pub fn handle_notification(
+        &mut self,
+        now: Instant,
+        method: &Method,
+        params: Option<&RawValue>,
+    ) -> ServerEvent<T> {
+        if self.is_closed() {
+            return ServerEvent::Ignored;
+        }
+        match method {
+            Method::Initialized if self.opened().is_some() => {
+                self.make_ready();
+                if std::mem::replace(&mut self.announced, true) {
+                    ServerEvent::Ignored
+                } else {
+                    ServerEvent::Initialized
+                }
+            }
+            Method::Initialized => ServerEvent::Ignored,
+            Method::Cancelled => {
+                cancelled(&mut self.served, params).map_or(ServerEvent::Ignored, |(id, stop, reason)| {
+                    ServerEvent::Cancelled { id, stop, reason }
+                })
+            }
+            Method::Progress => match progress(&mut self.asked, params, now) {
+                Some((id, params)) => ServerEvent::Progress { id, params },
+                None => ServerEvent::Ignored,
+            },
+            Method::RootsListChanged => ServerEvent::RootsListChanged,
+            _ => ServerEvent::Other,
+        }
+    }
+
+    /// An answer came. `None`: to nothing that waits.
+    pub fn handle_response(&mut self, id: Option<&Id>) -> Option<W> {
+        self.asked.handle_response(id?)
+    }
+
+    /// The work on a request is done. `None`: it was cancelled, do not answer (CANC-06).
+    pub fn finish(&mut self, id: &Id, ticket: Ticket) -> Option<T> {
+        self.served.finish(id, ticket)
+    }
+
+    /// The requests that are being served.
+    #[must_use]
+    pub fn served(&self) -> &InFlight<T> {
+        &self.served
+    }
+
+    /// Whether a request could be sent to the client now.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn may_ask(&self, method: &Method) -> Result<(), Refused> {
+        let opened = match &self.state {
+            State::Closed => return Err(Refused::Closed),
+            _ if *method == Method::Ping => return Ok(()),
+            // "No requests other than pings before `initialized`" (LIFE-08).
+            State::Uninitialised | State::Initialising(_) => return Err(Refused::NotReady(method.clone())),
+            State::Ready(opened) => opened,
+        };
+        if !is_request(method, Direction::ToClient, opened.revision) {
+            return Err(Refused::NotInRevision { method: method.clone(), revision: opened.revision });
+        }
+        if !declares(&opened.client.capabilities, method) {
+            return Err(Refused::NotDeclared(method.clone()));
+        }
+        Ok(())
+    }
+
+    /// Opens a request to the client: send it with the id that this returns.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn ask(
+        &mut self,
+        now: Instant,
+        method: &Method,
+        limits: TimeLimits,
+        waiter: W,
+    ) -> Result<i64, Refused> {
+        self.may_ask(method)?;
+        Ok(self.asked.begin(now, limits, waiter)?)
+    }
+
+    /// Gives a request to the client up. `None`: it is done. Else send `notifications/cancelled`.
+    pub fn cancel(&mut self, id: i64) -> Option<W> {
+        self.asked.cancel(id)
+    }
+
+    /// Who waits for a request of ours.
+    pub fn waiter(&mut self, id: i64) -> Option<&mut W> {
+        self.asked.waiting_mut(id)
+    }
+
+    /// When to call [`ServerSession::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.asked.poll_timeout()
+    }
+
+    /// Gives up the questions that were not answered in time, oldest first: send `notifications/cancelled` for each
+    /// (TIME-02).
+    pub fn handle_timeout(&mut self, now: Instant) -> Vec<Expired<W>> {
+        self.asked.handle_timeout(now)
+    }
+
+    /// How many answers belonged to nothing.
+    #[must_use]
+    pub fn strays(&self) -> u64 {
+        self.asked.strays()
+    }
+
+    /// The least severe log message that the client wants; none until it has said so (LOG-05).
+    #[must_use]
+    pub fn log_level(&self) -> Option<LoggingLevel> {
+        self.log_level
+    }
+
+    /// `logging/setLevel` was accepted (LOG-04).
+    pub fn set_log_level(&mut self, level: LoggingLevel) {
+        self.log_level = Some(level);
+    }
+
+    /// `resources/subscribe` was accepted. Whether that is news.
+    ///
+    /// # Errors
+    /// The answer, when the client has too many subscriptions.
+    pub fn subscribe(&mut self, uri: &str) -> Result<bool, RpcError> {
+        if self.subscribed.contains(uri) {
+            return Ok(false);
+        }
+        let limit = self.limits.max_subscriptions;
+        if self.subscribed.len() >= limit {
+            let why = format!("{limit} resources are subscribed to already (setting max_subscriptions)");
+            return Err(RpcError::invalid_request(why));
+        }
+        Ok(self.subscribed.insert(uri.into()))
+    }
+
+    /// `resources/unsubscribe` came. Whether that is news.
+    pub fn unsubscribe(&mut self, uri: &str) -> bool {
+        self.subscribed.remove(uri)
+    }
+
+    /// Whether the client subscribed to the resource.
+    #[must_use]
+    pub fn is_subscribed(&self, uri: &str) -> bool {
+        self.subscribed.contains(uri)
+    }
+
+    /// The resources that the client subscribed to.
+    pub fn subscriptions(&self) -> impl Iterator<Item = &str> {
+        self.subscribed.iter().map(AsRef::as_ref)
+    }
+
+    /// The transport has ended, and with it the session (LIFE-12). What stops the work, and who waits in vain.
+    pub fn close(&mut self) -> (Vec<T>, Vec<W>) {
+        self.state = State::Closed;
+        self.subscribed.clear();
+        (
+            self.served.drain().map(|(_, stop)| stop).collect(),
+            self.asked.drain().map(|(_, waiter)| waiter).collect(),
+        )
+    }
+
+    fn make_ready(&mut self) {
+        if let State::Initialising(opened) = &self.state {
+            self.state = State::Ready(opened.clone());
+        }
+    }
+}
+
+/// Whether the revision has this request in this direction; a method absent from a revision is "not found" by
+/// absence. Names that the specification does not define are left to whoever knows them.
+fn is_request(method: &Method, direction: Direction, revision: Revision) -> bool {
+    method.info().is_none_or(|info| {
+        let towards = info.direction == direction || info.direction == Direction::Both;
+        info.kind == Kind::Request && towards && info.in_revision(revision)
+    })
+}
+
+/// Whether a client with these capabilities answers this request (CAP-05, ROOT-01, ELIC-01).
+fn declares(capabilities: &ClientCapabilities, method: &Method) -> bool {
+    match method {
+        Method::CreateMessage => capabilities.sampling.is_some(),
+        Method::RootsList => capabilities.roots.is_some(),
+        Method::Elicit => capabilities.elicitation.is_some(),
+        Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksList => {
+            capabilities.tasks.is_some()
+        }
+        _ => true,
+    }
+}
+
+/// The request that `notifications/cancelled` ends, if there is one (CANC-12).
+fn cancelled<T>(served: &mut InFlight<T>, params: Option<&RawValue>) -> Option<(Id, T, Option<String>)> {
+    let params: CancelledParams = serde_json::from_str(params?.get()).ok()?;
+    let id = params.request_id?;
+    let stop = served.cancel(&id)?;
+    Some((id, stop, params.reason))
+}
+
+/// The request of ours that `notifications/progress` is about, if there is one.
+fn progress<W>(
+    asked: &mut Pending<W>,
+    params: Option<&RawValue>,
+    now: Instant,
+) -> Option<(i64, ProgressParams)> {
+    let params: ProgressParams = serde_json::from_str(params?.get()).ok()?;
+    asked.handle_progress(now, &params.progress_token, params.progress)?;
+    match params.progress_token.0 {
+        Id::Number(id) => Some((id, params)),
+        Id::Text(_) => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;
