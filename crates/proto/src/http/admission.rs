@@ -3,7 +3,7 @@
 //! First [`Admission::admit`] looks at the head, before a byte of the body is read; then [`Admission::route`] looks
 //! at the message and decides, once, whether it is served without a session or within one.
 
-use hospes_model::{Era, Id, Message, Method, Revision, RpcError, meta_key};
+use hospes_model::{Era, Id, Message, Method, Revision, RpcError};
 use http::header::ACCEPT;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -279,20 +279,10 @@ impl Admission {
         method: &Method,
         facts: &Facts<'_>,
     ) -> Result<Revision, RpcError> {
-        // The ladder of conformance.md §3.2: what is missing, what disagrees, what is not spoken.
-        if facts.repeated {
-            return Err(RpcError::invalid_params("a member of params or _meta appears twice"));
-        }
-        let Some(version) = facts.version.as_deref() else {
-            return Err(missing(meta_key::PROTOCOL_VERSION));
-        };
+        // What is missing, what disagrees, what is not spoken: in this order.
+        let version = facts.version()?;
         headers::agree(head, method, facts, version)?;
-        let revision = self.revisions.named(version).filter(|r| !r.is_legacy());
-        let Some(revision) = revision else { return Err(self.revisions.unsupported(version)) };
-        if !facts.capabilities {
-            return Err(missing(meta_key::CLIENT_CAPABILITIES));
-        }
-        Ok(revision)
+        facts.check(self.revisions)
     }
 
     fn modern(&self) -> Revision {
@@ -307,10 +297,6 @@ impl Admission {
 /// A request is modern if its body says so, or its header (conformance.md §3).
 fn is_modern(head: &Head<'_>, facts: &Facts<'_>) -> bool {
     facts.modern || head.version.is_some_and(|value| value == Revision::V2026_07_28.as_str())
-}
-
-fn missing(key: &str) -> RpcError {
-    RpcError::invalid_params(format!("params._meta lacks \"{key}\""))
 }
 
 fn refused(header: &str, value: Option<&str>, setting: &str) -> Rejection {

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use hospes_model::{Method, meta_key};
+use hospes_model::{Method, Revision, RpcError, meta_key};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+use crate::Revisions;
 
 /// What admission must know of a request's params. [`Facts::of`] reads it in one pass; whoever decodes the params
 /// anyway may fill it in from there.
@@ -40,6 +42,33 @@ impl<'a> Facts<'a> {
         }
         facts
     }
+
+    /// The version that a modern request names.
+    ///
+    /// # Errors
+    /// `-32602` when there is none (STLS-03).
+    pub fn version(&self) -> Result<&str, RpcError> {
+        if self.repeated {
+            return Err(RpcError::invalid_params("a member of params or _meta appears twice"));
+        }
+        self.version.as_deref().ok_or_else(|| missing(meta_key::PROTOCOL_VERSION))
+    }
+
+    /// What a modern request must carry on every transport: a version that is spoken here, and the client's
+    /// capabilities (VER-12, STLS-03).
+    ///
+    /// # Errors
+    /// `-32602` or `-32022`.
+    pub fn check(&self, revisions: Revisions) -> Result<Revision, RpcError> {
+        let version = self.version()?;
+        let revision = revisions.named(version).filter(|revision| !revision.is_legacy());
+        let Some(revision) = revision else { return Err(revisions.unsupported(version)) };
+        if self.capabilities { Ok(revision) } else { Err(missing(meta_key::CLIENT_CAPABILITIES)) }
+    }
+}
+
+fn missing(key: &str) -> RpcError {
+    RpcError::invalid_params(format!("params._meta lacks \"{key}\""))
 }
 
 struct ParamsVisitor<'f, 'a> {
