@@ -8,6 +8,7 @@ mod load;
 mod model;
 mod nearest;
 mod own;
+mod remote;
 mod secret;
 mod server;
 mod spellings;
@@ -21,8 +22,8 @@ pub use error::{ConfigError, ConfigErrors, Place, Source, Warning};
 use load::read_text;
 pub use load::{Loader, MAX_FILE, MAX_SERVER_NAME};
 pub use model::{
-    Builtin, Config, EraChoice, Http, HttpFlavour, Rejected, ServerConfig, Stdio, Timeouts, ToolFilter,
-    Transport,
+    Builtin, Config, EraChoice, Http, HttpFlavour, Rejected, ServerConfig, Stdio, TargetError, Timeouts,
+    ToolFilter, Transport,
 };
 pub use nearest::nearest;
 pub use own::parse_listen;

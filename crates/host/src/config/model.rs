@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::error::{ConfigErrors, Source, Warning};
 use super::secret::{Expanded, Secret, ServerUrl, redact_command};
+use super::words::{WordsError, split_command};
 
 /// Everything the host was told, from one or several files.
 #[derive(Debug, Default)]
@@ -112,12 +113,42 @@ impl Transport {
         Self::Http(Http { url: ServerUrl::new(url), headers: Vec::new(), flavour: HttpFlavour::Any })
     }
 
+    /// A target as people type it: a URL that begins with `http://` or `https://`, else a command line, taken
+    /// apart as by [`split_command`].
+    pub fn target(text: &str) -> Result<Self, TargetError> {
+        if ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme)) {
+            return Ok(Self::http(text.parse()?));
+        }
+        let words = split_command(text)?;
+        let mut words = words.iter().map(String::as_str);
+        let program = words.next().filter(|program| !program.is_empty()).ok_or(WordsError::Empty)?;
+        Ok(Self::stdio(program, words))
+    }
+
     /// A server that is part of this program.
     pub fn builtin<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> Self {
         Self::Builtin(Builtin {
             name: name.to_owned(),
             args: args.into_iter().map(Expanded::literal).collect(),
         })
+    }
+}
+
+/// Why a text is no target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// It begins like a URL and is none.
+    #[error("not a URL")]
+    Url(#[from] url::ParseError),
+    /// It cannot be taken apart.
+    #[error("expected a URL, or {0}")]
+    Words(WordsError),
+}
+
+impl From<WordsError> for TargetError {
+    fn from(error: WordsError) -> Self {
+        Self::Words(error)
     }
 }
 
@@ -304,6 +335,21 @@ mod tests {
             ("a*bc*c", "abc", false),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_target_is_a_url_or_a_command_line() {
+        assert_eq!(Transport::target("npx -y 'a b'").unwrap(), Transport::stdio("npx", ["-y", "a b"]));
+        let url = "https://e.com/mcp";
+        assert_eq!(Transport::target(url).unwrap(), Transport::http(url.parse().unwrap()));
+        for (text, message) in [
+            ("", "expected a URL, or the name of a program"),
+            ("'' x", "expected a URL, or the name of a program"),
+            ("a 'b", "expected a URL, or a closing quotation mark"),
+            ("https://", "not a URL"),
+        ] {
+            assert_eq!(Transport::target(text).unwrap_err().to_string(), message);
         }
     }
 

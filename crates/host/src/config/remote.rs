@@ -1,0 +1,105 @@
+//! Reading what an entry says about a server at a URL.
+
+use url::Url;
+
+use super::document::{Entry, Node, Value};
+use super::error::ConfigError;
+use super::model::{Http, HttpFlavour};
+use super::secret::{Secret, ServerUrl};
+use super::server::Reader;
+
+impl Reader<'_, '_, '_> {
+    pub(super) fn http(&mut self, entry: &Entry, flavour: HttpFlavour) -> Option<Http> {
+        let headers = self.headers();
+        let text = self.table.expanded(&entry.node, &entry.key, self.scope, self.report)?;
+        let url = match Url::parse(text.reveal()) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
+            // What could not be expanded makes no URL, and a disabled server needs none.
+            _ if self.scope.allow_unset && text.reveal().contains(['$', '{']) => {
+                Url::parse("http://unset.invalid/").ok()?
+            }
+            _ => {
+                let hint = match text.reveal().split_once("://") {
+                    None if text.reveal().contains(['.', ':']) => "; it lacks `https://`",
+                    _ => "",
+                };
+                let expected = "a URL that begins with `http://` or `https://`";
+                return self.table.invalid(&entry.node.at, &entry.key, expected, hint, self.report);
+            }
+        };
+        Some(Http { url: ServerUrl::expanded(text.written().to_owned(), url), headers, flavour })
+    }
+
+    fn headers(&mut self) -> Vec<(String, Secret)> {
+        let mut headers: Vec<(String, Secret)> = Vec::new();
+        if let Some(entry) = self.take(self.spellings.headers) {
+            match entry.node.as_object() {
+                Some(entries) => {
+                    for header in entries {
+                        let field = format!("{}.{}", entry.key, header.key);
+                        if let Some(value) =
+                            self.table.expanded(&header.node, &field, self.scope, self.report)
+                        {
+                            self.header(&mut headers, header, &field, value.into_secret());
+                        }
+                    }
+                }
+                None => {
+                    self.report.wrong_type::<()>(&entry.node, Some(self.name), entry.key.clone(), "a table");
+                }
+            }
+        }
+        if let Some(entry) = self.take(self.spellings.env_headers) {
+            for header in entry.node.as_object().unwrap_or_default() {
+                let field = format!("{}.{}", entry.key, header.key);
+                if let Some(value) = self.named_variable(&header.node, &field) {
+                    self.header(&mut headers, header, &field, Secret::new(value));
+                }
+            }
+        }
+        if let Some(entry) = self.take(self.spellings.bearer_env)
+            && let Some(token) = self.named_variable(&entry.node, &entry.key)
+        {
+            let header = Entry {
+                at: entry.at.clone(),
+                key: "Authorization".to_owned(),
+                node: Node { at: entry.node.at.clone(), value: Value::Null },
+            };
+            self.header(&mut headers, &header, &entry.key, Secret::new(format!("Bearer {token}")));
+        }
+        headers
+    }
+
+    fn header(&mut self, headers: &mut Vec<(String, Secret)>, entry: &Entry, field: &str, value: Secret) {
+        // RFC 9110, sections 5.1 and 5.5.
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if entry.key.is_empty() || !entry.key.bytes().all(is_token) {
+            let expected = "the name of a header (letters, digits and `-`)";
+            self.table.invalid::<()>(&entry.at, field, expected, "", self.report);
+            return;
+        }
+        if value.reveal().bytes().any(|byte| (byte < 0x20 && byte != b'\t') || byte == 0x7f) {
+            let expected = "a value without line breaks and control characters";
+            self.table.invalid::<()>(&entry.node.at, field, expected, "", self.report);
+            return;
+        }
+        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(&entry.key)) {
+            self.contradiction(entry, format!("the header `{}`", entry.key), format!("`{field}`"));
+            return;
+        }
+        headers.push((entry.key.clone(), value));
+    }
+
+    /// The value of a variable that a setting names instead of referring to it.
+    fn named_variable(&mut self, node: &Node, field: &str) -> Option<String> {
+        let Some(name) = node.as_str() else {
+            return self.report.wrong_type(node, Some(self.name), field.to_owned(), "a string");
+        };
+        let value = (self.scope.variable)(name);
+        if value.is_none() && !self.scope.allow_unset {
+            let (at, place) = (node.at.clone(), self.table.place(field));
+            self.report.errors.push(ConfigError::Unset { at, place, variable: name.to_owned() });
+        }
+        value
+    }
+}
