@@ -254,7 +254,7 @@ fn integer(text: &str) -> Option<Number> {
         return Some(value.into());
     }
     // `3.0` and `1e3` are integers to JSON Schema; beyond 2^53 a float no longer says which.
-    let float: f64 = decimal(text)?;
+    let float: f64 = text.parse().ok()?;
     let whole = (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0).then_some(float as i64)?;
     Some(whole.into())
 }
@@ -266,14 +266,8 @@ fn number(text: &str) -> Option<Number> {
     if let Ok(value) = text.parse::<u64>() {
         return Some(value.into());
     }
-    Number::from_f64(decimal(text)?)
-}
-
-/// A decimal number; Rust would also read `inf` and `nan`.
-fn decimal(text: &str) -> Option<f64> {
-    let is_decimal =
-        text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
-    text.parse().ok().filter(|float: &f64| is_decimal && float.is_finite())
+    // Rust also reads `inf` and `nan`; JSON has no such numbers, and this gives `None` for them.
+    Number::from_f64(text.parse().ok()?)
 }
 
 /// The part of a schema that allows an array.
