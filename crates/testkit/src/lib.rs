@@ -1,1 +1,19 @@
-//! Placeholder while the workspace is laid out.
+//! What tests of MCP programs need: both ends of a connection in memory, time that passes when told to, a peer that
+//! follows a script, and a record of what was said.
+//!
+//! Nothing here sleeps, opens a socket or starts a thread. [`Pair`] joins the machines of `hospes-proto` by two byte
+//! streams; [`Script`] stands in for a peer in tests of real transports, which feed it lines and send what it says.
+
+mod clock;
+mod end_client;
+mod end_server;
+mod pair;
+mod record;
+mod script;
+
+pub use clock::Clock;
+pub use end_client::{ClientEnd, End};
+pub use end_server::{Held, Manner, ServerEnd};
+pub use pair::{Pair, Traffic};
+pub use record::{Entry, Record, Side};
+pub use script::{Script, ScriptError};

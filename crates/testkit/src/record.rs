@@ -1,0 +1,110 @@
+//! A record of what was said.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hospes_model::message::{self, Frame};
+use hospes_model::{Id, Message};
+use serde_json::Value;
+
+/// Who said something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "there are two sides")]
+pub enum Side {
+    /// The client.
+    Client,
+    /// The server.
+    Server,
+}
+
+/// One message.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Entry {
+    /// When it was said, from the beginning.
+    pub at: Duration,
+    /// By whom.
+    pub from: Side,
+    /// What it was, without its line end.
+    pub text: Bytes,
+}
+
+impl Entry {
+    /// The message as JSON; null if it was none.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.text).unwrap_or_default()
+    }
+
+    /// The id that it answers, if it is an answer.
+    #[must_use]
+    pub fn answers(&self) -> Option<Id> {
+        match message::decode(&self.text) {
+            Ok(Frame::Single(Message::Response(response))) => response.id,
+            _ => None,
+        }
+    }
+
+    /// The id and method that it asks, if it is a request.
+    #[must_use]
+    pub fn asks(&self) -> Option<(Id, String)> {
+        match message::decode(&self.text) {
+            Ok(Frame::Single(Message::Request(request))) => Some((request.id, request.method.into_owned())),
+            _ => None,
+        }
+    }
+
+    /// The method that it tells, if it is a notification.
+    #[must_use]
+    pub fn tells(&self) -> Option<String> {
+        match message::decode(&self.text) {
+            Ok(Frame::Single(Message::Notification(notification))) => Some(notification.method.into_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Everything that was said, in order. Its `Display` is good for snapshots: one line a message.
+#[derive(Clone, Debug, Default)]
+pub struct Record(Vec<Entry>);
+
+impl Record {
+    /// An empty record.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Writes a message down.
+    pub fn push(&mut self, at: Duration, from: Side, text: impl Into<Bytes>) {
+        self.0.push(Entry { at, from, text: text.into() });
+    }
+
+    /// What was said.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
+    /// What one side said.
+    pub fn of(&self, side: Side) -> impl Iterator<Item = &Entry> {
+        self.0.iter().filter(move |entry| entry.from == side)
+    }
+
+    /// How many answers one side gave to a request.
+    #[must_use]
+    pub fn answers_to(&self, side: Side, id: &Id) -> usize {
+        self.of(side).filter(|entry| entry.answers().as_ref() == Some(id)).count()
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Entry { at, from, text } in &self.0 {
+            let arrow = if *from == Side::Client { "-->" } else { "<--" };
+            writeln!(f, "{:>8.3} {arrow} {}", at.as_secs_f64(), String::from_utf8_lossy(text))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! A peer that follows a script, for what a real one will not do.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use serde_json::Value;
+
+/// A peer that waits for messages and says its lines. The test feeds it what arrives and sends what it says, over
+/// whatever transport is on trial.
+///
+/// ```
+/// use hospes_testkit::Script;
+/// use serde_json::json;
+///
+/// let mut server = Script::new()
+///     .expect(json!({"method": "initialize"}))
+///     .say(r#"{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"2025-11-25"}}"#)
+///     .say("this is no message")
+///     .end();
+/// assert!(server.poll_line().is_none());
+/// server.handle_line(br#"{"jsonrpc":"2.0","id":7,"method":"initialize"}"#).unwrap();
+/// assert_eq!(server.poll_line().unwrap(), r#"{"jsonrpc":"2.0","id":7,"result":{"protocolVersion":"2025-11-25"}}"#);
+/// assert_eq!(server.poll_line().unwrap(), "this is no message");
+/// assert!(server.is_over() && server.hangs_up());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    steps: VecDeque<Step>,
+    /// The id of the last request that was expected.
+    id: Value,
+    done: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Expect(Value),
+    Say(String),
+    End,
+}
+
+/// The other side did not say what the script expects.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ScriptError {
+    /// Which step, counted from the beginning.
+    pub step: usize,
+    /// What was expected; null: nothing more.
+    pub expected: Value,
+    /// What came.
+    pub came: String,
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}: expected {}, got {}", self.step, self.expected, self.came)
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+impl Script {
+    /// An empty script.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits for a message that has at least these members, at any depth.
+    #[must_use]
+    pub fn expect(mut self, members: Value) -> Self {
+        self.steps.push_back(Step::Expect(members));
+        self
+    }
+
+    /// Says a line. `$id` in it becomes the id of the last request that was expected.
+    #[must_use]
+    pub fn say(mut self, line: impl Into<String>) -> Self {
+        self.steps.push_back(Step::Say(line.into()));
+        self
+    }
+
+    /// Hangs up.
+    #[must_use]
+    pub fn end(mut self) -> Self {
+        self.steps.push_back(Step::End);
+        self
+    }
+
+    /// A line arrived.
+    ///
+    /// # Errors
+    /// When it is not what the script expects next.
+    pub fn handle_line(&mut self, line: &[u8]) -> Result<(), ScriptError> {
+        let came: Value = serde_json::from_slice(line).unwrap_or_default();
+        match self.steps.front() {
+            Some(Step::Expect(members)) if has(&came, members) => {
+                if let Some(id) = came.get("id") {
+                    self.id = id.clone();
+                }
+                self.next();
+                Ok(())
+            }
+            step => {
+                let expected = match step {
+                    Some(Step::Expect(members)) => members.clone(),
+                    _ => Value::Null,
+                };
+                Err(ScriptError {
+                    step: self.done,
+                    expected,
+                    came: String::from_utf8_lossy(line).into_owned(),
+                })
+            }
+        }
+    }
+
+    /// The next line to send, until something is expected first.
+    pub fn poll_line(&mut self) -> Option<String> {
+        let Some(Step::Say(line)) = self.steps.front() else { return None };
+        let line = line.replace("$id", &self.id.to_string());
+        self.next();
+        Some(line)
+    }
+
+    /// Whether the script wants to hang up now.
+    #[must_use]
+    pub fn hangs_up(&self) -> bool {
+        matches!(self.steps.front(), Some(Step::End))
+    }
+
+    /// Whether nothing is left to say or to wait for.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.steps.is_empty() || self.hangs_up()
+    }
+
+    fn next(&mut self) {
+        self.steps.pop_front();
+        self.done += 1;
+    }
+}
+
+/// Whether `value` has all that `members` has.
+fn has(value: &Value, members: &Value) -> bool {
+    match (value, members) {
+        (Value::Object(value), Value::Object(members)) => {
+            members.iter().all(|(name, member)| value.get(name).is_some_and(|value| has(value, member)))
+        }
+        _ => value == members,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_script_says_what_was_not_expected() {
+        let mut script = Script::new().expect(json!({"params": {"name": "a"}})).expect(json!({}));
+        script.handle_line(br#"{"method":"x","params":{"name":"a","more":1}}"#).unwrap();
+        script.handle_line(b"{}").unwrap();
+        let error = script.handle_line(b"{}").unwrap_err();
+        assert_eq!((error.step, error.expected), (2, Value::Null));
+        let error = Script::new().expect(json!({"id": 1})).handle_line(b"noise").unwrap_err();
+        assert_eq!(error.to_string(), r#"step 0: expected {"id":1}, got noise"#);
+    }
+}
