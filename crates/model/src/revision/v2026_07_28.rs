@@ -43,8 +43,6 @@ impl step::Step for Step {
         Ok(())
     }
 
-    fn create_message_result(&self, _result: &mut CreateMessageResult) {}
-
     fn elicit(&self, params: &mut ElicitParams) -> Result<(), UnsayableKind> {
         *params.task_mut() = None;
         *params.meta_mut() = Meta::new();
