@@ -235,6 +235,7 @@ fn the_headers_of_a_modern_request_say_what_its_body_says() {
         &[MODERN, ("mcp-method", "tools/list"), name],
         &[MODERN, method],
         &[MODERN, method, ("mcp-name", "add")],
+        &[MODERN, method, ("mcp-name", "=?base64?YWRkIMO2?=")],
         &[MODERN, method, ("mcp-name", "=?base64?YWRkIMO8?")],
         &[MODERN, method, ("mcp-name", "=?base64?YWRkIMO8==?=")],
         &[method, name],
