@@ -131,6 +131,12 @@ impl ClientStamp {
         member(meta_key::CLIENT_INFO, info.and_then(|info| RawJson::from_serialize(&info.lowered(to)).ok()));
         Self { members }
     }
+
+    /// The members of `_meta`, without braces.
+    #[must_use]
+    pub fn members(&self) -> &str {
+        &self.members
+    }
 }
 
 /// Appends params that say nothing in `_meta` themselves, with `meta` and, for 2026-07-28, the stamp.

@@ -1,7 +1,41 @@
-//! Use a server.
+//! Use a server: connect to a command or a URL, call, list, read, listen; answer what it asks.
+//!
+//! ```no_run
+//! use hospes::client::Client;
+//! use serde_json::json;
+//!
+//! # async fn f() -> hospes::Result<()> {
+//! let client = Client::connect("https://example.com/mcp").await?;
+//! let sum: f64 = client.call("add", json!({ "a": 1, "b": 2 })).await?.parse()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Which of the five revisions the server speaks is found out once; nothing here depends on it.
 
+mod api;
+mod builder;
+mod changes;
+mod connect;
+mod core;
+mod desk;
+mod duplex;
 mod error;
+mod handlers;
+mod link;
+mod listing;
+mod request;
+mod settings;
 mod target;
 
+pub use api::Client;
+pub use builder::ClientBuilder;
+pub use desk::List;
 pub use error::{Attempt, CallError, Closed, ConnectError, ConnectFailure, HttpFailure, Stage, TimeLimit};
+pub use listing::{Listed, Listing, MAX_PAGES};
+pub use request::{FromReply, Request};
+pub use settings::{
+    DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_INPUT_ROUNDS, DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TIMEOUT,
+    DEFAULT_PARK_TIMEOUT, DEFAULT_TIMEOUT, MAX_PARKED_CALLS,
+};
 pub use target::{Command, Target, Url};

@@ -112,13 +112,12 @@ impl ChildHandle {
         self.reached(|life| *life != Life::Running).await
     }
 
-    /// Begins to end the child: its stdin must have been closed (or be about to be). Resolves when nothing is left.
-    pub(crate) async fn close(&self) {
-        self.stop();
+    /// Resolves when nothing of it is left.
+    pub(crate) async fn gone(&self) {
         self.reached(|life| matches!(life, Life::Gone(_))).await;
     }
 
-    /// Begins to end the child.
+    /// Begins to end the child: its stdin must have been closed (or be about to be).
     pub(crate) fn stop(&self) {
         drop(self.stop.lock().unwrap_or_else(PoisonError::into_inner).take());
     }

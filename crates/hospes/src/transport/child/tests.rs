@@ -23,7 +23,8 @@ fn alive(marker: &str) -> bool {
 async fn a_child_that_ends_at_end_of_input_is_not_signalled() {
     let child = Child::spawn(&sh("cat >/dev/null; exit 7"), None).unwrap();
     drop(child.stdin);
-    child.handle.close().await;
+    child.handle.stop();
+    child.handle.gone().await;
     assert_eq!(&*child.handle.exited().await, "exited with status 7");
 }
 
@@ -34,7 +35,8 @@ async fn a_stubborn_child_is_terminated_then_killed_within_two_seconds() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     drop(child.stdin);
     let began = Instant::now();
-    child.handle.close().await;
+    child.handle.stop();
+    child.handle.gone().await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(&*child.handle.exited().await, "was ended by signal 9");
     assert!(
@@ -51,7 +53,8 @@ async fn a_helper_that_outlives_its_wrapper_is_ended_with_it() {
     let child = Child::spawn(&sh(&script), None).unwrap();
     let began = Instant::now();
     assert_eq!(&*child.handle.exited().await, "exited with status 0");
-    child.handle.close().await;
+    child.handle.stop();
+    child.handle.gone().await;
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert!(!alive(&marker), "the helper is still there");
 }

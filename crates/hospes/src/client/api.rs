@@ -1,0 +1,263 @@
+//! The client as its users see it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hospes_model::{
+    CallToolResult, CompleteParams, CompleteResult, Era, GetPromptParams, GetPromptResult, Implementation,
+    LoggingLevel, Method, Notification, Prompt, RawJson, ReadResourceResult, Reply, Resource,
+    ResourceTemplate, Revision, ServerCapabilities, SetLevelParams, Tool,
+};
+use serde::Serialize;
+
+use super::builder::ClientBuilder;
+use super::connect::members;
+use super::core::Core;
+use super::error::{CallError, Closed, ConnectError};
+use super::handlers::root;
+use super::link::{Members, Outgoing, write_text};
+use super::listing::Listing;
+use super::request::Request;
+use super::target::Target;
+
+/// A connection to a server. Cheap to clone; every clone is the same connection, which ends with the last of them.
+///
+/// ```no_run
+/// # use hospes::client::Client;
+/// # use serde_json::json;
+/// # async fn f() -> hospes::Result<()> {
+/// let client = Client::connect("npx -y @modelcontextprotocol/server-everything").await?;
+/// for tool in client.tools().all().await? {
+///     println!("{}", tool.name);
+/// }
+/// let answer = client.call("echo", json!({ "message": "hello" })).await?;
+/// println!("{}", answer.all_text());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(super) core: Arc<Core>,
+}
+
+impl Client {
+    pub(super) fn new(core: Core) -> Self {
+        Self { core: Arc::new(core) }
+    }
+
+    /// Connects to a command, a URL or a [`Target`], as a client that can only call.
+    ///
+    /// # Errors
+    /// A value that says what was tried, at which stage it failed, what came back and what to do next.
+    pub async fn connect(target: impl Into<Target>) -> Result<Self, ConnectError> {
+        ClientBuilder::default().connect(target).await
+    }
+
+    /// A client that can do more than call: answer the server's questions, listen, wait longer.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// Calls a tool.
+    ///
+    /// `arguments` is anything that is written as a JSON object: `json!({…})`, a struct, or `()` for none. Questions
+    /// that the server asks on the way are answered by the handlers that the client was built with.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use serde_json::json;
+    /// # async fn f(client: hospes::client::Client) -> hospes::Result<()> {
+    /// let sum: f64 = client.call("add", json!({ "a": 1, "b": 2 })).await?.parse()?;
+    /// let slow = client
+    ///     .call("train", json!({ "epochs": 3 }))
+    ///     .timeout(Duration::from_secs(600))
+    ///     .on_progress(|progress| println!("{}", progress.progress))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call<'c>(&'c self, tool: &'c str, arguments: impl Serialize) -> Request<'c, CallToolResult> {
+        Request::new(self, Method::ToolsCall).offered(self.offers(Offer::Tools)).named(tool, &arguments)
+    }
+
+    /// Fills in a prompt.
+    pub fn prompt<'c, K, V>(
+        &'c self,
+        name: &'c str,
+        arguments: impl IntoIterator<Item = (K, V)>,
+    ) -> Request<'c, GetPromptResult>
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let mut params = GetPromptParams::new(name);
+        params.arguments = arguments.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let arguments = (!params.arguments.is_empty()).then_some(&params.arguments);
+        Request::new(self, Method::PromptsGet).offered(self.offers(Offer::Prompts)).named(name, &arguments)
+    }
+
+    /// Reads a resource.
+    pub fn read<'c>(&'c self, uri: &'c str) -> Request<'c, ReadResourceResult> {
+        let mut text = b"\"uri\":".to_vec();
+        write_text(&mut text, uri);
+        Request::new(self, Method::ResourcesRead).offered(self.offers(Offer::Resources)).with(uri, text)
+    }
+
+    /// Suggests values for an argument.
+    pub fn complete(&self, params: &CompleteParams) -> Request<'_, CompleteResult> {
+        Request::new(self, Method::Complete).offered(self.offers(Offer::Completions)).params(params)
+    }
+
+    /// The tools, page by page as they are needed.
+    pub fn tools(&self) -> Listing<'_, Tool> {
+        Listing::new(self, self.offers(Offer::Tools))
+    }
+
+    /// The prompts, page by page as they are needed.
+    pub fn prompts(&self) -> Listing<'_, Prompt> {
+        Listing::new(self, self.offers(Offer::Prompts))
+    }
+
+    /// The resources, page by page as they are needed.
+    pub fn resources(&self) -> Listing<'_, Resource> {
+        Listing::new(self, self.offers(Offer::Resources))
+    }
+
+    /// The resource templates, page by page as they are needed.
+    pub fn resource_templates(&self) -> Listing<'_, ResourceTemplate> {
+        Listing::new(self, self.offers(Offer::Resources))
+    }
+
+    /// Asks whether the server is there. (2026-07-28 has no `ping`; its servers are asked who they are instead.)
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn ping(&self) -> Result<(), CallError> {
+        let method = if self.core.speech.revision.is_legacy() { Method::Ping } else { Method::Discover };
+        self.core.run(&Outgoing::new(&method, self.core.settings.times), &mut None).await.map(drop)
+    }
+
+    /// Wants log messages of this severity and above; they go to the builder's `on_log`.
+    ///
+    /// # Errors
+    /// When the server sends no log messages, or refuses.
+    pub async fn set_log_level(&self, level: LoggingLevel) -> Result<(), CallError> {
+        self.offers(Offer::Logging)?;
+        self.core.set_log_level(Some(level));
+        if !self.core.speech.revision.is_legacy() {
+            // Every request says so by itself.
+            return Ok(());
+        }
+        let params = members(&SetLevelParams::new(level))?;
+        let method = Method::SetLevel;
+        let outgoing = Outgoing { members: Members::Text(&params), ..self.core.request(&method) };
+        self.core.run(&outgoing, &mut None).await.map(drop)
+    }
+
+    /// Changes the folders that the server may work in, and tells it where its revision has a message for that.
+    pub fn set_roots<P: AsRef<Path>>(&self, folders: impl IntoIterator<Item = P>) {
+        let roots = folders.into_iter().map(|folder| root(folder.as_ref())).collect();
+        self.core.desk.handlers.set_roots(roots);
+        if self.core.speech.revision.is_legacy() && self.core.settings.capabilities.roots.is_some() {
+            self.core.link.notify(&Notification::RootsListChanged, &self.core.speech);
+        }
+    }
+
+    /// Calls any method with any params, and returns the result as it came. For methods that the specification does not
+    /// define.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn raw(&self, method: &str, params: &RawJson) -> Result<RawJson, CallError> {
+        let method = Method::from_name(method);
+        let params = members(params)?;
+        let outgoing = Outgoing { members: Members::Text(&params), ..self.core.request(&method) };
+        match self.core.complete(outgoing, None).await? {
+            Reply::Raw { json, .. } => Ok(json),
+            other => {
+                let mut out = Vec::new();
+                let stamp = hospes_model::Stamp::anonymous();
+                let written = other.encode(&method, Revision::LATEST, &stamp, &mut out);
+                let json = written.ok().and_then(|()| RawJson::parse(out).ok());
+                json.ok_or_else(|| super::core::malformed(&method, "it cannot be written again"))
+            }
+        }
+    }
+
+    /// Who the server is. Servers of 2026-07-28 may keep that back.
+    #[must_use]
+    pub fn server_info(&self) -> Option<&Implementation> {
+        self.core.server.info.as_ref()
+    }
+
+    /// What the server can do. None where it has not said so; then everything may be tried.
+    #[must_use]
+    pub fn capabilities(&self) -> Option<&ServerCapabilities> {
+        self.core.server.capabilities.as_ref()
+    }
+
+    /// How to use the server, for the model.
+    #[must_use]
+    pub fn instructions(&self) -> Option<&str> {
+        self.core.server.instructions.as_deref()
+    }
+
+    /// The revision that is spoken.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.core.speech.revision
+    }
+
+    /// The era that was found; worth remembering per server, because finding it costs a question.
+    #[must_use]
+    pub fn era(&self) -> Era {
+        self.core.speech.revision.era()
+    }
+
+    /// How many lines the server printed on stdout that were no messages, and the first of them.
+    #[must_use]
+    pub fn noise(&self) -> (u64, Option<String>) {
+        self.core.link.noise()
+    }
+
+    /// How the connection ended, if it has.
+    #[must_use]
+    pub fn closed(&self) -> Option<Arc<Closed>> {
+        self.core.desk.closed()
+    }
+
+    /// Resolves when the connection has ended, with how it ended. (An HTTP server has no connection that could end.)
+    pub async fn wait_closed(&self) -> Arc<Closed> {
+        self.core.desk.wait_closed().await
+    }
+
+    /// Ends the connection for all clones: the child and everything it started is gone, the HTTP session deleted.
+    pub async fn close(&self) {
+        self.core.link.close().await;
+    }
+
+    fn offers(&self, offer: Offer) -> Result<(), CallError> {
+        let Some(capabilities) = &self.core.server.capabilities else { return Ok(()) };
+        let (offered, what) = match offer {
+            Offer::Tools => (capabilities.tools.is_some(), "tools"),
+            Offer::Prompts => (capabilities.prompts.is_some(), "prompts"),
+            Offer::Resources => (capabilities.resources.is_some(), "resources"),
+            // The first revision has completion but no capability for it.
+            Offer::Completions => {
+                let flagged = capabilities.completions.is_some();
+                (flagged || self.revision() == Revision::V2024_11_05, "completions")
+            }
+            Offer::Logging => (capabilities.logging.is_some(), "log messages"),
+        };
+        if offered { Ok(()) } else { Err(CallError::NotOffered(what)) }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Offer {
+    Tools,
+    Prompts,
+    Resources,
+    Completions,
+    Logging,
+}

@@ -1,0 +1,228 @@
+//! What a client can do, and how long it waits.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes_model::{
+    ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult,
+    ElicitationCapability, Era, Implementation, LogMessageParams, RawJson, Revision, RootsCapability,
+    SamplingCapability,
+};
+
+use super::Client;
+use super::connect;
+use super::desk::{Desk, List};
+use super::error::ConnectError;
+use super::handlers::root;
+use super::settings::Settings;
+use super::target::Target;
+use crate::error::Error;
+
+/// Makes a [`Client`].
+///
+/// ```no_run
+/// # use hospes::client::{Client, Target};
+/// # use hospes::model::{CreateMessageResult, SamplingMessageContentBlock};
+/// # async fn f() -> hospes::Result<()> {
+/// let client = Client::builder()
+///     .roots(["."])
+///     .sampling(|question| async move {
+///         let answer = SamplingMessageContentBlock::text(format!("{} messages", question.messages.len()));
+///         Ok::<_, hospes::Error>(CreateMessageResult::new("counting", answer))
+///     })
+///     .connect("npx -y @modelcontextprotocol/server-everything")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Default)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct ClientBuilder {
+    pub(super) settings: Settings,
+    pub(super) desk: Desk,
+    #[cfg(feature = "stdio")]
+    pub(super) on_stderr: Option<crate::transport::child::OnStderr>,
+}
+
+impl ClientBuilder {
+    /// The name that the server is told.
+    pub fn info(mut self, info: Implementation) -> Self {
+        self.settings.info = info;
+        self
+    }
+
+    /// Who answers when the server asks for a model. Declares the capability `sampling`.
+    ///
+    /// A person's refusal is an [`RpcError`](hospes_model::RpcError) with the code `-1`; it ends the call that the
+    /// question came from.
+    pub fn sampling<F, Fut, E>(mut self, handler: F) -> Self
+    where
+        F: Fn(CreateMessageParams) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<CreateMessageResult, E>> + Send + 'static,
+        E: Into<Error> + 'static,
+    {
+        self.desk.handlers.sampler = Some(Arc::new(move |params| {
+            let answer = handler(params);
+            Box::pin(async move { answer.await.map_err(Into::into) })
+        }));
+        self.settings.capabilities.sampling.get_or_insert_with(SamplingCapability::new);
+        self
+    }
+
+    /// The sampling handler understands tools: declares `sampling.tools`.
+    pub fn sampling_tools(mut self) -> Self {
+        let sampling = self.settings.capabilities.sampling.get_or_insert_with(SamplingCapability::new);
+        sampling.tools = Some(RawJson::empty_object());
+        self
+    }
+
+    /// Who answers when the server asks the person to fill in a form. Declares the capability `elicitation.form`.
+    /// Fields that an accepted answer leaves out take the defaults that the form has for them.
+    pub fn elicitation<F, Fut, E>(mut self, handler: F) -> Self
+    where
+        F: Fn(ElicitParams) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ElicitResult, E>> + Send + 'static,
+        E: Into<Error> + 'static,
+    {
+        self.desk.handlers.elicitor = Some(Arc::new(move |params| {
+            let answer = handler(params);
+            Box::pin(async move { answer.await.map_err(Into::into) })
+        }));
+        self.elicitation_capability().form = Some(RawJson::empty_object());
+        self
+    }
+
+    /// The elicitation handler can send the person to a URL: declares `elicitation.url`. It must show the whole URL and
+    /// ask before it opens it, and must not fetch it.
+    pub fn elicitation_urls(mut self) -> Self {
+        self.elicitation_capability().url = Some(RawJson::empty_object());
+        self
+    }
+
+    fn elicitation_capability(&mut self) -> &mut ElicitationCapability {
+        self.settings.capabilities.elicitation.get_or_insert_with(ElicitationCapability::new)
+    }
+
+    /// The folders that the server may work in: paths, or `file:` URIs. Declares the capability `roots`.
+    pub fn roots<P: AsRef<Path>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
+        let roots = folders.into_iter().map(|folder| root(folder.as_ref())).collect();
+        self.desk.handlers.set_roots(roots);
+        let mut capability = RootsCapability::new();
+        capability.list_changed = Some(true);
+        self.settings.capabilities.roots = Some(capability);
+        self
+    }
+
+    /// Declares exactly these capabilities, whatever handlers there are; for a gateway, whose calls carry the questions
+    /// on to somebody else.
+    pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
+        self.settings.capabilities = capabilities;
+        self
+    }
+
+    /// Speaks this revision or none.
+    pub fn revision(mut self, revision: Revision) -> Self {
+        self.settings.revision = Some(revision);
+        self
+    }
+
+    /// The era that [`Client::era`] told the last time: it is not searched for again unless it proves wrong.
+    pub fn era(mut self, known: Era) -> Self {
+        self.settings.era = Some(known);
+        self
+    }
+
+    /// How long a call may take without an answer or progress. [`Duration::MAX`] waits forever.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.times.timeout = limit(timeout);
+        self
+    }
+
+    /// How long a call may take in all, whatever progress there is. [`Duration::MAX`] waits forever.
+    pub fn max_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.times.max_timeout = limit(timeout);
+        self
+    }
+
+    /// How long connecting may take.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// How long an upstream call is kept while somebody else answers its questions (see [`Client`] as a service).
+    pub fn park_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.park_timeout = timeout;
+        self
+    }
+
+    /// How many rounds of questions a call may have.
+    pub fn max_input_rounds(mut self, rounds: u32) -> Self {
+        self.settings.max_input_rounds = rounds;
+        self
+    }
+
+    /// The longest message that is taken from the server; a longer one fails its call alone.
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.settings.limits.max_message_bytes = bytes;
+        self
+    }
+
+    /// The longest request that is sent over stdio. There are servers whose reader gives up the connection at 10 MiB, so
+    /// the default is just below that.
+    pub fn max_request_bytes(mut self, bytes: usize) -> Self {
+        self.settings.limits.max_request_bytes = bytes;
+        self
+    }
+
+    /// How many calls may wait at once.
+    pub fn max_in_flight(mut self, calls: usize) -> Self {
+        self.settings.limits.max_in_flight = calls;
+        self
+    }
+
+    /// How many questions of the server are answered at once; more are refused.
+    pub fn max_server_requests(mut self, requests: usize) -> Self {
+        self.settings.limits.max_server_requests = requests;
+        self
+    }
+
+    /// Called with each log message of the server.
+    pub fn on_log(mut self, listener: impl Fn(LogMessageParams) + Send + Sync + 'static) -> Self {
+        self.desk.on_log = Some(Arc::new(listener));
+        self
+    }
+
+    /// Called when one of the server's lists has changed.
+    pub fn on_list_changed(mut self, listener: impl Fn(List) + Send + Sync + 'static) -> Self {
+        self.desk.on_list_changed = Some(Arc::new(listener));
+        self
+    }
+
+    /// Called with each line that a started server writes to stderr.
+    #[cfg(feature = "stdio")]
+    pub fn on_stderr(mut self, listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_stderr = Some(Arc::new(listener));
+        self
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// A value that says what was tried, at which stage it failed, what came back and what to do next.
+    pub async fn connect(self, target: impl Into<Target>) -> Result<Client, ConnectError> {
+        // The future of connecting is large, and there is one of it for a connection.
+        Box::pin(connect::connect(self, target.into())).await
+    }
+}
+
+fn limit(timeout: Duration) -> Option<Duration> {
+    (timeout != Duration::MAX).then_some(timeout)
+}
+
+impl std::fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientBuilder").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,215 @@
+//! Who wants to hear of which change, on a connection that tells all changes to one place (up to 2025-11-25).
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use hospes_model::{Notification, ResourceUpdatedParams, SubscriptionFilter};
+
+/// The most different resources whose change waits for one listener.
+const MAX_CHANGED_RESOURCES: usize = 4096;
+
+/// The listeners of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    listeners: Mutex<Vec<Arc<Listener>>>,
+    /// How many listeners want each resource.
+    wanted: Mutex<HashMap<String, usize>>,
+}
+
+/// One listener. A change that it has not fetched yet is not told twice.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    filter: SubscriptionFilter,
+    news: Mutex<News>,
+}
+
+#[derive(Debug, Default)]
+struct News {
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+    updated: BTreeSet<String>,
+    ended: bool,
+    waker: Option<Waker>,
+}
+
+impl Changes {
+    /// A new listener, and the resources that nobody wanted before.
+    pub(crate) fn listen(&self, filter: SubscriptionFilter) -> (Arc<Listener>, Vec<String>) {
+        let mut wanted = locked(&self.wanted);
+        let mut new = Vec::new();
+        for uri in unique(&filter) {
+            let count = wanted.entry(uri.clone()).or_default();
+            *count += 1;
+            if *count == 1 {
+                new.push(uri);
+            }
+        }
+        let listener = Arc::new(Listener { filter, news: Mutex::default() });
+        locked(&self.listeners).push(Arc::clone(&listener));
+        (listener, new)
+    }
+
+    /// The listener leaves; the resources that nobody wants any more.
+    pub(crate) fn leave(&self, listener: &Arc<Listener>) -> Vec<String> {
+        locked(&self.listeners).retain(|other| !Arc::ptr_eq(other, listener));
+        let mut wanted = locked(&self.wanted);
+        unique(&listener.filter)
+            .into_iter()
+            .filter(|uri| match wanted.get_mut(uri) {
+                Some(count) if *count > 1 => {
+                    *count -= 1;
+                    false
+                }
+                Some(_) => wanted.remove(uri).is_some(),
+                None => false,
+            })
+            .collect()
+    }
+
+    /// Every resource that somebody wants; what a new session has to be told.
+    pub(crate) fn wanted(&self) -> Vec<String> {
+        locked(&self.wanted).keys().cloned().collect()
+    }
+
+    /// Tells those who want to know.
+    pub(crate) fn tell(&self, change: &Notification) {
+        for listener in locked(&self.listeners).iter() {
+            listener.tell(change);
+        }
+    }
+
+    /// Nothing will be told any more.
+    pub(crate) fn end(&self) {
+        for listener in locked(&self.listeners).drain(..) {
+            let mut news = locked(&listener.news);
+            news.ended = true;
+            wake(news);
+        }
+    }
+}
+
+impl Listener {
+    fn tell(&self, change: &Notification) {
+        let (mut news, filter) = (locked(&self.news), &self.filter);
+        match change {
+            Notification::ToolsListChanged if filter.tools_list_changed => news.tools = true,
+            Notification::PromptsListChanged if filter.prompts_list_changed => news.prompts = true,
+            Notification::ResourcesListChanged if filter.resources_list_changed => news.resources = true,
+            Notification::ResourceUpdated(params) if filter_covers(filter, &params.uri) => {
+                if news.updated.len() < MAX_CHANGED_RESOURCES {
+                    news.updated.insert(params.uri.clone());
+                }
+            }
+            _ => return,
+        }
+        wake(news);
+    }
+
+    /// The next change; none when the connection is gone.
+    pub(crate) fn poll_change(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Notification>> {
+        let mut news = locked(&self.news);
+        if std::mem::take(&mut news.tools) {
+            return Poll::Ready(Some(Notification::ToolsListChanged));
+        }
+        if std::mem::take(&mut news.prompts) {
+            return Poll::Ready(Some(Notification::PromptsListChanged));
+        }
+        if std::mem::take(&mut news.resources) {
+            return Poll::Ready(Some(Notification::ResourcesListChanged));
+        }
+        if let Some(uri) = news.updated.pop_first() {
+            return Poll::Ready(Some(Notification::ResourceUpdated(ResourceUpdatedParams::new(uri))));
+        }
+        if news.ended {
+            return Poll::Ready(None);
+        }
+        if !news.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            news.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+fn unique(filter: &SubscriptionFilter) -> BTreeSet<String> {
+    filter.resource_subscriptions.iter().cloned().collect()
+}
+
+/// Whether a change of `uri` was asked for: a server may name a part of the resource that was.
+fn filter_covers(filter: &SubscriptionFilter, uri: &str) -> bool {
+    filter.resource_subscriptions.iter().any(|wanted| {
+        uri.strip_prefix(wanted.as_str())
+            .is_some_and(|rest| rest.is_empty() || wanted.ends_with('/') || rest.starts_with(['/', '?', '#']))
+    })
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The state is consistent after every statement, so a panic elsewhere while it was held spoils nothing.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wake(mut news: MutexGuard<'_, News>) {
+    let waker = news.waker.take();
+    drop(news);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(listener: &Listener) -> Option<Notification> {
+        match listener.poll_change(&mut TaskContext::from_waker(Waker::noop())) {
+            Poll::Ready(change) => change,
+            Poll::Pending => None,
+        }
+    }
+
+    fn updated(uri: &str) -> Notification {
+        Notification::ResourceUpdated(ResourceUpdatedParams::new(uri))
+    }
+
+    #[test]
+    fn listeners_hear_what_they_asked_for_once() {
+        let changes = Changes::default();
+        let mut filter = SubscriptionFilter::new();
+        filter.tools_list_changed = true;
+        filter.resource_subscriptions = vec!["a://x".into()];
+        let (listener, _) = changes.listen(filter);
+        for change in [
+            Notification::ToolsListChanged,
+            Notification::ToolsListChanged,
+            Notification::PromptsListChanged,
+            updated("a://x"),
+            updated("a://x/part"),
+            updated("a://xy"),
+        ] {
+            changes.tell(&change);
+        }
+        assert_eq!(next(&listener), Some(Notification::ToolsListChanged));
+        assert_eq!(next(&listener), Some(updated("a://x")));
+        assert_eq!(next(&listener), Some(updated("a://x/part")));
+        assert_eq!(next(&listener), None);
+    }
+
+    /// covers: RES-11
+    #[test]
+    fn a_resource_is_subscribed_by_the_first_and_left_by_the_last() {
+        let changes = Changes::default();
+        let filter = |uris: &[&str]| {
+            let mut filter = SubscriptionFilter::new();
+            filter.resource_subscriptions = uris.iter().map(ToString::to_string).collect();
+            filter
+        };
+        let (first, new) = changes.listen(filter(&["a", "b", "a"]));
+        assert_eq!(new, ["a", "b"]);
+        let (second, new) = changes.listen(filter(&["b", "c"]));
+        assert_eq!(new, ["c"]);
+        assert_eq!(changes.leave(&first), ["a"]);
+        assert_eq!(changes.leave(&second), ["b", "c"]);
+        assert!(changes.wanted().is_empty());
+    }
+}

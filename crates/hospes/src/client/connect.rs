@@ -1,0 +1,360 @@
+//! From a target to a client: start or reach the server, find the revision to speak, and say exactly what failed.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hospes_model::{
+    Answer, ClientStamp, DiscoverResult, Implementation, InitializeParams, InitializeResult, Method,
+    Notification, RawJson, Reply, Revision, meta_key,
+};
+use hospes_proto::era::{Agreed, Failure, Negotiation, Outcome, PROBE_PATIENCE, Patience, Step};
+use hospes_proto::session::client::TimeLimits;
+use tokio::time::Instant;
+
+use super::Client;
+use super::builder::ClientBuilder;
+use super::core::{Core, Guard, Link, ServerFacts, Speech};
+use super::desk::Desk;
+use super::duplex::{self, Wire};
+use super::error::{Attempt, CallError, Closed, ConnectError, Stage};
+use super::link::{Exchange as _, LinkEvent, Members, Outgoing};
+use super::settings::Settings;
+use super::target::{Command, Target};
+
+pub(super) async fn connect(builder: ClientBuilder, target: Target) -> Result<Client, ConnectError> {
+    let shown = target.to_string();
+    match target {
+        #[cfg(feature = "stdio")]
+        Target::Command(command) => connect_child(builder, command, shown).await,
+        Target::Invalid { why, .. } => Err(ConnectError::new(shown, Stage::Target, why)),
+        #[allow(unreachable_patterns, reason = "which targets are left depends on the features")]
+        _ => Err(ConnectError::new(shown, Stage::Target, "this transport is not built in")),
+    }
+}
+
+/// A connection whose revision is not known yet.
+struct Probing<'s> {
+    settings: &'s Settings,
+    shown: String,
+    negotiation: Negotiation,
+    began: Instant,
+    tried: Vec<Attempt>,
+    server: ServerFacts,
+    /// What the last failed step left.
+    last: Option<CallError>,
+}
+
+impl<'s> Probing<'s> {
+    fn new(settings: &'s Settings, shown: String) -> Self {
+        Self {
+            settings,
+            shown,
+            negotiation: Negotiation::new(settings.revision, settings.era),
+            began: Instant::now(),
+            tried: Vec::new(),
+            server: ServerFacts::default(),
+            last: None,
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.settings.connect_timeout.saturating_sub(self.began.elapsed())
+    }
+
+    fn patience(&self, patience: Patience) -> Duration {
+        let left = self.left();
+        match patience {
+            Patience::Probe => PROBE_PATIENCE.min(left),
+            Patience::Half => left / 2,
+            Patience::Full => left,
+        }
+    }
+
+    /// Asks until a step is no question to this link: it has to be replaced, or it is agreed, or it failed.
+    async fn ask(&mut self, link: &Link) -> Step {
+        loop {
+            let step = self.negotiation.poll_step().clone();
+            let (method, revision, patience) = match step {
+                Step::Discover { revision, patience } => (Method::Discover, revision, patience),
+                Step::Initialize { revision, patience } => (Method::Initialize, revision, patience),
+                other => return other,
+            };
+            let began = Instant::now();
+            let patience = self.patience(patience);
+            let outcome = match ask_once(self.settings, link, &method, revision, patience).await {
+                Ok(answer) => self.understand(&method, &answer),
+                Err(error) => {
+                    let outcome = outcome_of(&error);
+                    self.last = Some(error);
+                    outcome
+                }
+            };
+            let said = match &outcome {
+                Outcome::Discovered(versions) => format!("speaks {}", versions.join(", ")),
+                Outcome::Initialized(version) => format!("speaks {version}"),
+                Outcome::Silence => format!("no answer within {patience:.1?}"),
+                _ => self.last.as_ref().map_or_else(String::new, ToString::to_string),
+            };
+            tracing::debug!(%method, %revision, outcome = %said, "asked the server what it speaks");
+            self.tried.push(Attempt::new(format!("{method} ({revision})"), said, began.elapsed()));
+            self.negotiation.handle_outcome(outcome);
+        }
+    }
+
+    fn understand(&mut self, method: &Method, raw: &RawJson) -> Outcome {
+        let answer = Answer::decode(method, revision_of(method), raw);
+        match answer {
+            Ok(Answer::Complete(Reply::Discover(result))) => {
+                let supported = result.supported_versions.clone();
+                self.server = facts_of_discover(*result);
+                Outcome::Discovered(supported)
+            }
+            Ok(Answer::Complete(Reply::Initialize(result))) => {
+                let version = result.protocol_version.clone();
+                self.server = facts_of_initialize(*result);
+                Outcome::Initialized(version)
+            }
+            Ok(_) => Outcome::Status(200),
+            Err(error) => {
+                self.last = Some(super::core::malformed(method, &error.to_string()));
+                Outcome::Status(200)
+            }
+        }
+    }
+
+    /// The whole story of a failure.
+    fn failure(self, failure: &Failure) -> ConnectError {
+        let asked = match self.tried.last() {
+            Some(attempt) if attempt.what.starts_with(Method::Discover.name()) => Stage::Discover,
+            _ => Stage::Initialize,
+        };
+        let (stage, what, hint) = match failure {
+            Failure::NothingInCommon(theirs) => (
+                Stage::Negotiate,
+                format!("no revision in common: the server speaks {}", theirs.join(", ")),
+                self.settings.revision.map(|pin| format!("revision {pin} was pinned; leave that out to speak any")),
+            ),
+            Failure::Refused(error) => (asked, format!("the server answered: {error}"), None),
+            Failure::Silent => (
+                asked,
+                format!("the server said nothing for {:.1?}", self.began.elapsed()),
+                Some("is it an MCP server? If it is only slow to start, set a longer connect_timeout".into()),
+            ),
+            Failure::Exited => (
+                asked,
+                match &self.last {
+                    Some(CallError::Closed(closed)) => closed.what.clone(),
+                    _ => "the server ended".into(),
+                },
+                Some("run the command by hand to see what it needs".into()),
+            ),
+            Failure::Unauthorized(status) => (
+                Stage::Http,
+                format!("the server answered with status {status}: it wants to know who is there"),
+                Some("give it an Authorization header".into()),
+            ),
+            Failure::MaybeSse(status) => (
+                Stage::Http,
+                format!("the server answered with status {status}: no Streamable HTTP here"),
+                Some("is the path right (often /mcp)? Servers that speak only the older HTTP+SSE are not supported yet".into()),
+            ),
+            Failure::Status(status) => (Stage::Http, format!("the server answered with status {status}"), None),
+        };
+        let error = ConnectError::new(self.shown, stage, what);
+        let error = match &self.last {
+            Some(last) => error.because(last),
+            None => error,
+        };
+        let tried = self.tried;
+        error.with(|failure| {
+            failure.tried = tried;
+            failure.hint = hint;
+        })
+    }
+}
+
+fn revision_of(method: &Method) -> Revision {
+    if *method == Method::Discover { Revision::LATEST } else { Revision::LATEST_LEGACY }
+}
+
+fn outcome_of(error: &CallError) -> Outcome {
+    match error {
+        CallError::Rpc(error) => Outcome::Error(error.clone()),
+        CallError::Timeout { .. } => Outcome::Silence,
+        CallError::Closed(_) => Outcome::Exited,
+        CallError::Http(failure) => Outcome::Status(failure.status.unwrap_or_default()),
+        _ => Outcome::Status(200),
+    }
+}
+
+async fn ask_once(
+    settings: &Settings,
+    link: &Link,
+    method: &Method,
+    revision: Revision,
+    patience: Duration,
+) -> Result<RawJson, CallError> {
+    let limits = TimeLimits { timeout: Some(patience), max_timeout: Some(patience) };
+    let speech = speech(settings, revision);
+    let params;
+    let mut outgoing = Outgoing::new(method, limits);
+    if *method == Method::Initialize {
+        let capabilities = settings.capabilities.for_revision(revision).into_owned();
+        let info = settings.info.for_revision(revision).into_owned();
+        params = members(&InitializeParams::new(revision.as_str(), capabilities, info))?;
+        outgoing.members = Members::Text(&params);
+    }
+    let mut call = link.open(&outgoing, &speech).await?;
+    loop {
+        if let LinkEvent::Done(outcome) = std::future::poll_fn(|cx| call.poll_event(cx)).await {
+            return outcome;
+        }
+    }
+}
+
+/// The members of a value, written out, without the braces.
+pub(super) fn members<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, CallError> {
+    let mut text = serde_json::to_vec(value).map_err(|error| CallError::Arguments(Arc::new(error)))?;
+    text.pop();
+    if !text.is_empty() {
+        text.remove(0);
+    }
+    Ok(text)
+}
+
+/// What every request says because of the revision.
+fn speech(settings: &Settings, revision: Revision) -> Speech {
+    let stamp = if revision.is_legacy() {
+        Bytes::new()
+    } else {
+        let stamp = ClientStamp::new(&settings.capabilities, Some(&settings.info));
+        Bytes::copy_from_slice(stamp.members().as_bytes())
+    };
+    Speech { revision, stamp }
+}
+
+fn facts_of_discover(result: DiscoverResult) -> ServerFacts {
+    ServerFacts {
+        info: result.meta.read::<Implementation>(meta_key::SERVER_INFO),
+        capabilities: Some(result.capabilities),
+        instructions: result.instructions,
+        supported: result.supported_versions,
+    }
+}
+
+fn facts_of_initialize(result: InitializeResult) -> ServerFacts {
+    ServerFacts {
+        info: Some(result.server_info),
+        capabilities: Some(result.capabilities),
+        instructions: result.instructions,
+        supported: vec![result.protocol_version],
+    }
+}
+
+/// The last step: from here on it is a client.
+fn ready(probing: Probing<'_>, agreed: Agreed, link: Link, desk: Arc<Desk>) -> Client {
+    let speech = speech(probing.settings, agreed.revision);
+    desk.agree(agreed.revision);
+    let Link::Duplex(duplex, _) = &link;
+    duplex.agree(agreed.revision);
+    if agreed.revision.is_legacy() {
+        link.notify(&Notification::Initialized, &speech);
+    }
+    let core = Core {
+        link,
+        desk,
+        settings: probing.settings.clone(),
+        speech,
+        server: probing.server,
+        log_level: AtomicU8::new(u8::MAX),
+    };
+    Client::new(core)
+}
+
+#[cfg(feature = "stdio")]
+async fn connect_child(
+    builder: ClientBuilder,
+    command: Command,
+    shown: String,
+) -> Result<Client, ConnectError> {
+    let ClientBuilder { settings, desk, on_stderr } = builder;
+    let desk = Arc::new(desk);
+    let mut probing = Probing::new(&settings, shown);
+    let spawn = |shown: &str| spawn_child(&command, on_stderr.clone(), &settings, &desk, shown);
+    let mut link = spawn(&probing.shown)?;
+    loop {
+        match probing.ask(&link).await {
+            Step::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk)),
+            Step::Failed(failure) => {
+                let error = probing.failure(&failure);
+                // It may still be running, and its last words explain a silence.
+                link.close().await;
+                let Link::Duplex(_, Some(Guard::Child(child))) = &link else { return Err(error) };
+                let stderr = child.stderr();
+                return Err(error.with(|failure| failure.stderr = failure.stderr.take().or(stderr)));
+            }
+            Step::Respawn => {
+                tracing::info!(
+                    "the server did not survive being asked what it speaks; it is started once more"
+                );
+                link.close().await;
+                desk.reopened();
+                link = spawn(&probing.shown)?;
+                probing.negotiation.handle_outcome(Outcome::Respawned);
+            }
+            // `ask` deals with these.
+            Step::Discover { .. } | Step::Initialize { .. } => {}
+        }
+    }
+}
+
+#[cfg(feature = "stdio")]
+fn spawn_child(
+    command: &Command,
+    on_stderr: Option<crate::transport::child::OnStderr>,
+    settings: &Settings,
+    desk: &Arc<Desk>,
+    shown: &str,
+) -> Result<Link, ConnectError> {
+    use crate::transport::child::Child;
+    let child = Child::spawn(command, on_stderr).map_err(|error| spawn_error(command, error, shown))?;
+    let handle = Arc::new(child.handle);
+    let (watched, stopped) = (Arc::clone(&handle), Arc::clone(&handle));
+    let wire = Wire {
+        read: child.stdout,
+        write: child.stdin,
+        gone: Some(Box::pin(async move {
+            let how = watched.exited().await;
+            let mut closed = Closed::new(format!("the server {how}"));
+            closed.stderr = watched.stderr();
+            closed
+        })),
+        on_close: Some(Box::new(move || stopped.stop())),
+    };
+    let duplex = duplex::spawn(wire, settings.limits, Arc::clone(desk));
+    Ok(Link::Duplex(duplex, Some(Guard::Child(handle))))
+}
+
+#[cfg(feature = "stdio")]
+fn spawn_error(command: &Command, error: std::io::Error, shown: &str) -> ConnectError {
+    let program = command.program.to_string_lossy();
+    let hint = match (error.kind(), &command.cwd) {
+        (_, Some(folder)) if !folder.is_dir() => format!("the folder {} does not exist", folder.display()),
+        (std::io::ErrorKind::NotFound, _) if program.contains(['/', '\\']) => {
+            format!("there is no file {program}")
+        }
+        (std::io::ErrorKind::NotFound, _) => {
+            format!("there is no program {program} in PATH; is it installed?")
+        }
+        (std::io::ErrorKind::PermissionDenied, _) => format!("{program} may not be run; is it executable?"),
+        _ => "run the command by hand to see what it needs".into(),
+    };
+    ConnectError::new(shown, Stage::Spawn, format!("{program} could not be started: {error}")).with(
+        |failure| {
+            failure.hint = Some(hint);
+            failure.source = Some(Box::new(error));
+        },
+    )
+}

@@ -1,0 +1,287 @@
+//! A connection and what is known of the server behind it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hospes_model::{
+    Answer, Id, Implementation, InputRequiredResult, InputResponse, LoggingLevel, Method, Notification,
+    ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, decode_error,
+};
+
+use super::desk::{Desk, ReplyTo};
+use super::duplex::{Duplex, DuplexCall};
+use super::error::CallError;
+use super::link::{Exchange, LinkEvent, Outgoing, write_text};
+use super::settings::Settings;
+#[cfg(feature = "stdio")]
+use crate::transport::child::ChildHandle;
+
+/// How long a server that only wants to be asked again is left alone: longer each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What carries the messages.
+#[derive(Debug)]
+pub(crate) enum Link {
+    Duplex(Duplex, Option<Guard>),
+}
+
+/// What ends with the connection.
+#[derive(Debug)]
+pub(crate) enum Guard {
+    #[cfg(feature = "stdio")]
+    Child(Arc<ChildHandle>),
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) enum LinkCall {
+    Duplex(DuplexCall),
+}
+
+impl Exchange for LinkCall {
+    fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
+        match self {
+            Self::Duplex(call) => call.poll_event(cx),
+        }
+    }
+}
+
+/// Which revision is spoken, and what every request says in `_meta` because of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Speech {
+    pub(crate) revision: Revision,
+    pub(crate) stamp: Bytes,
+}
+
+impl Link {
+    pub(crate) async fn open(&self, outgoing: &Outgoing<'_>, speech: &Speech) -> Result<LinkCall, CallError> {
+        match self {
+            Self::Duplex(duplex, _) => duplex.open(outgoing, &speech.stamp).await.map(LinkCall::Duplex),
+        }
+    }
+
+    /// Sends a notification; nobody learns whether it arrives.
+    pub(crate) fn notify(&self, notification: &Notification, speech: &Speech) {
+        match self {
+            Self::Duplex(duplex, _) => {
+                duplex.notify(|out| {
+                    // A notification of ours can always be written; one that the revision lacks leaves nothing.
+                    let _ = notification.encode(speech.revision, None, out);
+                });
+            }
+        }
+    }
+
+    /// Answers a question of the server.
+    pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
+        match self {
+            Self::Duplex(duplex, _) => duplex.answer(id, outcome),
+        }
+    }
+
+    /// Where the desk sends its answers.
+    pub(crate) fn reply_to(&self) -> ReplyTo {
+        match self {
+            Self::Duplex(duplex, _) => duplex.reply_to(),
+        }
+    }
+
+    /// How many lines came that were no messages, and the first of them.
+    pub(crate) fn noise(&self) -> (u64, Option<String>) {
+        match self {
+            Self::Duplex(duplex, _) => duplex.noise(),
+        }
+    }
+
+    /// Closes the connection; resolves when nothing of it is left.
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Duplex(duplex, guard) => {
+                duplex.close();
+                match guard {
+                    #[cfg(feature = "stdio")]
+                    Some(Guard::Child(child)) => child.gone().await,
+                    None => {}
+                }
+            }
+        }
+    }
+}
+
+/// What the server says of itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServerFacts {
+    pub(crate) info: Option<Implementation>,
+    /// None where the server has not said what it can do; then everything is tried.
+    pub(crate) capabilities: Option<ServerCapabilities>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) supported: Vec<String>,
+}
+
+/// Called with progress.
+pub(crate) type OnProgress<'a> = Box<dyn FnMut(&ProgressParams) + Send + 'a>;
+
+/// A connection.
+pub(crate) struct Core {
+    pub(crate) link: Link,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) settings: Settings,
+    pub(crate) speech: Speech,
+    pub(crate) server: ServerFacts,
+    pub(crate) log_level: AtomicU8,
+}
+
+impl Core {
+    /// A request with the client's own limits.
+    pub(crate) fn request<'a>(&self, method: &'a Method) -> Outgoing<'a> {
+        let mut outgoing = Outgoing::new(method, self.settings.times);
+        if !self.speech.revision.is_legacy() {
+            outgoing.meta.log_level = self.log_level();
+        }
+        outgoing
+    }
+
+    pub(crate) fn log_level(&self) -> Option<LoggingLevel> {
+        LoggingLevel::ALL.get(usize::from(self.log_level.load(Ordering::Relaxed))).copied()
+    }
+
+    pub(crate) fn set_log_level(&self, level: Option<LoggingLevel>) {
+        let position = level.and_then(|level| LoggingLevel::ALL.iter().position(|l| *l == level));
+        let position = position.and_then(|position| u8::try_from(position).ok());
+        self.log_level.store(position.unwrap_or(u8::MAX), Ordering::Relaxed);
+    }
+
+    /// Sends a request and waits for its result, as it came.
+    pub(crate) async fn run(
+        &self,
+        outgoing: &Outgoing<'_>,
+        on_progress: &mut Option<OnProgress<'_>>,
+    ) -> Result<RawJson, CallError> {
+        let mut call = self.link.open(outgoing, &self.speech).await?;
+        loop {
+            match poll_fn(|cx| call.poll_event(cx)).await {
+                LinkEvent::Notification(Method::Progress, params) => {
+                    if let Some(on_progress) = on_progress
+                        && let Some(Ok(progress)) = params.as_ref().map(RawJson::decode)
+                    {
+                        on_progress(&progress);
+                    }
+                }
+                // The desk has seen it too.
+                LinkEvent::Notification(..) => {}
+                LinkEvent::Question(id, method, params) => {
+                    self.desk.request(id, method, params, self.link.reply_to());
+                }
+                LinkEvent::Done(outcome) => {
+                    return outcome.map_err(|error| self.lift_error(outgoing.method, error));
+                }
+            }
+        }
+    }
+
+    /// A server's error as the newest revision has it.
+    pub(crate) fn lift_error(&self, method: &Method, error: CallError) -> CallError {
+        match error {
+            CallError::Rpc(error) => CallError::Rpc(decode_error(method, self.speech.revision, error)),
+            other => other,
+        }
+    }
+
+    /// Sends a request, answers the questions that come instead of a result, and sends it again until there is one.
+    pub(crate) async fn complete(
+        &self,
+        outgoing: Outgoing<'_>,
+        mut on_progress: Option<OnProgress<'_>>,
+    ) -> Result<Reply, CallError> {
+        let method = outgoing.method;
+        let raw = self.run(&outgoing, &mut on_progress).await?;
+        let mut answer = self.decode(method, &raw)?;
+        let mut rounds = 0;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let asked = match answer {
+                Answer::Complete(reply) => return Ok(reply),
+                Answer::InputRequired(asked) => asked,
+                _ => return Err(malformed(method, "it became a task, which was not asked for")),
+            };
+            rounds += 1;
+            if rounds > self.settings.max_input_rounds {
+                return Err(CallError::TooManyRounds(self.settings.max_input_rounds));
+            }
+            if asked.input_requests.is_empty() {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            let more = self.next_round(asked).await?;
+            let raw = self.run(&Outgoing { more: &more, ..outgoing }, &mut on_progress).await?;
+            answer = self.decode(method, &raw)?;
+        }
+    }
+
+    /// The members of `params` that a round of questions leaves behind.
+    async fn next_round(&self, asked: InputRequiredResult) -> Result<Vec<u8>, CallError> {
+        let answers = self.desk.handlers.answer_all(asked.input_requests).await?;
+        let encoded = answers.iter().map(|(key, answer)| encode(answer).map(|answer| (key.as_str(), answer)));
+        let answers: BTreeMap<&str, RawJson> = encoded.collect::<Result<_, _>>()?;
+        Ok(write_round(&answers, asked.request_state.as_deref()))
+    }
+
+    /// The result as the method's type.
+    pub(crate) fn decode(&self, method: &Method, raw: &RawJson) -> Result<Answer, CallError> {
+        Answer::decode(method, self.speech.revision, raw).map_err(|error| {
+            use std::error::Error as _;
+            let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+            malformed(method, &why)
+        })
+    }
+}
+
+fn encode(answer: &InputResponse) -> Result<RawJson, CallError> {
+    answer.encode(Revision::LATEST).map_err(|error| CallError::Arguments(Arc::new(error)))
+}
+
+/// The members `inputResponses` and `requestState`, as far as there is something to say.
+pub(crate) fn write_round(answers: &BTreeMap<&str, RawJson>, state: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::new();
+    if !answers.is_empty() {
+        out.extend_from_slice(b"\"inputResponses\":{");
+        for (number, (key, answer)) in answers.iter().enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            write_text(&mut out, key);
+            out.push(b':');
+            out.extend_from_slice(answer.as_bytes());
+        }
+        out.push(b'}');
+    }
+    if let Some(state) = state {
+        if !out.is_empty() {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"requestState\":");
+        write_text(&mut out, state);
+    }
+    out
+}
+
+pub(crate) fn malformed(method: &Method, why: &str) -> CallError {
+    CallError::Malformed { method: method.name().into(), why: why.into() }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("link", &self.link)
+            .field("revision", &self.speech.revision)
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}

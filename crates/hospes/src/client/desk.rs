@@ -1,0 +1,154 @@
+//! Where everything from the server goes that belongs to no call of ours: its own questions, log messages, changes.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use hospes_model::{Id, InputRequest, LogMessageParams, Method, Notification, RawJson, Revision, RpcError};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::changes::Changes;
+use super::duplex;
+use super::error::Closed;
+use super::handlers::Handlers;
+
+/// A list of the server that can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum List {
+    /// Its tools.
+    Tools,
+    /// Its prompts.
+    Prompts,
+    /// Its resources and resource templates.
+    Resources,
+}
+
+pub(crate) type OnLog = Arc<dyn Fn(LogMessageParams) + Send + Sync>;
+pub(crate) type OnListChanged = Arc<dyn Fn(List) + Send + Sync>;
+
+/// The desk of one connection.
+#[derive(Default)]
+pub(crate) struct Desk {
+    pub(crate) handlers: Handlers,
+    pub(crate) changes: Changes,
+    pub(crate) on_log: Option<OnLog>,
+    pub(crate) on_list_changed: Option<OnListChanged>,
+    revision: OnceLock<Revision>,
+    running: Mutex<HashMap<Id, AbortHandle>>,
+    closed: watch::Sender<Option<Arc<Closed>>>,
+}
+
+/// Who wants the answer to a question.
+#[derive(Clone, Debug)]
+pub(crate) enum ReplyTo {
+    Duplex(Arc<duplex::Shared>),
+}
+
+impl ReplyTo {
+    pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
+        match self {
+            Self::Duplex(shared) => shared.answer(id, outcome),
+        }
+    }
+}
+
+impl Desk {
+    pub(crate) fn agree(&self, revision: Revision) {
+        let _ = self.revision.set(revision);
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision.get().copied().unwrap_or(Revision::LATEST_LEGACY)
+    }
+
+    /// The server asks something: somebody answers, in a task of their own.
+    pub(crate) fn request(self: &Arc<Self>, id: Id, method: Method, params: Option<RawJson>, reply: ReplyTo) {
+        let (desk, key) = (Arc::clone(self), id.clone());
+        // The entry must be there before the task can end and remove it.
+        let mut running = self.running();
+        let task = tokio::spawn(async move {
+            let outcome = desk.answer(&method, params).await;
+            desk.running().remove(&id);
+            reply.answer(&id, outcome.as_ref());
+        });
+        running.insert(key, task.abort_handle());
+    }
+
+    async fn answer(&self, method: &Method, params: Option<RawJson>) -> Result<RawJson, RpcError> {
+        if *method == Method::Ping {
+            return Ok(RawJson::empty_object());
+        }
+        let params = params.unwrap_or_else(RawJson::empty_object);
+        let question = InputRequest::decode(method, &params)?;
+        let answer = self.handlers.answer(question).await?;
+        answer.encode(self.revision()).map_err(|error| RpcError::internal(error.to_string()))
+    }
+
+    /// The server no longer wants an answer; it gets none.
+    pub(crate) fn cancelled(&self, id: &Id) {
+        if let Some(task) = self.running().remove(id) {
+            task.abort();
+        }
+    }
+
+    /// A notification that belongs to no call.
+    pub(crate) fn notification(&self, method: &Method, params: Option<&RawJson>) {
+        let notification = match Notification::decode(method, self.revision(), params) {
+            Ok(notification) => notification,
+            Err(error) => {
+                tracing::debug!(%method, %error, "a notification that cannot be read");
+                return;
+            }
+        };
+        let list = match &notification {
+            Notification::ToolsListChanged => Some(List::Tools),
+            Notification::PromptsListChanged => Some(List::Prompts),
+            Notification::ResourcesListChanged => Some(List::Resources),
+            _ => None,
+        };
+        if let (Some(list), Some(on_list_changed)) = (list, &self.on_list_changed) {
+            on_list_changed(list);
+        }
+        self.changes.tell(&notification);
+        if let (Notification::LogMessage(message), Some(on_log)) = (notification, &self.on_log) {
+            on_log(message);
+        }
+    }
+
+    /// The connection is gone: nobody waits for answers, nothing changes any more.
+    pub(crate) fn connection_lost(&self, closed: Arc<Closed>) {
+        self.running().drain().for_each(|(_, task)| task.abort());
+        self.changes.end();
+        self.closed.send_replace(Some(closed));
+    }
+
+    /// A new connection takes the place of one that is gone.
+    pub(crate) fn reopened(&self) {
+        self.closed.send_replace(None);
+    }
+
+    /// How the connection ended, if it has.
+    pub(crate) fn closed(&self) -> Option<Arc<Closed>> {
+        self.closed.borrow().clone()
+    }
+
+    /// Resolves when the connection has ended.
+    pub(crate) async fn wait_closed(&self) -> Arc<Closed> {
+        let mut closed = self.closed.subscribe();
+        let ended = closed.wait_for(Option::is_some).await.ok().and_then(|closed| closed.clone());
+        // The sender lives as long as we do, so it cannot end otherwise.
+        ended.unwrap_or_else(|| Arc::new(Closed::new("the connection is gone")))
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<Id, AbortHandle>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("handlers", &self.handlers).finish_non_exhaustive()
+    }
+}

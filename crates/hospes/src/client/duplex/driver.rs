@@ -1,0 +1,251 @@
+//! The one task that moves a connection's bytes.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use hospes_proto::frame::LineFramer;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::incoming::Batch;
+use super::{Duplex, Shared};
+use crate::client::desk::Desk;
+use crate::client::error::Closed;
+use crate::client::settings::Limits;
+
+/// How long the exit of a server is waited for once it no longer speaks or listens: the exit says more.
+const EXIT_PATIENCE: Duration = Duration::from_millis(500);
+/// How long the end of a closed connection is waited for; a child is killed well before.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
+/// A buffer that grew beyond this for one message is given back.
+const KEPT_BYTES: usize = 256 * 1024;
+
+/// The bytes, and how they can end.
+pub(crate) struct Wire<R, W> {
+    pub(crate) read: R,
+    pub(crate) write: W,
+    /// Resolves when the peer is gone, with what happened to it: the end of a pipe that a helper holds open never
+    /// comes. None where the end of the bytes is the end of the peer.
+    pub(crate) gone: Option<BoxFuture<'static, Closed>>,
+    /// Called once our side is closed.
+    pub(crate) on_close: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// Starts to move bytes. Must be called within a runtime.
+pub(crate) fn spawn<R, W>(wire: Wire<R, W>, limits: Limits, desk: Arc<Desk>) -> Duplex
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let framer = LineFramer::new(limits.max_message_bytes);
+    let shared = Arc::new(Shared::new(limits, desk));
+    let driver = Driver {
+        shared: Arc::clone(&shared),
+        read: Some(wire.read),
+        write: Some(wire.write),
+        framer,
+        writing: Vec::new(),
+        written: 0,
+        unflushed: false,
+        gone: wire.gone,
+        end: None,
+        on_close: wire.on_close,
+        timer: None,
+        batch: Batch::default(),
+    };
+    tokio::spawn(driver);
+    Duplex { shared }
+}
+
+struct Driver<R, W> {
+    shared: Arc<Shared>,
+    /// None once the peer's side has ended.
+    read: Option<R>,
+    /// None once our side has ended.
+    write: Option<W>,
+    framer: LineFramer,
+    writing: Vec<u8>,
+    written: usize,
+    unflushed: bool,
+    gone: Option<BoxFuture<'static, Closed>>,
+    end: Option<End>,
+    on_close: Option<Box<dyn FnOnce() + Send>>,
+    timer: Option<Pin<Box<Sleep>>>,
+    batch: Batch,
+}
+
+/// The connection is ending: when at the latest, and what is said if nothing better is learned until then.
+struct End {
+    by: Instant,
+    closed: Closed,
+}
+
+impl<R, W> Future for Driver<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin,
+{
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let this = &mut *self;
+        this.shared.driver.register(cx.waker());
+        this.poll_gone(cx);
+        this.poll_write(cx);
+        this.poll_read(cx);
+        // What was read may have called for answers.
+        this.poll_write(cx);
+        let now = this.end.as_ref().map(|_| Instant::now());
+        if let Some(end) = this.end.take_if(|end| now.is_some_and(|now| now >= end.by)) {
+            this.stop_writing();
+            this.shared.fail_all(end.closed);
+            return Poll::Ready(());
+        }
+        this.poll_timer(cx);
+        Poll::Pending
+    }
+}
+
+impl<R, W> Driver<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin,
+{
+    fn poll_gone(&mut self, cx: &mut TaskContext<'_>) {
+        if let Some(gone) = &mut self.gone
+            && let Poll::Ready(closed) = gone.as_mut().poll(cx)
+        {
+            self.gone = None;
+            // Its last words are still in the pipe: this turn reads them, and no other turn follows.
+            self.end = Some(End { by: Instant::now(), closed });
+        }
+    }
+
+    /// Writes until there is nothing to write or the peer is slow.
+    fn poll_write(&mut self, cx: &mut TaskContext<'_>) {
+        loop {
+            let idle = self.written == self.writing.len() && !self.refill();
+            let Some(write) = &mut self.write else { return };
+            if idle {
+                let closing = self.shared.lock().closing;
+                if self.unflushed {
+                    match Pin::new(write).poll_flush(cx) {
+                        Poll::Ready(Ok(())) => self.unflushed = false,
+                        Poll::Ready(Err(error)) => return self.broken(&error),
+                        Poll::Pending => return,
+                    }
+                }
+                if closing {
+                    self.stop_writing();
+                    self.ends(CLOSE_PATIENCE, "the connection was closed");
+                }
+                return;
+            }
+            match Pin::new(write).poll_write(cx, &self.writing[self.written..]) {
+                Poll::Ready(Ok(0)) => return self.broken(&io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(bytes)) => {
+                    self.written += bytes;
+                    self.unflushed = true;
+                }
+                Poll::Ready(Err(error)) => return self.broken(&error),
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Takes what callers have written since. Whether there was anything.
+    fn refill(&mut self) -> bool {
+        self.writing.clear();
+        self.written = 0;
+        if self.writing.capacity() > KEPT_BYTES {
+            self.writing = Vec::new();
+        }
+        let mut state = self.shared.lock();
+        std::mem::swap(&mut state.out, &mut self.writing);
+        let crowd = std::mem::take(&mut state.crowd);
+        drop(state);
+        crowd.into_iter().for_each(Waker::wake);
+        !self.writing.is_empty()
+    }
+
+    fn broken(&mut self, error: &io::Error) {
+        tracing::debug!(%error, "the server no longer reads");
+        self.stop_writing();
+        self.ends(EXIT_PATIENCE, "the server closed its stdin");
+    }
+
+    fn stop_writing(&mut self) {
+        self.write = None;
+        if let Some(on_close) = self.on_close.take() {
+            on_close();
+        }
+    }
+
+    /// Reads until there is nothing to read.
+    fn poll_read(&mut self, cx: &mut TaskContext<'_>) {
+        while let Some(read) = &mut self.read {
+            let result = pin!(read.read_buf(self.framer.buffer())).poll(cx);
+            let framer = &mut self.framer;
+            match result {
+                Poll::Ready(Ok(1..)) => {
+                    let lines = std::iter::from_fn(|| framer.poll_line());
+                    self.shared.handle_lines(lines, &mut self.batch);
+                }
+                Poll::Ready(ended) => {
+                    self.shared.handle_lines(framer.finish().into_iter(), &mut self.batch);
+                    self.read = None;
+                    let what = match ended {
+                        Err(error) => format!("the connection broke: {error}"),
+                        Ok(_) if self.gone.is_some() => "the server closed its stdout".into(),
+                        Ok(_) => "the server closed the connection".into(),
+                    };
+                    let patience = if self.gone.is_some() { EXIT_PATIENCE } else { Duration::ZERO };
+                    self.ends(patience, &what);
+                }
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// The connection ends soon; the first reason counts, the earliest time does.
+    fn ends(&mut self, patience: Duration, what: &str) {
+        let by = Instant::now() + patience;
+        match &mut self.end {
+            Some(end) => end.by = end.by.min(by),
+            None => self.end = Some(End { by, closed: Closed::new(what) }),
+        }
+    }
+
+    /// Waits for the next moment at which something is due.
+    fn poll_timer(&mut self, cx: &mut TaskContext<'_>) {
+        let mut due = self.shared.lock().session.poll_timeout().map(Instant::from_std);
+        loop {
+            let wake = match (due, self.end.as_ref().map(|end| end.by)) {
+                (Some(due), Some(by)) => due.min(by),
+                (Some(at), None) | (None, Some(at)) => at,
+                (None, None) => return,
+            };
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(wake)));
+            // One that rings too early costs one turn; moving it with every request would cost every request.
+            if wake < timer.deadline() || timer.is_elapsed() {
+                timer.as_mut().reset(wake);
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return;
+            }
+            let now = Instant::now();
+            if self.end.as_ref().is_some_and(|end| end.by <= now) {
+                // The next turn ends it.
+                cx.waker().wake_by_ref();
+                return;
+            }
+            due = self.shared.expire(now);
+            // What expired was announced to the server.
+            self.poll_write(cx);
+        }
+    }
+}

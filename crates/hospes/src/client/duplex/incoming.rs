@@ -1,0 +1,291 @@
+//! What comes from the server, and to whom it goes.
+
+use std::task::Waker;
+
+use bytes::Bytes;
+use hospes_model::message::{self, Frame, Message};
+use hospes_model::{Id, Method, ProgressToken, RawJson, Revision, RpcError, meta_key};
+use hospes_proto::frame::{Line, Oversize, Subject};
+use hospes_proto::session::client::Refusal;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use std::sync::Arc;
+
+use super::{Ears, MAX_EVENTS, Shared, Slot, State, write_answer};
+use crate::client::desk::ReplyTo;
+use crate::client::error::{CallError, excerpt};
+use crate::client::link::LinkEvent;
+
+/// What is left to do once the lock is let go.
+#[derive(Default)]
+pub(super) struct Batch {
+    wakers: Vec<Waker>,
+    outside: Vec<Outside>,
+    wrote: bool,
+}
+
+/// What belongs to no call of ours.
+enum Outside {
+    Notification(Method, Option<RawJson>),
+    Request(Id, Method, Option<RawJson>),
+    Cancelled(Id),
+}
+
+impl Shared {
+    /// Takes in all of `lines`.
+    pub(super) fn handle_lines(self: &Arc<Self>, lines: impl Iterator<Item = Line>, batch: &mut Batch) {
+        let mut state = self.lock();
+        for line in lines {
+            match line {
+                Line::Message(line) => state.handle_line(&line, batch),
+                Line::Oversize(over) => state.handle_oversize(&over, batch),
+            }
+        }
+        drop(state);
+        batch.wakers.drain(..).for_each(Waker::wake);
+        for outside in batch.outside.drain(..) {
+            match outside {
+                Outside::Notification(method, params) => self.desk.notification(&method, params.as_ref()),
+                Outside::Request(id, method, params) => {
+                    self.desk.request(id, method, params, ReplyTo::Duplex(Arc::clone(self)));
+                }
+                Outside::Cancelled(id) => self.desk.cancelled(&id),
+            }
+        }
+        if std::mem::take(&mut batch.wrote) {
+            self.driver.wake();
+        }
+    }
+}
+
+impl State {
+    fn handle_line(&mut self, line: &Bytes, batch: &mut Batch) {
+        match message::decode(line) {
+            Ok(Frame::Single(message)) => self.handle_message(line, message, batch),
+            // Only one revision has batches; before it is known which is spoken they do no harm either.
+            Ok(Frame::Batch(parts)) if self.revision.is_none_or(|r| r == Revision::V2025_03_26) => {
+                for part in parts {
+                    match part {
+                        Ok(message) => self.handle_message(line, message, batch),
+                        Err(error) => self.handle_undecodable(line, error.id.as_ref(), &error.error, batch),
+                    }
+                }
+            }
+            Ok(Frame::Batch(_)) => self.handle_noise(line),
+            Err(error) => self.handle_undecodable(line, error.id.as_ref(), &error.error, batch),
+        }
+    }
+
+    fn handle_message(&mut self, line: &Bytes, message: Message<'_>, batch: &mut Batch) {
+        let raw = |params: Option<&RawValue>| params.map(|params| RawJson::within(line, params));
+        match message {
+            Message::Response(response) => {
+                let Some(id) = response.id else {
+                    tracing::debug!("the server could not read a message of ours");
+                    return;
+                };
+                let outcome = match response.outcome {
+                    Ok(result) => Ok(RawJson::within(line, result)),
+                    Err(error) => Err(CallError::Rpc(error)),
+                };
+                self.handle_response(&id, outcome, batch);
+            }
+            Message::Notification(notification) => {
+                let method = Method::from_name(&notification.method);
+                self.handle_notification(method, raw(notification.params), batch);
+            }
+            Message::Request(request) => {
+                let method = Method::from_name(&request.method);
+                self.handle_request(request.id, method, raw(request.params), batch);
+            }
+        }
+    }
+
+    fn handle_response(&mut self, id: &Id, outcome: Result<RawJson, CallError>, batch: &mut Batch) {
+        let number = match id {
+            Id::Number(number) => Some(*number),
+            Id::Text(text) => text.parse().ok(),
+        };
+        if let (Some(slot), Some(number)) = (self.session.handle_response(id), number) {
+            self.finish(number, slot, outcome, &mut batch.wakers);
+        } else {
+            tracing::trace!(%id, "an answer that nothing waits for");
+        }
+    }
+
+    fn handle_notification(&mut self, method: Method, params: Option<RawJson>, batch: &mut Batch) {
+        match method {
+            Method::Progress => {
+                #[derive(Deserialize)]
+                #[serde(rename_all = "camelCase")]
+                struct Progress {
+                    progress_token: ProgressToken,
+                    progress: f64,
+                }
+                let now = Instant::now().into_std();
+                let Some(Ok(progress)) = params.as_ref().map(|params| params.decode::<Progress>()) else {
+                    return;
+                };
+                let slot = self.session.handle_progress(now, &progress.progress_token, progress.progress);
+                if let Some(slot) = slot
+                    && slot.ears != Ears::Deaf
+                {
+                    slot.push(LinkEvent::Notification(method, params), batch);
+                }
+            }
+            Method::Cancelled => {
+                #[derive(Deserialize)]
+                #[serde(rename_all = "camelCase")]
+                struct Cancelled {
+                    request_id: Id,
+                }
+                let Some(Ok(cancelled)) = params.as_ref().map(|params| params.decode::<Cancelled>()) else {
+                    return;
+                };
+                if self.session.handle_cancelled(&cancelled.request_id) {
+                    batch.outside.push(Outside::Cancelled(cancelled.request_id));
+                } else if self.revision.is_some_and(|revision| !revision.is_legacy())
+                    && let Id::Number(id) = cancelled.request_id
+                    && self
+                        .session
+                        .waiting_mut(id)
+                        .is_some_and(|slot| slot.method == Method::SubscriptionsListen)
+                {
+                    // From 2026-07-28 on a server ends a listen stream so.
+                    self.handle_response(&id.into(), Ok(RawJson::empty_object()), batch);
+                }
+            }
+            method => match self.subscriber(params.as_ref()) {
+                Some(slot) => slot.push(LinkEvent::Notification(method, params), batch),
+                None => {
+                    // Nothing ties a log message to a request here, unless there is only one.
+                    if method == Method::LogMessage
+                        && let Some(slot) = self.only_listener()
+                    {
+                        slot.push(LinkEvent::Notification(method.clone(), params.clone()), batch);
+                    }
+                    batch.outside.push(Outside::Notification(method, params));
+                }
+            },
+        }
+    }
+
+    /// The listen request that a notification names.
+    fn subscriber(&mut self, params: Option<&RawJson>) -> Option<&mut Slot> {
+        if self.revision.is_none_or(Revision::is_legacy) {
+            return None;
+        }
+        #[derive(Deserialize)]
+        struct Params {
+            #[serde(rename = "_meta")]
+            meta: hospes_model::Meta,
+        }
+        let params: Params = params?.decode().ok()?;
+        let id: i64 = params.meta.read(meta_key::SUBSCRIPTION_ID)?;
+        self.session.waiting_mut(id)
+    }
+
+    fn only_listener(&mut self) -> Option<&mut Slot> {
+        let mut all = self.session.all_waiting_mut().filter(|(_, slot)| slot.ears != Ears::Deaf);
+        let (_, only) = all.next()?;
+        all.next().is_none().then_some(only)
+    }
+
+    fn handle_request(&mut self, id: Id, method: Method, params: Option<RawJson>, batch: &mut Batch) {
+        if self.revision.is_some_and(|revision| !revision.is_legacy()) {
+            // Servers send no requests from 2026-07-28 on, and clients no answers.
+            tracing::warn!(%method, "the server sent a request, which its revision does not have");
+            return;
+        }
+        if method == Method::Ping {
+            return self.answer_now(&id, Ok(&RawJson::empty_object()), batch);
+        }
+        if let Err(refusal) = self.session.handle_request(&id) {
+            let error = match refusal {
+                Refusal::Duplicate => RpcError::invalid_request("a request with this id is being answered"),
+                Refusal::TooMany(max) => RpcError::internal(format!(
+                    "more than {max} requests at once (setting max_server_requests)"
+                )),
+            };
+            return self.answer_now(&id, Err(&error), batch);
+        }
+        match self.asked_slot() {
+            Some(slot) => slot.push(LinkEvent::Question(id, method, params), batch),
+            None => batch.outside.push(Outside::Request(id, method, params)),
+        }
+    }
+
+    /// The call on whose behalf the server asks. Nothing on the wire says which it is; of those whose callers can pass
+    /// a question on, the youngest is the likeliest. They all speak for the same application: a connection is not
+    /// shared between several.
+    fn asked_slot(&mut self) -> Option<&mut Slot> {
+        let all = self.session.all_waiting_mut();
+        let eligible = all.filter(|(_, slot)| slot.ears == Ears::Questions && slot.method.may_ask());
+        eligible.max_by_key(|(id, _)| *id).map(|(_, slot)| slot)
+    }
+
+    fn answer_now(&mut self, id: &Id, outcome: Result<&RawJson, &RpcError>, batch: &mut Batch) {
+        write_answer(&mut self.out, id, outcome);
+        self.out.push(b'\n');
+        batch.wrote = true;
+    }
+
+    fn handle_oversize(&mut self, over: &Oversize, batch: &mut Batch) {
+        tracing::warn!(bytes = over.seen, limit = over.limit, "a message over the limit was skipped");
+        match &over.subject {
+            Subject::Request(id) => self.answer_now(&id.clone(), Err(&over.to_error()), batch),
+            Subject::Response(id) => {
+                let bytes = usize::try_from(over.seen).unwrap_or(usize::MAX);
+                let error = CallError::TooLarge {
+                    what: "the answer",
+                    bytes,
+                    max: over.limit,
+                    setting: "max_message_bytes",
+                };
+                self.handle_response(&id.clone(), Err(error), batch);
+            }
+            Subject::Unknown => {}
+        }
+    }
+
+    fn handle_undecodable(&mut self, line: &Bytes, id: Option<&Id>, error: &RpcError, batch: &mut Batch) {
+        // What was meant as the answer to a request of ours fails that request.
+        if let Some(Id::Number(number)) = id
+            && let Some(slot) = self.session.waiting_mut(*number)
+        {
+            let method = slot.method.name().into();
+            let why = error.message.as_ref().into();
+            self.handle_response(&Id::Number(*number), Err(CallError::Malformed { method, why }), batch);
+            return;
+        }
+        self.handle_noise(line);
+    }
+
+    fn handle_noise(&mut self, line: &Bytes) {
+        self.noise.count += 1;
+        let Some(shown) = excerpt(line) else { return };
+        if self.noise.first.is_none() {
+            tracing::warn!("the server printed this on stdout: {shown}");
+            self.noise.first = Some(shown);
+        } else {
+            tracing::debug!("the server printed this on stdout: {shown}");
+        }
+    }
+}
+
+impl Slot {
+    fn push(&mut self, event: LinkEvent, batch: &mut Batch) {
+        if self.events.len() >= MAX_EVENTS {
+            // A caller this slow gets the newest news; a question is never dropped.
+            if matches!(self.events.front(), Some(LinkEvent::Notification(..))) {
+                self.events.pop_front();
+            } else if matches!(event, LinkEvent::Notification(..)) {
+                return;
+            }
+        }
+        self.events.push_back(event);
+        batch.wakers.extend(self.waker.take());
+    }
+}

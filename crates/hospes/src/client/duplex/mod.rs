@@ -1,0 +1,382 @@
+//! A connection that carries messages in both directions: a child's pipes, or any pair of byte streams.
+//!
+//! Callers write their request into a shared buffer and wait in a table; one task moves bytes. Whatever has gathered
+//! in the buffer since its last turn leaves in one write, and whatever has come is handed out in one go.
+
+mod driver;
+mod incoming;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use futures::task::AtomicWaker;
+use hospes_model::{Id, Method, RawJson, Revision, RpcError, message};
+use hospes_proto::frame::line::end_line;
+use hospes_proto::session::ClientSession;
+use hospes_proto::session::client::Ran;
+use tokio::time::Instant;
+
+use super::desk::{Desk, ReplyTo};
+use super::error::{CallError, Closed, TimeLimit};
+use super::link::{Ears, Exchange, LinkEvent, Outgoing};
+use super::settings::Limits;
+
+pub(crate) use driver::{Wire, spawn};
+
+/// How much may wait to be written before callers wait too.
+const MAX_QUEUED_BYTES: usize = 4 * 1024 * 1024;
+/// The most events that wait for one caller; beyond it the oldest is dropped.
+const MAX_EVENTS: usize = 1024;
+/// Messages from this size on are worth a warning: there are peers whose reader gives up at 10 MiB.
+const LARGE_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
+
+/// A connection. Dropping it closes it, in the background.
+#[derive(Debug)]
+pub(crate) struct Duplex {
+    shared: Arc<Shared>,
+}
+
+/// What callers and the driver share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    driver: AtomicWaker,
+    limits: Limits,
+    desk: Arc<Desk>,
+}
+
+#[derive(Debug)]
+struct State {
+    session: ClientSession<Slot>,
+    /// Requests that have their answer, until their callers fetch it.
+    done: HashMap<i64, Done>,
+    out: Vec<u8>,
+    /// Callers that wait for room in `out`.
+    crowd: Vec<Waker>,
+    revision: Option<Revision>,
+    closing: bool,
+    closed: Option<Arc<Closed>>,
+    noise: Noise,
+}
+
+/// Lines on the server's stdout that are no messages.
+#[derive(Debug, Default)]
+struct Noise {
+    count: u64,
+    first: Option<String>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    method: Method,
+    ears: Ears,
+    events: VecDeque<LinkEvent>,
+    waker: Option<Waker>,
+}
+
+#[derive(Debug)]
+struct Done {
+    events: VecDeque<LinkEvent>,
+    outcome: Result<RawJson, CallError>,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) struct DuplexCall {
+    shared: Arc<Shared>,
+    id: i64,
+    finished: bool,
+}
+
+impl Duplex {
+    /// Sends a request, as soon as there is room.
+    pub(crate) async fn open(&self, outgoing: &Outgoing<'_>, stamp: &[u8]) -> Result<DuplexCall, CallError> {
+        std::future::poll_fn(|cx| self.poll_open(outgoing, stamp, cx)).await
+    }
+
+    fn poll_open(
+        &self,
+        outgoing: &Outgoing<'_>,
+        stamp: &[u8],
+        cx: &mut TaskContext<'_>,
+    ) -> Poll<Result<DuplexCall, CallError>> {
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        if let Some(closed) = &state.closed {
+            return Poll::Ready(Err(CallError::Closed(Arc::clone(closed))));
+        }
+        if state.out.len() > MAX_QUEUED_BYTES {
+            state.crowd.push(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let slot = Slot {
+            method: outgoing.method.clone(),
+            ears: outgoing.ears,
+            events: VecDeque::new(),
+            waker: None,
+        };
+        let now = Instant::now().into_std();
+        let id = match state.session.begin(now, outgoing.limits, slot) {
+            Ok(id) => id,
+            Err(too_many) => {
+                let max = too_many.0;
+                return Poll::Ready(Err(CallError::TooMany {
+                    what: "calls at once",
+                    max,
+                    setting: "max_in_flight",
+                }));
+            }
+        };
+        let start = state.out.len();
+        outgoing.write(&mut state.out, id, stamp);
+        if let Err(error) = shared.end_message(&mut state.out, start) {
+            state.session.cancel(id);
+            return Poll::Ready(Err(error));
+        }
+        drop(state);
+        shared.driver.wake();
+        Poll::Ready(Ok(DuplexCall { shared: Arc::clone(shared), id, finished: false }))
+    }
+
+    /// Sends a notification. Whether it was taken.
+    pub(crate) fn notify(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        self.shared.send(write)
+    }
+
+    /// Answers a question that [`LinkEvent::Question`] brought.
+    pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
+        self.shared.answer(id, outcome);
+    }
+
+    /// Where answers to the server's questions go.
+    pub(crate) fn reply_to(&self) -> ReplyTo {
+        ReplyTo::Duplex(Arc::clone(&self.shared))
+    }
+
+    /// From now on this revision is spoken.
+    pub(crate) fn agree(&self, revision: Revision) {
+        self.shared.lock().revision = Some(revision);
+    }
+
+    /// How the connection ended, if it has.
+    pub(crate) fn closed(&self) -> Option<Arc<Closed>> {
+        self.shared.lock().closed.clone()
+    }
+
+    /// Begins to close the connection.
+    pub(crate) fn close(&self) {
+        self.shared.close();
+    }
+
+    /// How many lines came that were no messages, and the first of them.
+    pub(crate) fn noise(&self) -> (u64, Option<String>) {
+        let state = self.shared.lock();
+        (state.noise.count, state.noise.first.clone())
+    }
+}
+
+impl Drop for Duplex {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+impl Shared {
+    fn new(limits: Limits, desk: Arc<Desk>) -> Self {
+        let state = State {
+            session: ClientSession::new(limits.max_in_flight, limits.max_server_requests),
+            done: HashMap::new(),
+            out: Vec::new(),
+            crowd: Vec::new(),
+            revision: None,
+            closing: false,
+            closed: None,
+            noise: Noise::default(),
+        };
+        Self { state: Mutex::new(state), driver: AtomicWaker::new(), limits, desk }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is consistent after every statement, so a panic elsewhere while it was held spoils nothing.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the message that begins at `start`, or takes it back.
+    fn end_message(&self, out: &mut Vec<u8>, start: usize) -> Result<(), CallError> {
+        let (bytes, max) = (out.len() - start, self.limits.max_request_bytes);
+        if bytes > max {
+            out.truncate(start);
+            return Err(CallError::TooLarge {
+                what: "the request",
+                bytes,
+                max,
+                setting: "max_request_bytes",
+            });
+        }
+        if bytes > LARGE_MESSAGE_BYTES {
+            tracing::warn!(bytes, "a request this large makes some servers give up the connection");
+        }
+        end_line(out, start);
+        Ok(())
+    }
+
+    /// Sends what is no request. Never waits: what a dead peer does not read is dropped.
+    fn send(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let mut state = self.lock();
+        if state.closed.is_some() || state.closing || state.out.len() > 2 * MAX_QUEUED_BYTES {
+            return false;
+        }
+        let start = state.out.len();
+        write(&mut state.out);
+        let sent = self.end_message(&mut state.out, start).is_ok();
+        drop(state);
+        self.driver.wake();
+        sent
+    }
+
+    /// Answers a request of the server, unless it no longer wants that.
+    pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
+        if self.lock().session.finish_request(id) {
+            self.send(|out| write_answer(out, id, outcome));
+        }
+    }
+
+    fn close(&self) {
+        self.lock().closing = true;
+        self.driver.wake();
+    }
+
+    /// Gives up what was not answered in time, and tells the server.
+    fn expire(&self, now: Instant) -> Option<Instant> {
+        let mut state = self.lock();
+        let expired = state.session.handle_timeout(now.into_std());
+        let mut wakers = Vec::new();
+        for late in expired {
+            let (limit, after) = match late.ran {
+                Ran::Timeout => (TimeLimit::Timeout, late.after),
+                Ran::MaxTimeout => (TimeLimit::MaxTimeout, late.after),
+            };
+            let method = late.value.method.name().into();
+            if may_be_cancelled(&late.value.method) {
+                let start = state.out.len();
+                write_cancelled(&mut state.out, late.id, "no answer in time");
+                end_line(&mut state.out, start);
+            }
+            state.finish(late.id, late.value, Err(CallError::Timeout { method, limit, after }), &mut wakers);
+        }
+        let next = state.session.poll_timeout().map(Instant::from_std);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        next
+    }
+
+    /// The end: everything that waits fails.
+    fn fail_all(&self, mut closed: Closed) {
+        let mut state = self.lock();
+        closed.noise.clone_from(&state.noise.first);
+        let closed = Arc::new(closed);
+        state.closed = Some(Arc::clone(&closed));
+        let mut wakers = std::mem::take(&mut state.crowd);
+        for (id, slot) in state.session.close() {
+            state.finish(id, slot, Err(CallError::Closed(Arc::clone(&closed))), &mut wakers);
+        }
+        state.out = Vec::new();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        self.desk.connection_lost(closed);
+    }
+}
+
+impl State {
+    fn finish(&mut self, id: i64, slot: Slot, outcome: Result<RawJson, CallError>, wakers: &mut Vec<Waker>) {
+        self.done.insert(id, Done { events: slot.events, outcome });
+        wakers.extend(slot.waker);
+    }
+}
+
+impl DuplexCall {
+    /// The request's id.
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+}
+
+impl Exchange for DuplexCall {
+    fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
+        let mut state = self.shared.lock();
+        if let Some(slot) = state.session.waiting_mut(self.id) {
+            if let Some(event) = slot.events.pop_front() {
+                return Poll::Ready(event);
+            }
+            if !slot.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                slot.waker = Some(cx.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        if let Some(event) = state.done.get_mut(&self.id).and_then(|done| done.events.pop_front()) {
+            return Poll::Ready(event);
+        }
+        self.finished = true;
+        let outcome = match state.done.remove(&self.id) {
+            Some(done) => done.outcome,
+            None => Err(CallError::Closed(Arc::new(Closed::new("the request was given up")))),
+        };
+        Poll::Ready(LinkEvent::Done(outcome))
+    }
+}
+
+impl Drop for DuplexCall {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let mut state = self.shared.lock();
+        state.done.remove(&self.id);
+        let Some(slot) = state.session.cancel(self.id) else { return };
+        // The questions that nobody will answer now.
+        let unanswered: Vec<Id> = slot.events.iter().filter_map(question).collect();
+        drop(state);
+        if may_be_cancelled(&slot.method) {
+            self.shared.send(|out| write_cancelled(out, self.id, "no longer wanted"));
+        }
+        let gone = RpcError::internal("the call that this belongs to was cancelled");
+        unanswered.iter().for_each(|id| self.shared.answer(id, Err(&gone)));
+    }
+}
+
+fn question(event: &LinkEvent) -> Option<Id> {
+    match event {
+        LinkEvent::Question(id, ..) => Some(id.clone()),
+        _ => None,
+    }
+}
+
+/// The specification wants `initialize` never cancelled.
+fn may_be_cancelled(method: &Method) -> bool {
+    *method != Method::Initialize
+}
+
+pub(crate) fn write_cancelled(out: &mut Vec<u8>, id: i64, reason: &str) {
+    use std::io::Write as _;
+    // Writing into memory cannot fail.
+    let _ = write!(
+        out,
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{{\"requestId\":{id},\"reason\":\"{reason}\"}}}}"
+    );
+}
+
+pub(crate) fn write_answer(out: &mut Vec<u8>, id: &Id, outcome: Result<&RawJson, &RpcError>) {
+    match outcome {
+        Ok(result) => {
+            let written = message::write_result(out, id, |out| {
+                out.extend_from_slice(result.as_bytes());
+                Ok::<(), std::convert::Infallible>(())
+            });
+            match written {
+                Ok(()) => {}
+            }
+        }
+        Err(error) => message::write_error(out, Some(id), error),
+    }
+}

@@ -1,0 +1,216 @@
+//! The seam between calls and what carries them.
+
+use std::io::Write as _;
+use std::task::{Context as TaskContext, Poll};
+
+use hospes_model::{Id, LoggingLevel, Method, RawJson, meta_key};
+use hospes_proto::session::client::TimeLimits;
+
+use super::error::CallError;
+
+/// A request of ours, before it has an id.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) method: &'a Method,
+    /// The tool, prompt or resource, where the method has one.
+    pub(crate) name: Option<&'a str>,
+    /// The arguments, as they stand in `members`.
+    pub(crate) arguments: Option<&'a RawJson>,
+    /// The members of `params`, without `_meta`.
+    pub(crate) members: Members<'a>,
+    /// More of them, written out: what a further round adds.
+    pub(crate) more: &'a [u8],
+    pub(crate) meta: Meta<'a>,
+    pub(crate) limits: TimeLimits,
+    /// What its caller does with what comes before the answer.
+    pub(crate) ears: Ears,
+}
+
+/// What a caller wants to hear besides the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ears {
+    /// Nothing.
+    Deaf,
+    /// Its notifications.
+    Notifications,
+    /// Those, and the server's questions: the caller stands for somebody else, whose answers they want.
+    Questions,
+}
+
+/// The members of `params`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Members<'a> {
+    /// `name` and `arguments` of the request.
+    Named,
+    /// Any, written out, without the braces.
+    Text(&'a [u8]),
+}
+
+/// The members of `_meta` besides the connection's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Meta<'a> {
+    /// Any, written out, without the braces.
+    pub(crate) members: &'a [u8],
+    /// Whether progress is wanted. It is asked for wherever work may take long, because it puts the timeout off.
+    pub(crate) progress: bool,
+    /// The least severe log message wanted, where requests say so.
+    pub(crate) log_level: Option<LoggingLevel>,
+}
+
+impl<'a> Outgoing<'a> {
+    /// A request without params.
+    pub(crate) fn new(method: &'a Method, limits: TimeLimits) -> Self {
+        Self {
+            method,
+            name: None,
+            arguments: None,
+            members: Members::Text(b""),
+            more: b"",
+            meta: Meta { progress: method.may_ask(), ..Meta::default() },
+            limits,
+            ears: Ears::Deaf,
+        }
+    }
+
+    /// Appends the whole message. `stamp` are the members of `_meta` that every request of the connection has.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, id: i64, stamp: &[u8]) {
+        // Writing into memory cannot fail.
+        let _ = write!(out, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":");
+        write_text(out, self.method.name());
+        let mut open = self.write_members(out);
+        if !self.more.is_empty() {
+            out.extend_from_slice(if open { &b","[..] } else { b",\"params\":{" });
+            out.extend_from_slice(self.more);
+            open = true;
+        }
+        if !stamp.is_empty() || !self.meta.is_empty() {
+            out.extend_from_slice(if open { &b",\"_meta\":{"[..] } else { b",\"params\":{\"_meta\":{" });
+            self.meta.write(out, id, stamp);
+            out.push(b'}');
+            open = true;
+        }
+        out.extend_from_slice(if open { &b"}}"[..] } else { b"}" });
+    }
+
+    /// Whether there were any.
+    fn write_members(&self, out: &mut Vec<u8>) -> bool {
+        const PARAMS: &[u8] = b",\"params\":{";
+        match self.members {
+            Members::Named => {
+                out.extend_from_slice(PARAMS);
+                out.extend_from_slice(b"\"name\":");
+                write_text(out, self.name.unwrap_or_default());
+                if let Some(arguments) = self.arguments {
+                    out.extend_from_slice(b",\"arguments\":");
+                    out.extend_from_slice(arguments.as_bytes());
+                }
+                true
+            }
+            Members::Text(b"") => false,
+            Members::Text(text) => {
+                out.extend_from_slice(PARAMS);
+                out.extend_from_slice(text);
+                true
+            }
+        }
+    }
+}
+
+impl Meta<'_> {
+    fn is_empty(&self) -> bool {
+        self.members.is_empty() && !self.progress && self.log_level.is_none()
+    }
+
+    fn write(&self, out: &mut Vec<u8>, id: i64, stamp: &[u8]) {
+        let start = out.len();
+        let comma = |out: &mut Vec<u8>| {
+            if out.len() > start {
+                out.push(b',');
+            }
+        };
+        out.extend_from_slice(stamp);
+        if !self.members.is_empty() {
+            comma(out);
+            out.extend_from_slice(self.members);
+        }
+        if let Some(level) = self.log_level {
+            comma(out);
+            let _ = write!(out, "\"{}\":\"{}\"", meta_key::LOG_LEVEL, level.as_str());
+        }
+        if self.progress {
+            comma(out);
+            let _ = write!(out, "\"{}\":{id}", meta_key::PROGRESS_TOKEN);
+        }
+    }
+}
+
+/// What happens to a request of ours.
+#[derive(Debug)]
+pub(crate) enum LinkEvent {
+    /// A notification that belongs to it.
+    Notification(Method, Option<RawJson>),
+    /// The server asks something on its behalf (up to 2025-11-25).
+    Question(Id, Method, Option<RawJson>),
+    /// The answer. Nothing comes after it.
+    Done(Result<RawJson, CallError>),
+}
+
+/// A request under way. Dropping it cancels it.
+pub(crate) trait Exchange: Send + Unpin {
+    /// What happens next. Must not be called again after [`LinkEvent::Done`].
+    fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent>;
+}
+
+/// Appends a JSON string.
+pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
+    // A string can always be written, and memory does not fail.
+    let _ = serde_json::to_writer(out, text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(outgoing: &Outgoing<'_>, stamp: &str) -> String {
+        let mut out = Vec::new();
+        outgoing.write(&mut out, 7, stamp.as_bytes());
+        let text = String::from_utf8(out).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_request_is_written_with_what_it_has_and_nothing_else() {
+        let list = Outgoing::new(&Method::ToolsList, TimeLimits::NONE);
+        assert_eq!(written(&list, ""), r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#);
+        assert_eq!(
+            written(&list, r#""a/b":1"#),
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"a/b":1}}}"#
+        );
+        let page = Outgoing { members: Members::Text(br#""cursor":"x""#), ..list };
+        assert_eq!(
+            written(&page, ""),
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"x"}}"#
+        );
+        let arguments = RawJson::parse(r#"{"a":1}"#).unwrap();
+        let call = Outgoing {
+            name: Some(r#"say "hi""#),
+            arguments: Some(&arguments),
+            members: Members::Named,
+            ..Outgoing::new(&Method::ToolsCall, TimeLimits::NONE)
+        };
+        assert_eq!(
+            written(&call, ""),
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say "hi"","arguments":{"a":1},"_meta":{"progressToken":7}}}"#
+        );
+        let meta = Meta { members: br#""x":0"#, progress: true, log_level: Some(LoggingLevel::Error) };
+        let again = Outgoing { more: br#""requestState":"s""#, meta, ..call };
+        assert_eq!(
+            written(&again, r#""a/b":1"#),
+            concat!(
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say "hi"","arguments":{"a":1},"#,
+                r#""requestState":"s","_meta":{"a/b":1,"x":0,"io.modelcontextprotocol/logLevel":"error","progressToken":7}}}"#
+            )
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! Lists that come in pages.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll, ready};
+
+use futures::Stream;
+use futures::future::BoxFuture;
+use hospes_model::{Method, Prompt, Reply, Resource, ResourceTemplate, Tool};
+
+use super::Client;
+use super::core::malformed;
+use super::error::CallError;
+use super::link::{Members, Outgoing, write_text};
+
+/// The most pages that one list may have: a server that always says there is more must not keep us for good.
+pub const MAX_PAGES: usize = 10_000;
+
+/// A page: its items, and where the next one begins.
+type Page<T> = (Vec<T>, Option<String>);
+
+/// A list of the server: a stream of its items that asks for pages as it goes, or all of them at once.
+///
+/// ```no_run
+/// # async fn f(client: hospes::client::Client) -> hospes::Result<()> {
+/// let mut tools = client.tools();
+/// while let Some(tool) = tools.next().await {
+///     println!("{}", tool?.name);
+/// }
+/// let names: Vec<String> = client.prompts().all().await?.into_iter().map(|prompt| prompt.name).collect();
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a list is not asked for until it is read"]
+pub struct Listing<'c, T> {
+    client: &'c Client,
+    items: VecDeque<T>,
+    next: Next<'c, T>,
+    seen: HashSet<String>,
+}
+
+enum Next<'c, T> {
+    Ask(Option<String>),
+    Asked(BoxFuture<'c, Result<Page<T>, CallError>>),
+    Failed(CallError),
+    Done,
+}
+
+/// An item of a list.
+pub trait Listed: Sized + Send + Unpin + 'static {
+    #[doc(hidden)]
+    const METHOD: Method;
+
+    #[doc(hidden)]
+    fn page(reply: Reply) -> Option<(Vec<Self>, Option<String>)>;
+}
+
+macro_rules! listed {
+    ($($type:ident, $method:ident, $reply:ident, $items:ident;)+) => {$(
+        impl Listed for $type {
+            const METHOD: Method = Method::$method;
+
+            fn page(reply: Reply) -> Option<(Vec<Self>, Option<String>)> {
+                match reply {
+                    Reply::$reply(result) => Some((result.$items, result.next_cursor)),
+                    _ => None,
+                }
+            }
+        }
+    )+};
+}
+
+listed! {
+    Tool, ToolsList, ListTools, tools;
+    Prompt, PromptsList, ListPrompts, prompts;
+    Resource, ResourcesList, ListResources, resources;
+    ResourceTemplate, ResourceTemplatesList, ListResourceTemplates, resource_templates;
+}
+
+impl<'c, T: Listed> Listing<'c, T> {
+    pub(super) fn new(client: &'c Client, offered: Result<(), CallError>) -> Self {
+        let next = match offered {
+            Ok(()) => Next::Ask(None),
+            Err(error) => Next::Failed(error),
+        };
+        Self { client, items: VecDeque::new(), next, seen: HashSet::new() }
+    }
+
+    /// The whole list.
+    ///
+    /// # Errors
+    /// When one of the pages cannot be had.
+    pub async fn all(mut self) -> Result<Vec<T>, CallError> {
+        let mut all = Vec::new();
+        while let Some(item) = self.next().await {
+            all.push(item?);
+            // What has come with the same page needs no further waiting.
+            all.extend(self.items.drain(..));
+        }
+        Ok(all)
+    }
+
+    /// The next item; none at the end.
+    pub async fn next(&mut self) -> Option<Result<T, CallError>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
+    /// Whatever a server gives as a cursor is one, even an empty text; only its absence is the end. The same cursor
+    /// twice would be a circle.
+    fn follow(&mut self, cursor: Option<String>) -> Next<'c, T> {
+        let Some(cursor) = cursor else { return Next::Done };
+        if self.seen.len() >= MAX_PAGES {
+            return Next::Failed(malformed(&T::METHOD, "it has too many pages"));
+        }
+        if !self.seen.insert(cursor.clone()) {
+            return Next::Failed(malformed(&T::METHOD, "its pages go in a circle"));
+        }
+        Next::Ask(Some(cursor))
+    }
+}
+
+impl<T: Listed> Stream for Listing<'_, T> {
+    type Item = Result<T, CallError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            if let Some(item) = this.items.pop_front() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            match &mut this.next {
+                Next::Ask(cursor) => {
+                    let (client, cursor) = (this.client, cursor.take());
+                    this.next = Next::Asked(Box::pin(page(client, cursor)));
+                }
+                Next::Asked(page) => {
+                    let page = ready!(page.as_mut().poll(cx));
+                    this.next = match page {
+                        Ok((items, cursor)) => {
+                            this.items = items.into();
+                            this.follow(cursor)
+                        }
+                        Err(error) => Next::Failed(error),
+                    };
+                }
+                Next::Failed(error) => {
+                    let error = error.clone();
+                    this.next = Next::Done;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                Next::Done => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+async fn page<T: Listed>(client: &Client, cursor: Option<String>) -> Result<Page<T>, CallError> {
+    let mut text = Vec::new();
+    if let Some(cursor) = cursor {
+        text.extend_from_slice(b"\"cursor\":");
+        write_text(&mut text, &cursor);
+    }
+    let method = T::METHOD;
+    let outgoing = Outgoing { members: Members::Text(&text), ..client.core.request(&method) };
+    let reply = client.core.complete(outgoing, None).await?;
+    T::page(reply).ok_or_else(|| malformed(&method, "it is of another kind"))
+}
+
+impl<T> fmt::Debug for Listing<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listing").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,196 @@
+//! One call, before it is awaited.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use hospes_model::{
+    CallToolResult, CompleteResult, GetPromptResult, Method, ProgressParams, RawJson, ReadResourceResult,
+    Reply,
+};
+use serde::Serialize;
+
+use super::Client;
+use super::connect::members;
+use super::core::{OnProgress, malformed};
+use super::error::CallError;
+use super::link::{Ears, Members, Outgoing};
+
+/// A call that is sent when it is awaited. Dropping its future cancels it.
+#[must_use = "a call does nothing unless awaited"]
+pub struct Request<'c, T> {
+    client: &'c Client,
+    method: Method,
+    name: Option<&'c str>,
+    arguments: Option<RawJson>,
+    text: Vec<u8>,
+    named: bool,
+    meta: Vec<u8>,
+    timeout: Option<Duration>,
+    max_timeout: Option<Duration>,
+    on_progress: Option<OnProgress<'c>>,
+    fault: Option<CallError>,
+    result: PhantomData<fn() -> T>,
+}
+
+/// A result that calls can have.
+pub trait FromReply: Sized + Send {
+    #[doc(hidden)]
+    fn from_reply(reply: Reply) -> Option<Self>;
+}
+
+macro_rules! from_reply {
+    ($($type:ident: $pattern:pat => $value:expr;)+) => {$(
+        impl FromReply for $type {
+            fn from_reply(reply: Reply) -> Option<Self> {
+                match reply {
+                    $pattern => Some($value),
+                    _ => None,
+                }
+            }
+        }
+    )+};
+}
+
+from_reply! {
+    CallToolResult: Reply::CallTool(result) => result;
+    GetPromptResult: Reply::GetPrompt(result) => *result;
+    ReadResourceResult: Reply::ReadResource(result) => *result;
+    CompleteResult: Reply::Complete(result) => *result;
+}
+
+impl<'c, T: FromReply> Request<'c, T> {
+    pub(super) fn new(client: &'c Client, method: Method) -> Self {
+        Self {
+            client,
+            method,
+            name: None,
+            arguments: None,
+            text: Vec::new(),
+            named: false,
+            meta: Vec::new(),
+            timeout: None,
+            max_timeout: None,
+            on_progress: None,
+            fault: None,
+            result: PhantomData,
+        }
+    }
+
+    pub(super) fn offered(mut self, offered: Result<(), CallError>) -> Self {
+        self.fault = self.fault.or_else(|| offered.err());
+        self
+    }
+
+    /// With `name` and `arguments`.
+    pub(super) fn named<A: Serialize>(mut self, name: &'c str, arguments: &A) -> Self {
+        self.name = Some(name);
+        self.named = true;
+        match RawJson::from_serialize(arguments) {
+            Ok(arguments) if arguments.is_null() => {}
+            Ok(arguments) if arguments.is_object() => self.arguments = Some(arguments),
+            Ok(_) => {
+                let error = serde::ser::Error::custom("they are not an object");
+                self.fault.get_or_insert(CallError::Arguments(Arc::new(error)));
+            }
+            Err(error) => {
+                self.fault.get_or_insert(CallError::Arguments(Arc::new(error)));
+            }
+        }
+        self
+    }
+
+    /// With members written out, of which one names what it is about.
+    pub(super) fn with(mut self, name: &'c str, text: Vec<u8>) -> Self {
+        self.name = Some(name);
+        self.text = text;
+        self
+    }
+
+    pub(super) fn params<P: Serialize>(mut self, params: &P) -> Self {
+        match members(params) {
+            Ok(text) => self.text = text,
+            Err(error) => {
+                self.fault.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// How long it may take without an answer or progress. [`Duration::MAX`] waits forever.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long it may take in all. [`Duration::MAX`] waits forever.
+    pub fn max_timeout(mut self, timeout: Duration) -> Self {
+        self.max_timeout = Some(timeout);
+        self
+    }
+
+    /// Called with each report of progress.
+    pub fn on_progress(mut self, listener: impl FnMut(&ProgressParams) + Send + 'c) -> Self {
+        self.on_progress = Some(Box::new(listener));
+        self
+    }
+
+    /// One more member of the request's `_meta`, such as `traceparent`.
+    pub fn meta(mut self, key: &str, value: &impl Serialize) -> Self {
+        if !self.meta.is_empty() {
+            self.meta.push(b',');
+        }
+        super::link::write_text(&mut self.meta, key);
+        self.meta.push(b':');
+        if let Err(error) = serde_json::to_writer(&mut self.meta, value) {
+            self.fault.get_or_insert(CallError::Arguments(Arc::new(error)));
+        }
+        self
+    }
+
+    async fn send(self) -> Result<T, CallError> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let core = &self.client.core;
+        let mut outgoing = Outgoing {
+            name: self.name,
+            arguments: self.arguments.as_ref(),
+            members: if self.named { Members::Named } else { Members::Text(&self.text) },
+            ..core.request(&self.method)
+        };
+        outgoing.meta.members = &self.meta;
+        if self.on_progress.is_some() {
+            outgoing.ears = Ears::Notifications;
+            outgoing.meta.progress = true;
+        }
+        if let Some(timeout) = self.timeout {
+            outgoing.limits.timeout = (timeout != Duration::MAX).then_some(timeout);
+        }
+        if let Some(timeout) = self.max_timeout {
+            outgoing.limits.max_timeout = (timeout != Duration::MAX).then_some(timeout);
+        }
+        let reply = core.complete(outgoing, self.on_progress).await?;
+        T::from_reply(reply).ok_or_else(|| malformed(&self.method, "it is of another kind"))
+    }
+}
+
+impl<'c, T: FromReply + 'c> IntoFuture for Request<'c, T> {
+    type Output = Result<T, CallError>;
+    type IntoFuture = BoxFuture<'c, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+impl<T> fmt::Debug for Request<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &self.method)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

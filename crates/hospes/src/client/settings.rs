@@ -1,0 +1,66 @@
+//! What a client is told before it connects.
+
+use std::time::Duration;
+
+use hospes_model::{ClientCapabilities, Era, Implementation, Revision};
+use hospes_proto::frame::line::DEFAULT_MAX_MESSAGE_BYTES;
+use hospes_proto::session::client::{DEFAULT_MAX_IN_FLIGHT, DEFAULT_MAX_SERVER_REQUESTS, TimeLimits};
+
+/// How long a call may take without an answer or progress, unless told otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a call may take in all, unless told otherwise.
+pub const DEFAULT_MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// How long connecting may take, unless told otherwise. (Some commands download their server first.)
+pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long an upstream call is kept while its questions are answered elsewhere, unless told otherwise.
+pub const DEFAULT_PARK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// How many upstream calls may be kept so at once.
+pub const MAX_PARKED_CALLS: usize = 1024;
+/// How many rounds of questions a call may have, unless told otherwise.
+pub const DEFAULT_MAX_INPUT_ROUNDS: u32 = 32;
+/// The longest request sent over stdio, unless told otherwise: there are servers whose reader gives up the connection
+/// at 10 MiB.
+pub const DEFAULT_MAX_REQUEST_BYTES: usize = 10 * 1024 * 1024 - 1024;
+
+/// Limits on what is in memory at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) max_in_flight: usize,
+    pub(crate) max_server_requests: usize,
+    pub(crate) max_request_bytes: usize,
+    pub(crate) max_message_bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) info: Implementation,
+    pub(crate) capabilities: ClientCapabilities,
+    pub(crate) revision: Option<Revision>,
+    pub(crate) era: Option<Era>,
+    pub(crate) times: TimeLimits,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) park_timeout: Duration,
+    pub(crate) max_input_rounds: u32,
+    pub(crate) limits: Limits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            info: Implementation::new("hospes", env!("CARGO_PKG_VERSION")),
+            capabilities: ClientCapabilities::new(),
+            revision: None,
+            era: None,
+            times: TimeLimits { timeout: Some(DEFAULT_TIMEOUT), max_timeout: Some(DEFAULT_MAX_TIMEOUT) },
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            park_timeout: DEFAULT_PARK_TIMEOUT,
+            max_input_rounds: DEFAULT_MAX_INPUT_ROUNDS,
+            limits: Limits {
+                max_in_flight: DEFAULT_MAX_IN_FLIGHT,
+                max_server_requests: DEFAULT_MAX_SERVER_REQUESTS,
+                max_request_bytes: DEFAULT_MAX_REQUEST_BYTES,
+                max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
+            },
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A tool's result as a value of the caller's.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::{CallToolResult, RawJson};
+
+/// Why a tool's result is not the wanted value.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseResultError {
+    /// The tool failed; this is what it said.
+    #[error("the tool failed: {0}")]
+    Failed(String),
+    /// It has another shape.
+    #[error("the tool's result has another shape")]
+    Shape(#[source] serde_json::Error),
+}
+
+impl CallToolResult {
+    /// The result as a value: from the structured content if there is any, else from the text, read as JSON or, if it
+    /// is none, as a text.
+    ///
+    /// Some servers put a value that is no object into an object with the one member `result`; it is found there too.
+    ///
+    /// # Errors
+    /// When the tool failed, or its result has another shape.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseResultError> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Wrapped<T> {
+            result: T,
+        }
+        if self.failed() {
+            return Err(ParseResultError::Failed(self.all_text()));
+        }
+        if let Some(structured) = &self.structured_content {
+            return structured.decode().or_else(|error| {
+                structured
+                    .decode::<Wrapped<T>>()
+                    .map(|wrapped| wrapped.result)
+                    .map_err(|_| ParseResultError::Shape(error))
+            });
+        }
+        let text = self.all_text();
+        serde_json::from_str(&text).or_else(|error| {
+            RawJson::from_serialize(&text)
+                .and_then(|text| text.decode())
+                .map_err(|_| ParseResultError::Shape(error))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_value_is_found_wherever_servers_put_it() {
+        let structured = |value: serde_json::Value| {
+            let mut result = CallToolResult::text("something else");
+            result.structured_content = Some(value.into());
+            result
+        };
+        assert_eq!(structured(json!(3)).parse::<f64>().unwrap(), 3.0);
+        assert_eq!(structured(json!({ "result": 3 })).parse::<i32>().unwrap(), 3);
+        assert_eq!(CallToolResult::text("3.5").parse::<f64>().unwrap(), 3.5);
+        assert_eq!(CallToolResult::text("[1,2]").parse::<Vec<u8>>().unwrap(), [1, 2]);
+        assert_eq!(CallToolResult::text("hello").parse::<String>().unwrap(), "hello");
+        let wrong = CallToolResult::text("hello").parse::<f64>().unwrap_err();
+        assert!(matches!(wrong, ParseResultError::Shape(_)));
+        let failed = CallToolResult::error("no such city").parse::<String>().unwrap_err();
+        assert_eq!(failed.to_string(), "the tool failed: no such city");
+    }
+}
