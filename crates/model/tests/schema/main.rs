@@ -3,6 +3,12 @@
 //! The schemas are not part of this repository: these tests look for them beside it and skip where they are absent
 //! (see `book.rs`).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says aloud what it skips"
+)]
+
 mod book;
 mod samples;
 
