@@ -88,7 +88,8 @@ pub enum Route {
 }
 
 impl Admission {
-    /// Looks at the head of a request. `authority` is HTTP/2's `:authority`, which stands for `Host`.
+    /// Looks at the head of a request. `authority` is the one in the target (HTTP/2's `:authority`), where there is one;
+    /// it is held to the same rule as `Host`.
     ///
     /// # Errors
     /// [`Rejection`]: answer it and do not read the body.
@@ -203,13 +204,14 @@ impl Admission {
     }
 
     fn check_peer(&self, authority: Option<&Authority>, seen: &Seen<'_>) -> Result<(), Rejection> {
-        let host = match (authority, seen.host) {
-            (Some(authority), _) => Some(authority.as_str()),
-            (None, Some(host)) => Some(host.to_str().unwrap_or("\u{fffd}")),
-            (None, None) => None,
-        };
-        if !self.hosts.allows(host.unwrap_or_default()) {
-            return Err(refused("Host", host, "allowed_hosts"));
+        // A request may name its host twice, and whoever is in between may believe either.
+        let host = seen.host.map(|host| host.to_str().unwrap_or("\u{fffd}"));
+        let mut hosts = authority.map(Authority::as_str).into_iter().chain(host).peekable();
+        if hosts.peek().is_none() && !self.hosts.allows("") {
+            return Err(refused("Host", None, "allowed_hosts"));
+        }
+        if let Some(host) = hosts.find(|host| !self.hosts.allows(host)) {
+            return Err(refused("Host", Some(host), "allowed_hosts"));
         }
         if let Some(origin) = seen.origin {
             let origin = origin.to_str().unwrap_or("\u{fffd}");

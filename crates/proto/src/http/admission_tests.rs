@@ -89,6 +89,11 @@ fn http_2_names_the_host_in_its_authority() {
     };
     assert!(admit("localhost:1").is_ok());
     assert_eq!(admit("evil.example.com").unwrap_err().status, StatusCode::FORBIDDEN);
+    assert_eq!(admit("localhost@evil.example.com").unwrap_err().status, StatusCode::FORBIDDEN);
+    let mut both = map.clone();
+    both.insert(HOST, HeaderValue::from_static("evil.example.com"));
+    let local = "localhost".parse().unwrap();
+    assert!(all().admit(&Verbs::POST, Some(&local), &both).is_err());
 }
 
 /// covers: HTTP-01 HTTP-02 HTTP-29 HTTP-42
