@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -25,9 +26,18 @@ struct Inner {
     meta: Option<RawJson>,
     log_level: Option<LoggingLevel>,
     progress_token: Option<ProgressToken>,
+    http: Option<Box<http::request::Parts>>,
     extensions: http::Extensions,
+    stream: AtomicU8,
     state: Mutex<State>,
 }
+
+/// The stream that the answer travels on cannot be taken up again.
+const FIXED: u8 = 0;
+/// It can.
+const CLOSABLE: u8 = 1;
+/// Somebody asked for that.
+const CLOSE: u8 = 2;
 
 #[derive(Default)]
 struct State {
@@ -50,7 +60,9 @@ pub struct ContextBuilder {
     meta: Option<RawJson>,
     log_level: Option<LoggingLevel>,
     progress_token: Option<ProgressToken>,
+    http: Option<Box<http::request::Parts>>,
     extensions: http::Extensions,
+    closable: bool,
     round: Round,
 }
 
@@ -64,7 +76,9 @@ impl Context {
             meta: None,
             log_level: None,
             progress_token: None,
+            http: None,
             extensions: http::Extensions::new(),
+            closable: false,
             round: Round::default(),
         }
     }
@@ -99,10 +113,42 @@ impl Context {
         self.0.meta.as_ref()
     }
 
-    /// What the transport, or a layer, left for handlers: the HTTP request's headers, for one.
+    /// The head of the HTTP request that brought the call, where HTTP did: its headers, and what layers around the
+    /// endpoint left in its extensions.
+    #[must_use]
+    pub fn http(&self) -> Option<&http::request::Parts> {
+        self.0.http.as_deref()
+    }
+
+    /// What the transport left for handlers.
     #[must_use]
     pub fn extensions(&self) -> &http::Extensions {
         &self.0.extensions
+    }
+
+    /// Closes the HTTP stream that this call is answered on, before the answer: the client is told to come back and
+    /// poll for it (2025-11-25). It spares a connection while the call has nothing to say for long.
+    ///
+    /// Where a client cannot come back (stdio, the other revisions) this does nothing.
+    pub fn close_stream(&self) {
+        let asked = self.0.stream.compare_exchange(CLOSABLE, CLOSE, Ordering::AcqRel, Ordering::Relaxed);
+        if asked.is_ok()
+            && let Some(waker) = self.state().waker.take()
+        {
+            waker.wake();
+        }
+    }
+
+    /// Whether [`Context::close_stream`] was called and nobody has acted on it.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(crate) fn wants_stream_closed(&self) -> bool {
+        self.0.stream.load(Ordering::Acquire) == CLOSE
+    }
+
+    /// The stream has been closed; another may be in its place.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(crate) fn stream_closed(&self) {
+        let _ = self.0.stream.compare_exchange(CLOSE, CLOSABLE, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// The token under which progress is reported; none when the peer did not ask for it.
@@ -263,10 +309,24 @@ impl ContextBuilder {
         self
     }
 
+    /// The head of the HTTP request that brought the call.
+    #[must_use]
+    pub fn http(mut self, head: Box<http::request::Parts>) -> Self {
+        self.http = Some(head);
+        self
+    }
+
     /// What handlers may want to know of the transport.
     #[must_use]
     pub fn extensions(mut self, extensions: http::Extensions) -> Self {
         self.extensions = extensions;
+        self
+    }
+
+    /// Whether the stream that the answer travels on can be taken up again after it was closed.
+    #[must_use]
+    pub fn closable(mut self, closable: bool) -> Self {
+        self.closable = closable;
         self
     }
 
@@ -287,7 +347,9 @@ impl ContextBuilder {
             meta: self.meta,
             log_level: self.log_level,
             progress_token: self.progress_token,
+            http: self.http,
             extensions: self.extensions,
+            stream: AtomicU8::new(if self.closable { CLOSABLE } else { FIXED }),
             state: Mutex::new(state),
         }))
     }

@@ -11,9 +11,11 @@ mod params;
 mod peer;
 pub mod prelude;
 mod round;
+#[cfg(feature = "server")]
+mod serve;
 mod service;
 #[allow(dead_code, reason = "the connections that use it are being built")]
-mod transport;
+pub mod transport;
 
 pub use context::{Context, ContextBuilder, MAX_QUEUED_NOTIFICATIONS};
 pub use error::{Error, Result};
@@ -21,6 +23,8 @@ pub use exchange::{Event, Exchange, MAX_ROUNDS};
 pub use params::{Params, View};
 pub use peer::Peer;
 pub use round::Round;
+#[cfg(feature = "server")]
+pub use serve::{ALLOWED_HOSTS_VARIABLE, HTTP_VARIABLE, serve};
 pub use service::{BoxService, Call, Outcome, Questions, Service};
 
 /// The types of the protocol.

@@ -56,6 +56,13 @@ impl RawJson {
         serde_json::to_vec(value).map(|text| Self(text.into()))
     }
 
+    /// The same in memory of its own: for what is kept long after the message it came in, whose whole buffer it
+    /// would keep.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+
     /// The text, as bytes of UTF-8.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

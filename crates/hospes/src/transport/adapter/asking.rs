@@ -1,0 +1,169 @@
+//! Questions for a legacy peer: real requests, sent on the call's own stream, and the wait for their answers.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Duration;
+
+use hospes_model::{CancelledParams, Id, InputRequest, Method, Notification, RawJson, RpcError};
+use tokio::time::Sleep;
+
+use super::Session;
+use super::write;
+
+/// One round of questions on its way.
+#[derive(Debug)]
+pub(super) struct Asking {
+    keys: Vec<String>,
+    ids: Vec<i64>,
+    unsent: VecDeque<(i64, Method, RawJson)>,
+    /// Requests that nobody waits for any longer.
+    withdrawn: VecDeque<i64>,
+    round: Arc<AskRound>,
+    deadline: Pin<Box<Sleep>>,
+    timeout: Duration,
+    refused: Option<RpcError>,
+}
+
+/// The answers of a round as they come in.
+#[derive(Debug)]
+pub(super) struct AskRound(Mutex<Answers>);
+
+#[derive(Debug)]
+struct Answers {
+    answers: Vec<Option<Result<RawJson, RpcError>>>,
+    missing: usize,
+    waker: Option<Waker>,
+}
+
+/// What a round of questions has come to.
+pub(super) enum Asked {
+    /// A message for the peer was appended.
+    Message,
+    /// Every answer is there.
+    Answered(Vec<(String, RawJson)>),
+    /// The peer would not or could not answer.
+    Refused(RpcError),
+}
+
+impl Asking {
+    /// Lowers the questions to requests and books their ids.
+    pub(super) fn new(
+        session: &Session,
+        requests: Vec<(String, InputRequest)>,
+        timeout: Duration,
+    ) -> Result<Self, RpcError> {
+        let peer = session.peer();
+        let mut lowered = Vec::with_capacity(requests.len());
+        for (key, request) in requests {
+            request.required_capability(&peer.capabilities)?;
+            let (method, params) =
+                request.lower(peer.revision).map_err(|why| RpcError::internal(why.to_string()))?;
+            lowered.push((key, method, params));
+        }
+        let round = Arc::new(AskRound::new(lowered.len()));
+        let ids = session.book(&round, lowered.len())?;
+        let mut keys = Vec::with_capacity(lowered.len());
+        let mut unsent = VecDeque::with_capacity(lowered.len());
+        for (id, (key, method, params)) in ids.iter().zip(lowered) {
+            keys.push(key);
+            unsent.push_back((*id, method, params));
+        }
+        let deadline = Box::pin(tokio::time::sleep(timeout));
+        Ok(Self { keys, ids, unsent, withdrawn: VecDeque::new(), round, deadline, timeout, refused: None })
+    }
+
+    pub(super) fn poll(
+        &mut self,
+        session: &Session,
+        cx: &mut TaskContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Asked> {
+        while let Some((id, method, params)) = self.unsent.pop_front() {
+            match write::request(out, id, &method, &params) {
+                Ok(()) => return Poll::Ready(Asked::Message),
+                Err(why) => self.refuse(session, RpcError::internal(why.to_string())),
+            }
+        }
+        if self.refused.is_none() {
+            match self.round.poll(cx) {
+                Poll::Ready(Ok(answers)) => {
+                    let keys = std::mem::take(&mut self.keys);
+                    return Poll::Ready(Asked::Answered(keys.into_iter().zip(answers).collect()));
+                }
+                Poll::Ready(Err(error)) => self.refuse(session, error),
+                Poll::Pending => {
+                    std::task::ready!(self.deadline.as_mut().poll(cx));
+                    let why = format!(
+                        "the client did not answer within {:?} (setting question_timeout)",
+                        self.timeout
+                    );
+                    self.refuse(session, RpcError::internal(why));
+                }
+            }
+        }
+        while let Some(id) = self.withdrawn.pop_front() {
+            let params = CancelledParams::new()
+                .with_request_id(Id::Number(id))
+                .with_reason("the answer is no longer needed");
+            let cancelled = Notification::Cancelled(params);
+            if write::notification(out, &cancelled, session.peer().revision, None) {
+                return Poll::Ready(Asked::Message);
+            }
+        }
+        let error = self.refused.take().unwrap_or_else(|| RpcError::internal("the question was withdrawn"));
+        Poll::Ready(Asked::Refused(error))
+    }
+
+    /// Gives up on the answers that have not come.
+    fn refuse(&mut self, session: &Session, error: RpcError) {
+        self.unsent.clear();
+        self.withdrawn.extend(session.unbook(&self.ids));
+        self.refused = Some(error);
+    }
+
+    /// The call is gone, and its questions with it.
+    pub(super) fn withdraw(&self, session: &Session) {
+        session.unbook(&self.ids);
+    }
+}
+
+impl AskRound {
+    fn new(questions: usize) -> Self {
+        let answers = (0..questions).map(|_| None).collect();
+        Self(Mutex::new(Answers { answers, missing: questions, waker: None }))
+    }
+
+    /// Takes in the answer to the question at `position`.
+    pub(super) fn answer(&self, position: usize, answer: Result<RawJson, RpcError>) {
+        let mut state = self.lock();
+        let Some(slot) = state.answers.get_mut(position).filter(|slot| slot.is_none()) else { return };
+        let failed = answer.is_err();
+        *slot = Some(answer);
+        state.missing -= 1;
+        if (state.missing == 0 || failed)
+            && let Some(waker) = state.waker.take()
+        {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, cx: &TaskContext<'_>) -> Poll<Result<Vec<RawJson>, RpcError>> {
+        let mut state = self.lock();
+        let failed = state.answers.iter().flatten().find_map(|answer| answer.as_ref().err());
+        if let Some(error) = failed {
+            let why = format!("the client refused: {}", error.message);
+            return Poll::Ready(Err(RpcError::internal(why).with_data(error)));
+        }
+        if state.missing > 0 {
+            state.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(state.answers.drain(..).flatten().filter_map(Result::ok).collect()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Answers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

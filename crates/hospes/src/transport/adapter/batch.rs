@@ -1,0 +1,37 @@
+//! The answers to a batch (2025-03-26 only), gathered into one array.
+
+use std::sync::{Mutex, PoisonError};
+
+/// Gathers the answers to the requests of one batch.
+#[derive(Debug)]
+pub(crate) struct Batch(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    text: Vec<u8>,
+    missing: usize,
+}
+
+impl Batch {
+    /// A batch of `requests` requests.
+    pub(crate) fn new(requests: usize) -> Self {
+        Self(Mutex::new(State { text: Vec::new(), missing: requests }))
+    }
+
+    /// Takes in one answer, or nothing for a request that was cancelled. Returns the whole when that was the last;
+    /// none when there is no answer at all.
+    pub(crate) fn take_in(&self, answer: &[u8]) -> Option<Vec<u8>> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !answer.is_empty() {
+            let before = if state.text.is_empty() { b'[' } else { b',' };
+            state.text.push(before);
+            state.text.extend_from_slice(answer);
+        }
+        state.missing = state.missing.saturating_sub(1);
+        if state.missing > 0 || state.text.is_empty() {
+            return None;
+        }
+        state.text.push(b']');
+        Some(std::mem::take(&mut state.text))
+    }
+}

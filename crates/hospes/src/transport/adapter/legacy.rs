@@ -1,0 +1,204 @@
+//! Requests of the older revisions, in a session.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hospes_model::{
+    CancelledParams, Direction, Id, Implementation, InitializeParams, InitializeResult, Kind, Method,
+    RawJson, Reply, Revision, RpcError, SetLevelParams, SubscribeParams, message,
+};
+use serde::de::DeserializeOwned;
+
+use super::modern::read_meta;
+use super::session::Offers;
+use super::{Adapter, Running, Session, Stopped, server_info, write};
+use crate::exchange::Exchange;
+use crate::params::Params;
+use crate::service::Call;
+use crate::{Context, Peer};
+
+/// What became of a request in a session.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is moved on at once, and a box would be one more per call")]
+pub(crate) enum Admitted {
+    /// Its answer was appended, without any framing.
+    Answered,
+    /// It is for the service.
+    Call(Running),
+}
+
+/// A session that has just been opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) session: Arc<Session>,
+    /// The answer to `initialize`, without any framing.
+    pub(crate) answer: Vec<u8>,
+}
+
+impl Adapter {
+    /// Answers `initialize`. On failure the error's answer comes back in place of the session.
+    pub(crate) async fn open(
+        self: Arc<Self>,
+        id: Id,
+        params: RawJson,
+        principal: Option<Arc<str>>,
+    ) -> Result<Opened, Vec<u8>> {
+        let refuse = |revision: Revision, error: RpcError| {
+            let mut out = Vec::new();
+            write::error(&mut out, Some(&id), &Method::Initialize, revision, error);
+            out
+        };
+        let params: InitializeParams =
+            Params::new(params).decode().map_err(|error| refuse(Revision::LATEST_LEGACY, error))?;
+        let requested = &params.protocol_version;
+        let Some(revision) = self.settings.revisions.negotiate(requested) else {
+            let error = self.settings.revisions.unsupported(requested);
+            return Err(refuse(Revision::LATEST, error));
+        };
+        let mut peer = Peer::new(revision, Some(params.client_info), params.capabilities);
+        peer.principal = principal;
+        let peer = Arc::new(peer);
+        let discovered = self.discover(Arc::clone(&peer)).await.map_err(|error| refuse(revision, error))?;
+        let info: Implementation = server_info(&discovered)
+            .decode()
+            .map_err(|why| refuse(revision, RpcError::internal(format!("the server's name: {why}"))))?;
+        let capabilities = discovered.capabilities;
+        let changes = |flag: Option<bool>| flag.unwrap_or_default();
+        let offers = Offers {
+            logging: capabilities.logging.is_some(),
+            subscribe: capabilities.resources.as_ref().is_some_and(|r| changes(r.subscribe)),
+            tools_changes: capabilities.tools.as_ref().is_some_and(|t| changes(t.list_changed)),
+            prompts_changes: capabilities.prompts.as_ref().is_some_and(|p| changes(p.list_changed)),
+            resources_changes: capabilities.resources.as_ref().is_some_and(|r| changes(r.list_changed)),
+        };
+        let mut result = InitializeResult::new(revision.as_str(), capabilities, info);
+        result.instructions = discovered.instructions;
+        let reply = Reply::Initialize(Box::new(result));
+        let mut answer = Vec::new();
+        match write::reply(&mut answer, &id, &Method::Initialize, revision, self.stamp(), &reply) {
+            None => Ok(Opened { session: Arc::new(Session::new(peer, offers)), answer }),
+            Some(_) => Err(answer),
+        }
+    }
+
+    /// Takes in a request of a session: answers what is the adapter's own business, and makes a call of the rest.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        whole: &Bytes,
+        request: message::Request<'_>,
+        http: Option<Box<http::request::Parts>>,
+        out: &mut Vec<u8>,
+    ) -> Admitted {
+        let revision = session.peer().revision;
+        let method = Method::from_name(&request.method);
+        let id = request.id;
+        let result = session.in_flight().check(&id).and_then(|()| {
+            if !method.in_revision(revision) || !is_for_servers(&method) {
+                return Err(RpcError::method_not_found(method.name()));
+            }
+            let params = match request.params {
+                Some(raw) => RawJson::within(whole, raw),
+                None => RawJson::empty_object(),
+            };
+            self.dispatch(session, &id, &method, Params::new(params), http)
+        });
+        match result {
+            Ok(Some(running)) => Admitted::Call(running),
+            Ok(None) => {
+                let empty = |out: &mut Vec<u8>| -> Result<(), std::convert::Infallible> {
+                    out.extend_from_slice(b"{}");
+                    Ok(())
+                };
+                let Ok(()) = message::write_result(out, &id, empty);
+                Admitted::Answered
+            }
+            Err(error) => {
+                write::error(out, Some(&id), &method, revision, error);
+                Admitted::Answered
+            }
+        }
+    }
+
+    fn dispatch(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        id: &Id,
+        method: &Method,
+        params: Params,
+        http: Option<Box<http::request::Parts>>,
+    ) -> Result<Option<Running>, RpcError> {
+        let offers = session.offers();
+        match method {
+            Method::Ping => {}
+            Method::Initialize => {
+                return Err(RpcError::invalid_request("the session is already initialized"));
+            }
+            Method::SetLevel if offers.logging => {
+                let params: SetLevelParams = params.decode()?;
+                session.peer().set_log_level(params.level);
+            }
+            Method::ResourcesSubscribe if offers.subscribe => {
+                let params: SubscribeParams = params.decode()?;
+                session.subscribe(&params.uri)?;
+            }
+            Method::ResourcesUnsubscribe if offers.subscribe => {
+                let params: SubscribeParams = params.decode()?;
+                session.unsubscribe(&params.uri);
+            }
+            Method::SetLevel | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+                return Err(RpcError::method_not_found(method.name()));
+            }
+            _ => {
+                let meta = params.view().meta.clone();
+                let token = read_meta(meta.as_ref())?.progress_token;
+                let mut context = Context::builder(Arc::clone(session.peer()))
+                    .request_id(id.clone())
+                    .meta(meta)
+                    .progress_token(token);
+                if let Some(http) = http {
+                    // HTTP-36: the one revision in which the server may close a stream and the client come back.
+                    context = context.http(http).closable(session.peer().revision == Revision::V2025_11_25);
+                }
+                let call = Call { method: method.clone(), params, context: context.build() };
+                let exchange = Exchange::new(self.service.clone(), call);
+                let session = Some(Arc::clone(session));
+                return Ok(Some(Running::new(Arc::clone(self), exchange, id.clone(), session)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether a client may send this as a request. Names that the specification does not define may be anything.
+pub(super) fn is_for_servers(method: &Method) -> bool {
+    method.info().is_none_or(|info| info.kind == Kind::Request && info.direction != Direction::ToClient)
+}
+
+/// Takes in a notification of a session. What makes no sense is ignored, as CANC-12 wants it.
+pub(crate) fn handle_notification(session: &Session, notification: &message::Notification<'_>) {
+    match Method::from_name(&notification.method) {
+        Method::Initialized => session.set_ready(),
+        Method::Cancelled => {
+            if let Some(id) = cancelled(notification) {
+                session.in_flight().stop(&id, Stopped::Cancelled);
+            }
+        }
+        // The client's roots are asked for each time; nothing here kept them.
+        Method::RootsListChanged => {}
+        other => tracing::debug!(method = %other, "a notification that says nothing to a server"),
+    }
+}
+
+/// The request that `notifications/cancelled` names.
+pub(crate) fn cancelled(notification: &message::Notification<'_>) -> Option<Id> {
+    let params: CancelledParams = decode(notification)?;
+    if let Some(reason) = &params.reason {
+        tracing::info!(?params.request_id, reason, "cancelled by the client");
+    }
+    params.request_id
+}
+
+fn decode<T: DeserializeOwned>(notification: &message::Notification<'_>) -> Option<T> {
+    serde_json::from_str(notification.params?.get()).ok()
+}

@@ -1,0 +1,144 @@
+//! The adapter: makes exchanges of what peers of either era send, and messages of what the exchanges say.
+//!
+//! Transports above it deal in bytes and streams, the service below it in calls. The pieces: [`modern`] and
+//! [`legacy`] turn a request into a [`Running`] call (or answer it themselves), [`Session`] is what a legacy peer
+//! needs remembered, [`Listen`] is its standing call for changes.
+
+mod asking;
+mod batch;
+mod legacy;
+mod listen;
+mod modern;
+mod running;
+mod session;
+mod stop;
+mod write;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use hospes_model::{
+    ClientCapabilities, DiscoverResult, Id, Implementation, Method, RawJson, Revision, RpcError, Stamp,
+    meta_key,
+};
+use hospes_proto::Revisions;
+use hospes_proto::state::{Key, KeyRing};
+
+pub(crate) use batch::Batch;
+pub(crate) use legacy::{Admitted, Opened, cancelled, handle_notification};
+pub(crate) use listen::Listen;
+pub(crate) use modern::{ModernRequest, PeerCache, read_meta};
+pub(crate) use running::{Running, Said};
+pub(crate) use session::{InFlight, Session};
+pub(crate) use stop::{Stop, Stopped};
+
+use crate::service::{BoxService, Call, Outcome};
+use crate::{Context, Peer};
+
+/// How long a handler waits for the client's answer to a question unless told otherwise: the setting
+/// `question_timeout`. A person may be at the other end.
+pub(crate) const DEFAULT_QUESTION_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// How long sealed request state holds unless told otherwise: the setting `state_lifetime`.
+pub(crate) const DEFAULT_STATE_LIFETIME: Duration = Duration::from_secs(60 * 60);
+
+/// What the adapter may be told.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) question_timeout: Duration,
+    pub(crate) state_lifetime: Duration,
+    pub(crate) keys: KeyRing,
+    pub(crate) revisions: Revisions,
+    /// The longest answer that is written; a longer one is replaced by an error that says so.
+    pub(crate) max_answer_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            question_timeout: DEFAULT_QUESTION_TIMEOUT,
+            state_lifetime: DEFAULT_STATE_LIFETIME,
+            keys: KeyRing::single(Key::from_bytes(random())),
+            revisions: Revisions::ALL,
+            max_answer_bytes: usize::MAX,
+        }
+    }
+}
+
+/// A service as peers of both eras see it.
+#[derive(Debug)]
+pub(crate) struct Adapter {
+    service: BoxService,
+    settings: Settings,
+    stamp: OnceLock<Stamp>,
+}
+
+impl Adapter {
+    pub(crate) fn new(service: BoxService, settings: Settings) -> Arc<Self> {
+        Arc::new(Self { service, settings, stamp: OnceLock::new() })
+    }
+
+    /// Whether it is known what every result is stamped with; if not, call [`Adapter::learn`] first.
+    pub(crate) fn knows_itself(&self) -> bool {
+        self.stamp.get().is_some()
+    }
+
+    /// Asks the service who it is, once.
+    pub(crate) async fn learn(&self) {
+        let peer = Peer::new(Revision::LATEST, None, ClientCapabilities::default());
+        if let Ok(discovered) = self.discover(Arc::new(peer)).await {
+            let _ = self.stamp.set(Stamp::new(&server_info(&discovered)));
+        }
+    }
+
+    fn stamp(&self) -> &Stamp {
+        static UNKNOWN: OnceLock<Stamp> = OnceLock::new();
+        self.stamp.get().unwrap_or_else(|| UNKNOWN.get_or_init(|| Stamp::new(&nobody())))
+    }
+
+    /// What the service says of itself to this peer.
+    async fn discover(&self, peer: Arc<Peer>) -> Result<DiscoverResult, RpcError> {
+        let call = Call::new(Method::Discover, RawJson::empty_object(), Context::new(peer));
+        match self.service.start(call).await {
+            Outcome::Complete(reply) => {
+                let mut text = Vec::new();
+                let stamp = Stamp::anonymous();
+                reply
+                    .encode(&Method::Discover, Revision::LATEST, &stamp, &mut text)
+                    .map_err(|error| RpcError::internal(error.to_string()))?;
+                serde_json::from_slice(&text).map_err(|error| RpcError::internal(error.to_string()))
+            }
+            Outcome::InputRequired(_) => Err(RpcError::internal("server/discover asked a question")),
+            Outcome::Failed(error) => Err(error),
+        }
+    }
+}
+
+/// The name that a service gave itself.
+fn server_info(discovered: &DiscoverResult) -> RawJson {
+    discovered.meta.get(meta_key::SERVER_INFO).cloned().unwrap_or_else(nobody)
+}
+
+/// For a service that keeps its name to itself: the handshake of the older revisions needs one.
+fn nobody() -> RawJson {
+    let info = Implementation::new("hospes", env!("CARGO_PKG_VERSION"));
+    RawJson::from_serialize(&info).unwrap_or_else(|_| RawJson::empty_object())
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("an operating system without randomness cannot serve anybody");
+    bytes
+}
+
+/// Appends an error answer in the shape of `revision`.
+pub(crate) fn write_refusal(
+    out: &mut Vec<u8>,
+    id: Option<&Id>,
+    method: &Method,
+    revision: Revision,
+    error: RpcError,
+) -> i64 {
+    write::error(out, id, method, revision, error)
+}

@@ -1,0 +1,191 @@
+//! Requests of 2026-07-28: each complete in itself.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use hospes_model::{
+    ClientCapabilities, Id, Implementation, InputResponses, Method, RawJson, RequestMeta, Revision, RpcError,
+    meta_key,
+};
+use hospes_proto::state::{Binding, RequestDigest};
+
+use super::legacy::is_for_servers;
+use super::{Adapter, Running, random};
+use crate::exchange::{Exchange, MAX_ROUNDS};
+use crate::params::Params;
+use crate::service::{Call, Questions};
+use crate::{Context, Peer, Round};
+
+/// A request that names its revision, before it is admitted.
+#[derive(Debug)]
+pub(crate) struct ModernRequest {
+    pub(crate) id: Id,
+    pub(crate) method: Method,
+    pub(crate) params: Params,
+    pub(crate) principal: Option<Arc<str>>,
+    pub(crate) http: Option<Box<http::request::Parts>>,
+}
+
+impl Adapter {
+    /// Admits a request, or says why not. `meta` is the request's `_meta`, read.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        request: ModernRequest,
+        meta: &RequestMeta<'_>,
+        peers: &PeerCache,
+    ) -> Result<Running, RpcError> {
+        let ModernRequest { id, method, params, principal, http } = request;
+        self.check_meta(meta)?;
+        if !method.in_revision(Revision::LATEST) || !is_for_servers(&method) {
+            return Err(RpcError::method_not_found(method.name()));
+        }
+        let peer = peers.peer(meta, principal)?;
+        let round = self.round(&method, &params, &peer)?;
+        let mut context = Context::builder(peer)
+            .request_id(id.clone())
+            .meta(params.view().meta.clone())
+            .log_level(meta.log_level)
+            .progress_token(meta.progress_token.clone())
+            .round(round);
+        if let Some(http) = http {
+            context = context.http(http);
+        }
+        let call = Call { method, params, context: context.build() };
+        Ok(Running::new(Arc::clone(self), Exchange::new(self.service.clone(), call), id, None))
+    }
+
+    /// STLS-03: a request names its version and its sender's capabilities; VER-12: a version that is not spoken here.
+    fn check_meta(&self, meta: &RequestMeta<'_>) -> Result<(), RpcError> {
+        if let Some(key) = meta.malformed {
+            return Err(RpcError::invalid_params(format!("params._meta[{key:?}] has the wrong shape")));
+        }
+        let missing = |key: &str| RpcError::invalid_params(format!("params._meta lacks {key:?}"));
+        let Some(version) = &meta.protocol_version else {
+            return Err(missing(meta_key::PROTOCOL_VERSION));
+        };
+        let revisions = self.settings.revisions;
+        if revisions.named(version).is_none_or(Revision::is_legacy) {
+            return Err(revisions.unsupported(version));
+        }
+        if meta.client_capabilities.is_none() {
+            return Err(missing(meta_key::CLIENT_CAPABILITIES));
+        }
+        Ok(())
+    }
+
+    /// What is known from earlier rounds: sealed in `requestState`, and the answers that come with it.
+    fn round(&self, method: &Method, params: &Params, peer: &Peer) -> Result<Round, RpcError> {
+        let view = params.view();
+        let mut round = Round::default();
+        if let Some(state) = &view.request_state {
+            let request = RequestDigest::of(method.name(), params.raw().as_bytes())
+                .map_err(|why| RpcError::invalid_params(why.to_string()))?;
+            let binding = Binding { principal: peer.principal.as_deref(), request };
+            let opened = self.settings.keys.open(state, &binding, SystemTime::now()).map_err(|why| {
+                tracing::warn!(%method, %why, "request state was refused");
+                why.to_rpc()
+            })?;
+            round = serde_json::from_slice(&opened).map_err(|why| {
+                tracing::error!(%method, %why, "request state of another layout");
+                RpcError::invalid_params("requestState was refused; send the request again without it")
+            })?;
+        }
+        if let Some(answers) = &view.input_responses {
+            // MRTR-15: malformed input is an error, what is missing is asked for again by the handler.
+            let answers: InputResponses = answers.decode().map_err(|why| {
+                RpcError::invalid_params(format!("inputResponses must be an object of results: {why}"))
+            })?;
+            if let Some((key, _)) = answers.iter().find(|(_, answer)| !answer.is_object()) {
+                let why =
+                    format!("inputResponses[{key:?}] must be the result of the question asked, an object");
+                return Err(RpcError::invalid_params(why));
+            }
+            round.answered(answers);
+        }
+        Ok(round)
+    }
+
+    /// Seals what the next round starts from.
+    pub(super) fn seal(&self, call: &Call, questions: &Questions) -> Result<String, RpcError> {
+        if !call.method.may_ask() {
+            let why = format!("{} may not be answered with a question", call.method);
+            return Err(RpcError::internal(why));
+        }
+        let peer = call.context.peer();
+        for (_, request) in &questions.requests {
+            request.required_capability(&peer.capabilities)?;
+        }
+        if questions.round.number >= MAX_ROUNDS {
+            return Err(RpcError::internal(format!("more than {MAX_ROUNDS} rounds of questions")));
+        }
+        let internal = |why: serde_json::Error| RpcError::internal(why.to_string());
+        let request =
+            RequestDigest::of(call.method.name(), call.params.raw().as_bytes()).map_err(internal)?;
+        let payload = serde_json::to_vec(&questions.round).map_err(internal)?;
+        let binding = Binding { principal: peer.principal.as_deref(), request };
+        let expires = SystemTime::now() + self.settings.state_lifetime;
+        Ok(self.settings.keys.seal(&binding, expires, random(), &payload))
+    }
+}
+
+/// The peers last seen on a connection, so that what they say of themselves is read once. Nothing is derived from
+/// earlier requests (STLS-01): the same words give the same peer.
+#[derive(Debug, Default)]
+pub(crate) struct PeerCache(Mutex<Vec<Seen>>);
+
+#[derive(Debug)]
+struct Seen {
+    info: Box<str>,
+    capabilities: Box<str>,
+    peer: Arc<Peer>,
+}
+
+/// A connection is mostly one peer's; a gateway's carries those of a few applications.
+const SEEN: usize = 4;
+
+impl PeerCache {
+    fn peer(&self, meta: &RequestMeta<'_>, principal: Option<Arc<str>>) -> Result<Arc<Peer>, RpcError> {
+        let info = meta.client_info.map_or("", |raw| raw.get());
+        let capabilities = meta.client_capabilities.map_or("{}", |raw| raw.get());
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = seen.iter().position(|seen| {
+            *seen.info == *info && *seen.capabilities == *capabilities && seen.peer.principal == principal
+        });
+        if let Some(known) = known {
+            return Ok(Arc::clone(&seen[known].peer));
+        }
+        let peer = Arc::new(read_peer(info, capabilities, principal)?);
+        if seen.len() >= SEEN {
+            seen.remove(0);
+        }
+        let (info, capabilities) = (info.into(), capabilities.into());
+        seen.push(Seen { info, capabilities, peer: Arc::clone(&peer) });
+        Ok(peer)
+    }
+}
+
+fn read_peer(info: &str, capabilities: &str, principal: Option<Arc<str>>) -> Result<Peer, RpcError> {
+    let wrong = |key: &str, why: &serde_json::Error| {
+        RpcError::invalid_params(format!("_meta[{key:?}] has the wrong shape: {why}"))
+    };
+    let capabilities: ClientCapabilities =
+        serde_json::from_str(capabilities).map_err(|why| wrong(meta_key::CLIENT_CAPABILITIES, &why))?;
+    let info: Option<Implementation> = if info.is_empty() {
+        None
+    } else {
+        Some(serde_json::from_str(info).map_err(|why| wrong(meta_key::CLIENT_INFO, &why))?)
+    };
+    let mut peer = Peer::new(Revision::LATEST, info, capabilities);
+    peer.principal = principal;
+    Ok(peer)
+}
+
+/// The `_meta` of params, read; empty where there is none.
+pub(crate) fn read_meta(meta: Option<&RawJson>) -> Result<RequestMeta<'_>, RpcError> {
+    match meta {
+        None => Ok(RequestMeta::default()),
+        Some(meta) => {
+            meta.decode().map_err(|why| RpcError::invalid_params(format!("_meta must be an object: {why}")))
+        }
+    }
+}

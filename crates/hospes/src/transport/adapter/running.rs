@@ -1,0 +1,223 @@
+//! A call under way, as the messages that it puts on the wire.
+
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use hospes_model::{Id, Method, Notification, Revision, RpcError};
+
+use super::asking::{Asked, Asking};
+use super::{Adapter, InFlight, Session, Stop, Stopped, write};
+use crate::context::Context;
+use crate::exchange::{Event, Exchange};
+use crate::service::Outcome;
+
+/// What a call has just put on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// A message that precedes the answer.
+    Message,
+    /// The answer, and its code where it is an error. Nothing comes after it.
+    Answer(Option<i64>),
+    /// Nothing, and nothing will come: the peer has cancelled the call.
+    Silence,
+}
+
+/// A call under way. Dropping it cancels the call.
+#[derive(Debug)]
+pub(crate) struct Running {
+    adapter: Arc<Adapter>,
+    exchange: Exchange,
+    id: Id,
+    /// The legacy peer's session.
+    session: Option<Arc<Session>>,
+    /// What may end the call from outside, and where it is entered.
+    hold: Option<(Arc<Stop>, Arc<InFlight>)>,
+    asking: Option<Asking>,
+    /// How it ends, whatever the handler does.
+    end: Option<End>,
+}
+
+#[derive(Debug)]
+enum End {
+    Stopped(Stopped),
+    Failed(RpcError),
+}
+
+impl Running {
+    pub(super) fn new(
+        adapter: Arc<Adapter>,
+        exchange: Exchange,
+        id: Id,
+        session: Option<Arc<Session>>,
+    ) -> Self {
+        Self { adapter, exchange, id, session, hold: None, asking: None, end: None }
+    }
+
+    /// The request's id.
+    pub(crate) fn id(&self) -> &Id {
+        &self.id
+    }
+
+    /// The method called.
+    pub(crate) fn method(&self) -> &Method {
+        &self.exchange.call().method
+    }
+
+    /// The surroundings of the call.
+    pub(crate) fn context(&self) -> &Context {
+        &self.exchange.call().context
+    }
+
+    /// The peer's revision.
+    pub(crate) fn revision(&self) -> Revision {
+        self.context().peer().revision
+    }
+
+    /// Whether this is a stream of changes (2026-07-28).
+    pub(crate) fn is_listen(&self) -> bool {
+        self.session.is_none() && *self.method() == Method::SubscriptionsListen
+    }
+
+    /// Enters the call among those that others may end: it has not finished at once.
+    pub(crate) fn enter(&mut self, calls: &Arc<InFlight>) -> Result<Arc<Stop>, RpcError> {
+        let stop = calls.enter(&self.id)?;
+        self.hold = Some((Arc::clone(&stop), Arc::clone(calls)));
+        Ok(stop)
+    }
+
+    /// Ends the call; [`Running::poll_said`] says so.
+    pub(crate) fn end(&mut self, why: Stopped) {
+        self.end = Some(End::Stopped(why));
+    }
+
+    /// Ends the call with an error; [`Running::poll_said`] says so.
+    pub(crate) fn fail(&mut self, error: RpcError) {
+        self.end = Some(End::Failed(error));
+    }
+
+    /// Appends the next message to `out`, without any framing. Must not be called again after the answer.
+    pub(crate) fn poll_said(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<Said> {
+        match self.end.take() {
+            Some(End::Stopped(why)) => return Poll::Ready(self.stopped(why, out)),
+            Some(End::Failed(error)) => {
+                return Poll::Ready(Said::Answer(self.finish(Outcome::Failed(error), out)));
+            }
+            None => {}
+        }
+        loop {
+            if let Some(why) = self.hold.as_ref().and_then(|(stop, _)| stop.poll(cx)) {
+                return Poll::Ready(self.stopped(why, out));
+            }
+            if let (Some(asking), Some(session)) = (&mut self.asking, &self.session) {
+                match std::task::ready!(asking.poll(session, cx, out)) {
+                    Asked::Message => return Poll::Ready(Said::Message),
+                    Asked::Answered(answers) => self.exchange.answer(answers),
+                    Asked::Refused(error) => self.exchange.refuse(error),
+                }
+                self.asking = None;
+            }
+            match std::task::ready!(self.exchange.poll_event(cx)) {
+                Event::Notify(notification) => {
+                    if self.notify(&notification, out) {
+                        return Poll::Ready(Said::Message);
+                    }
+                }
+                Event::Ask(requests) => {
+                    let asking = match &self.session {
+                        Some(session) => {
+                            Asking::new(session, requests, self.adapter.settings.question_timeout)
+                        }
+                        None => Err(RpcError::internal("a question without a session")),
+                    };
+                    match asking {
+                        Ok(asking) => self.asking = Some(asking),
+                        Err(error) => self.exchange.refuse(error),
+                    }
+                }
+                Event::Done(outcome) => return Poll::Ready(Said::Answer(self.finish(outcome, out))),
+            }
+        }
+    }
+
+    fn notify(&self, notification: &Notification, out: &mut Vec<u8>) -> bool {
+        let listen = self.is_listen();
+        let allowed = match notification {
+            Notification::LogMessage(message) => {
+                // STLS: without a level in the request there are no log messages for it.
+                let wanted = self.context().log_level();
+                !listen
+                    && match wanted {
+                        Some(level) => message.level >= level,
+                        None => self.revision().is_legacy(),
+                    }
+            }
+            Notification::Progress(_) => !listen,
+            Notification::ToolsListChanged
+            | Notification::PromptsListChanged
+            | Notification::ResourcesListChanged
+            | Notification::ResourceUpdated(_)
+            | Notification::SubscriptionsAcknowledged(_) => listen,
+            // The client's to send, and here nobody's.
+            Notification::Cancelled(_) | Notification::RootsListChanged | Notification::Initialized => false,
+            _ => true,
+        };
+        let subscription = listen.then_some(&self.id);
+        allowed && write::notification(out, notification, self.revision(), subscription)
+    }
+
+    fn finish(&mut self, outcome: Outcome, out: &mut Vec<u8>) -> Option<i64> {
+        let (method, revision) = (&self.exchange.call().method, self.revision());
+        let start = out.len();
+        let code = match outcome {
+            Outcome::Complete(mut reply) => {
+                if self.is_listen() {
+                    super::listen::stamp_subscription(&mut reply, &self.id);
+                }
+                write::reply(out, &self.id, method, revision, self.adapter.stamp(), &reply)
+            }
+            Outcome::InputRequired(questions) => match self.adapter.seal(self.exchange.call(), &questions) {
+                Ok(state) => {
+                    let (stamp, requests) = (self.adapter.stamp(), questions.requests);
+                    write::questions(out, &self.id, method, stamp, requests, state)
+                }
+                Err(error) => Some(write::error(out, Some(&self.id), method, revision, error)),
+            },
+            Outcome::Failed(error) => Some(write::error(out, Some(&self.id), method, revision, error)),
+        };
+        let (bytes, limit) = (out.len() - start, self.adapter.settings.max_answer_bytes);
+        if bytes > limit {
+            tracing::error!(%method, bytes, limit, "an answer is over the limit (setting max_answer_bytes)");
+            out.truncate(start);
+            return match write::too_long(method, bytes, limit) {
+                Ok(reply) => write::reply(out, &self.id, method, revision, self.adapter.stamp(), &reply),
+                Err(error) => Some(write::error(out, Some(&self.id), method, revision, error)),
+            };
+        }
+        code
+    }
+
+    fn stopped(&mut self, why: Stopped, out: &mut Vec<u8>) -> Said {
+        let error = match why {
+            Stopped::Cancelled => return Said::Silence,
+            Stopped::SessionEnded => RpcError::internal("the session has ended"),
+            Stopped::ShuttingDown if self.is_listen() => {
+                // SUBS-08: the stream ends with the answer to the request that opened it.
+                let reply = super::listen::ended();
+                return Said::Answer(self.finish(Outcome::Complete(reply), out));
+            }
+            Stopped::ShuttingDown => RpcError::internal("the server is shutting down"),
+        };
+        Said::Answer(self.finish(Outcome::Failed(error), out))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let (Some(session), Some(asking)) = (&self.session, &self.asking) {
+            asking.withdraw(session);
+        }
+        if let Some((stop, calls)) = &self.hold {
+            calls.leave(&self.id, stop);
+        }
+    }
+}

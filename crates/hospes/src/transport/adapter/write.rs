@@ -1,0 +1,99 @@
+//! Writes what exchanges say in the words of a revision.
+
+use std::borrow::Cow;
+
+use hospes_model::{
+    CallToolResult, Id, InputRequest, InputRequiredResult, Method, Notification, RawJson, Reply, Revision,
+    RpcError, Stamp, encode_error, message,
+};
+
+/// Appends an answer. Whatever goes wrong, exactly one is appended. Returns the error's code, if it is an error.
+pub(super) fn reply(
+    out: &mut Vec<u8>,
+    id: &Id,
+    method: &Method,
+    revision: Revision,
+    stamp: &Stamp,
+    reply: &Reply,
+) -> Option<i64> {
+    let written = message::write_result(out, id, |out| reply.encode(method, revision, stamp, out));
+    match written {
+        Ok(()) => None,
+        Err(why) => {
+            tracing::error!(%method, %why, "a result could not be written");
+            let error = RpcError::internal(format!("the result could not be written: {why}"));
+            Some(self::error(out, Some(id), method, revision, error))
+        }
+    }
+}
+
+/// Appends the questions of a round (2026-07-28). Returns the error's code, if there was one.
+pub(super) fn questions(
+    out: &mut Vec<u8>,
+    id: &Id,
+    method: &Method,
+    stamp: &Stamp,
+    requests: Vec<(String, InputRequest)>,
+    state: String,
+) -> Option<i64> {
+    let mut result = InputRequiredResult::new().with_request_state(state);
+    result.input_requests = requests.into_iter().collect();
+    match message::write_result(out, id, |out| result.encode(stamp, out)) {
+        Ok(()) => None,
+        Err(why) => {
+            let error = RpcError::internal(format!("the questions could not be written: {why}"));
+            Some(self::error(out, Some(id), method, Revision::LATEST, error))
+        }
+    }
+}
+
+/// Appends an error answer and returns its code.
+pub(super) fn error(
+    out: &mut Vec<u8>,
+    id: Option<&Id>,
+    method: &Method,
+    revision: Revision,
+    error: RpcError,
+) -> i64 {
+    let error = encode_error(method, revision, error);
+    message::write_error(out, id, &error);
+    error.code
+}
+
+/// Appends a notification; false when the revision has no words for it.
+pub(super) fn notification(
+    out: &mut Vec<u8>,
+    notification: &Notification,
+    revision: Revision,
+    subscription: Option<&Id>,
+) -> bool {
+    let start = out.len();
+    match notification.encode(revision, subscription, out) {
+        Ok(said) => said,
+        Err(why) => {
+            out.truncate(start);
+            tracing::error!(%why, "a notification could not be written");
+            false
+        }
+    }
+}
+
+/// Appends a request to the peer.
+pub(super) fn request(
+    out: &mut Vec<u8>,
+    id: i64,
+    method: &Method,
+    params: &RawJson,
+) -> Result<(), serde_json::Error> {
+    message::write_request(out, &Id::Number(id), method.name(), Some(params))
+}
+
+/// What stands in for an answer that is too long to be sent.
+pub(super) fn too_long(method: &Method, bytes: usize, limit: usize) -> Result<Reply, RpcError> {
+    let why = format!("the answer of {bytes} bytes is over the limit of {limit} (setting max_answer_bytes)");
+    if *method == Method::ToolsCall {
+        let hint = "; ask for less, or for a resource that can be read in parts";
+        return Ok(Reply::CallTool(CallToolResult::error(format!("{why}{hint}"))));
+    }
+    Err(RpcError::internal(Cow::Owned(why)))
+}

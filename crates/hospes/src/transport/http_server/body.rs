@@ -1,0 +1,149 @@
+//! The body of a response: nothing, a text of known length, or a stream of events.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hospes_proto::frame::sse;
+use http_body::{Frame, SizeHint};
+use tokio::time::Sleep;
+
+use super::server::Busy;
+
+/// How much an event stream gathers before it lets go of a piece.
+const PIECE: usize = 64 * 1024;
+
+/// The body of a response of an [`Endpoint`](super::Endpoint).
+pub struct Body(Kind);
+
+enum Kind {
+    Empty,
+    Full(Bytes),
+    Events(Box<Events>),
+}
+
+/// Something that says events, one after the other.
+pub(super) trait Source: Send {
+    /// Appends what is there to `out`. Ready when nothing comes after it. Must not be called again then.
+    fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()>;
+}
+
+struct Events {
+    /// What goes before all that the source says.
+    first: Vec<u8>,
+    /// None when it has ended.
+    source: Option<Box<dyn Source>>,
+    keep_alive: Duration,
+    /// Set while nothing is said.
+    silence: Option<Pin<Box<Sleep>>>,
+    busy: Option<Busy>,
+}
+
+impl Body {
+    /// No body.
+    pub(super) const fn empty() -> Self {
+        Self(Kind::Empty)
+    }
+
+    /// A text, sent as it is.
+    pub(super) fn full(text: impl Into<Bytes>) -> Self {
+        Self(Kind::Full(text.into()))
+    }
+
+    /// `first`, then what `source` says; after each `keep_alive` without a word a comment.
+    pub(super) fn events(first: Vec<u8>, source: impl Source + 'static, keep_alive: Duration) -> Self {
+        let source: Option<Box<dyn Source>> = Some(Box::new(source));
+        Self(Kind::Events(Box::new(Events { first, source, keep_alive, silence: None, busy: None })))
+    }
+
+    /// Lets go of `busy` when the body has gone out.
+    pub(super) fn hold(&mut self, busy: Busy) {
+        if let Kind::Events(events) = &mut self.0 {
+            events.busy = Some(busy);
+        }
+    }
+
+    /// Events that are all there.
+    pub(super) fn ended(events: Vec<u8>) -> Self {
+        Self::full(events)
+    }
+}
+
+impl Events {
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
+        let mut out = std::mem::take(&mut self.first);
+        while out.len() < PIECE {
+            let Some(source) = &mut self.source else { break };
+            let before = out.len();
+            match source.poll_events(cx, &mut out) {
+                Poll::Ready(()) => self.source = None,
+                Poll::Pending if out.len() == before => break,
+                Poll::Pending => {}
+            }
+        }
+        if !out.is_empty() {
+            self.silence = None;
+            return Poll::Ready(Some(out.into()));
+        }
+        if self.source.is_none() {
+            return Poll::Ready(None);
+        }
+        let keep_alive = self.keep_alive;
+        let silence = self.silence.get_or_insert_with(|| Box::pin(tokio::time::sleep(keep_alive)));
+        std::task::ready!(silence.as_mut().poll(cx));
+        // The next one begins with the next poll.
+        self.silence = None;
+        sse::comment(&mut out, "");
+        Poll::Ready(Some(out.into()))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut TaskContext<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        match &mut this.0 {
+            Kind::Empty => Poll::Ready(None),
+            Kind::Full(text) => {
+                let text = std::mem::take(text);
+                this.0 = Kind::Empty;
+                Poll::Ready((!text.is_empty()).then_some(Ok(Frame::data(text))))
+            }
+            Kind::Events(events) => events.poll(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Empty => true,
+            Kind::Full(text) => text.is_empty(),
+            Kind::Events(events) => events.source.is_none() && events.first.is_empty(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Full(text) => SizeHint::with_exact(text.len() as u64),
+            Kind::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Empty => f.write_str("Body::Empty"),
+            Kind::Full(text) => write!(f, "Body::Full({} bytes)", text.len()),
+            Kind::Events(_) => f.write_str("Body::Events"),
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The calls of one POST: answered in one piece where that can be, else as a stream of events; and, in the older
+//! revisions, going on by themselves when their client is lost.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use hospes_model::{Era, Revision};
+use hospes_proto::frame::sse::{self, EventHead};
+use http::{Response, StatusCode};
+use tokio::time::Sleep;
+
+use super::body::{Body, Source};
+use super::endpoint::{Permit, events, json, status};
+use super::log::Log;
+use super::sessions::Held;
+use crate::transport::adapter::{Running, Said, Stopped};
+
+/// How much is gathered before a piece of the stream is let go.
+const PIECE: usize = 64 * 1024;
+/// Room for a small answer.
+const SMALL: usize = 512;
+
+/// The calls of one POST.
+#[derive(Debug)]
+pub(super) struct Calls {
+    permit: Option<Permit>,
+    running: Vec<Running>,
+    /// The session, in the older revisions.
+    legacy: Option<Legacy>,
+    /// The answers of a batch that are there.
+    batch: Option<Vec<Vec<u8>>>,
+    /// Whether others may stop the calls: not while they are tried for the first time.
+    entered: bool,
+    text: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Legacy {
+    session: Held,
+    /// What was said, once it is a stream.
+    log: Option<Arc<Log>>,
+}
+
+impl Calls {
+    pub(super) fn one(permit: Permit, call: Running, session: Option<Held>) -> Self {
+        let legacy = session.map(|session| Legacy { session, log: None });
+        Self {
+            permit: Some(permit),
+            running: vec![call],
+            legacy,
+            batch: None,
+            entered: false,
+            text: Vec::new(),
+        }
+    }
+
+    pub(super) fn batch(permit: Permit, calls: Vec<Running>, answers: Vec<Vec<u8>>, session: Held) -> Self {
+        Self {
+            permit: Some(permit),
+            running: calls,
+            legacy: Some(Legacy { session, log: None }),
+            batch: Some(answers),
+            entered: false,
+            text: Vec::new(),
+        }
+    }
+
+    fn era(&self) -> Era {
+        if self.legacy.is_some() { Era::Legacy } else { Era::Modern }
+    }
+
+    /// Polls the calls in place. If they finish before anything else is said, the answer is plain JSON.
+    pub(super) async fn respond(mut self) -> Response<Body> {
+        let mut text = Vec::with_capacity(SMALL);
+        let mut silence: Option<Pin<Box<Sleep>>> = None;
+        let first = std::future::poll_fn(|cx| self.poll_first(cx, &mut text, &mut silence)).await;
+        match first {
+            First::Answer(code) => json(status(code, self.era()), text),
+            First::Batch => json(StatusCode::OK, self.array()),
+            // CANC-06: no answer follows a cancellation, and an HTTP response must: a stream without events.
+            First::Silence => events(Body::ended(Vec::new())),
+            First::Stream => self.stream(&text),
+        }
+    }
+
+    fn poll_first(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+        text: &mut Vec<u8>,
+        silence: &mut Option<Pin<Box<Sleep>>>,
+    ) -> Poll<First> {
+        self.heed_closing();
+        let mut at = 0;
+        while let Some(call) = self.running.get_mut(at) {
+            match call.poll_said(cx, text) {
+                Poll::Ready(Said::Message) => return Poll::Ready(First::Stream),
+                Poll::Ready(Said::Answer(code)) => {
+                    self.running.remove(at);
+                    match &mut self.batch {
+                        None => return Poll::Ready(First::Answer(code)),
+                        Some(answers) => answers.push(std::mem::take(text)),
+                    }
+                }
+                Poll::Ready(Said::Silence) => {
+                    self.running.remove(at);
+                }
+                Poll::Pending => at += 1,
+            }
+        }
+        if self.running.is_empty() {
+            let some = self.batch.as_ref().is_some_and(|answers| !answers.is_empty());
+            return Poll::Ready(if some { First::Batch } else { First::Silence });
+        }
+        self.enter();
+        if self.wants_closed() {
+            return Poll::Ready(First::Stream);
+        }
+        let Some(permit) = &self.permit else { return Poll::Ready(First::Silence) };
+        let after = permit.endpoint().limits.stream_after;
+        let listens = self.running.iter().any(Running::is_listen);
+        if listens {
+            // HTTP-40: somebody waits for this stream to be open.
+            return Poll::Ready(First::Stream);
+        }
+        let silence = silence.get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
+        silence.as_mut().poll(cx).map(|()| First::Stream)
+    }
+
+    /// The answers of a batch as one array.
+    fn array(&mut self) -> Vec<u8> {
+        let answers = self.batch.take().unwrap_or_default();
+        let mut text = Vec::with_capacity(answers.iter().map(|answer| answer.len() + 1).sum::<usize>() + 1);
+        for (at, answer) in answers.iter().enumerate() {
+            text.push(if at == 0 { b'[' } else { b',' });
+            text.extend_from_slice(answer);
+        }
+        text.push(b']');
+        text
+    }
+
+    /// Becomes a stream that begins with `message`, if that is not empty.
+    fn stream(mut self, message: &[u8]) -> Response<Body> {
+        self.enter();
+        let mut out = Vec::new();
+        let answers = self.batch.take().unwrap_or_default();
+        let messages = answers.iter().map(Vec::as_slice).chain([message]).filter(|text| !text.is_empty());
+        let (mut keep_alive, mut retry) = Default::default();
+        if let Some(permit) = &self.permit {
+            (keep_alive, retry) = (permit.endpoint().limits.keep_alive, permit.endpoint().limits.retry);
+        }
+        match &mut self.legacy {
+            Some(legacy) => {
+                let session = legacy.session.get();
+                let log = session.begin_stream(false);
+                if session.session().peer().revision == Revision::V2025_11_25 {
+                    log.prime(retry, &mut out);
+                }
+                messages.for_each(|text| log.say(text, &mut out));
+                legacy.log = Some(log);
+            }
+            None => messages.for_each(|text| sse::event(&mut out, EventHead::default(), text)),
+        }
+        events(Body::events(out, self, keep_alive))
+    }
+
+    /// Enters the calls of a session among those that may be cancelled.
+    fn enter(&mut self) {
+        if std::mem::replace(&mut self.entered, true) {
+            return;
+        }
+        if let Some(legacy) = &self.legacy {
+            let calls = legacy.session.get().session().in_flight();
+            for call in &mut self.running {
+                if let Err(error) = call.enter(calls) {
+                    call.fail(error);
+                }
+            }
+        }
+    }
+
+    fn heed_closing(&mut self) {
+        let Some(permit) = &self.permit else { return };
+        if permit.endpoint().is_closing() {
+            let closed = permit.endpoint().is_closed();
+            for call in self.running.iter_mut().filter(|call| closed || call.is_listen()) {
+                call.end(Stopped::ShuttingDown);
+            }
+        }
+    }
+
+    /// Whether a handler wants the stream closed, or its client has come back on another one.
+    fn wants_closed(&self) -> bool {
+        self.running.iter().any(|call| call.context().wants_stream_closed())
+            || self.log().is_some_and(|log| log.was_taken_up())
+    }
+
+    fn log(&self) -> Option<&Arc<Log>> {
+        self.legacy.as_ref()?.log.as_ref()
+    }
+
+    /// HTTP-25: without their client the calls of a session go on; what they say is kept for it.
+    fn detach(&mut self) {
+        self.enter();
+        let running = std::mem::take(&mut self.running);
+        let (Some(legacy), Some(permit)) = (self.legacy.take(), self.permit.take()) else { return };
+        if running.is_empty() || legacy.session.get().has_ended() {
+            return;
+        }
+        // None while the runtime shuts down, and then nothing can go on.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        for call in &running {
+            call.context().stream_closed();
+        }
+        let log = legacy.log.unwrap_or_else(|| legacy.session.get().begin_stream(false));
+        runtime.spawn(go_on(running, log, legacy.session, permit));
+    }
+
+    /// Appends what one call has to say; true when it has ended.
+    fn poll_call(&mut self, at: usize, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> bool {
+        let begin = out.len();
+        while out.len() - begin < PIECE {
+            let call = &mut self.running[at];
+            let log = self.legacy.as_ref().and_then(|legacy| legacy.log.as_ref());
+            let said = match log {
+                Some(log) => {
+                    self.text.clear();
+                    let said = call.poll_said(cx, &mut self.text);
+                    if let Poll::Ready(Said::Message | Said::Answer(_)) = said {
+                        log.say(&self.text, out);
+                    }
+                    said
+                }
+                None => {
+                    let before = out.len();
+                    let start = sse::begin_event(out, EventHead::default());
+                    let said = call.poll_said(cx, out);
+                    match said {
+                        Poll::Ready(Said::Message | Said::Answer(_)) => sse::end_event(out, start),
+                        Poll::Ready(Said::Silence) | Poll::Pending => out.truncate(before),
+                    }
+                    said
+                }
+            };
+            match said {
+                Poll::Ready(Said::Message) => {}
+                Poll::Ready(Said::Answer(_) | Said::Silence) => return true,
+                Poll::Pending => return false,
+            }
+        }
+        // There is more, once this has gone out.
+        cx.waker().wake_by_ref();
+        false
+    }
+}
+
+/// What came first.
+enum First {
+    Answer(Option<i64>),
+    Batch,
+    Silence,
+    Stream,
+}
+
+impl Source for Calls {
+    fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
+        self.heed_closing();
+        if self.wants_closed() {
+            self.detach();
+            return Poll::Ready(());
+        }
+        let mut at = 0;
+        while at < self.running.len() {
+            if self.poll_call(at, cx, out) {
+                self.running.remove(at);
+            } else {
+                at += 1;
+            }
+        }
+        if self.running.is_empty() {
+            if let Some(log) = self.log() {
+                log.end();
+            }
+            return Poll::Ready(());
+        }
+        if self.wants_closed() {
+            self.detach();
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        if self.legacy.is_some() && !self.running.is_empty() {
+            self.detach();
+        }
+    }
+}
+
+async fn go_on(mut running: Vec<Running>, log: Arc<Log>, session: Held, permit: Permit) {
+    let mut text = Vec::new();
+    std::future::poll_fn(|cx| {
+        running.retain_mut(|call| {
+            loop {
+                text.clear();
+                match call.poll_said(cx, &mut text) {
+                    Poll::Ready(Said::Message) => {
+                        log.keep(&text);
+                    }
+                    Poll::Ready(Said::Answer(_)) => {
+                        log.keep(&text);
+                        return false;
+                    }
+                    Poll::Ready(Said::Silence) => return false,
+                    Poll::Pending => return true,
+                }
+            }
+        });
+        if running.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    log.end();
+    drop((session, permit));
+}

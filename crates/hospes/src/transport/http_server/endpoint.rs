@@ -1,0 +1,415 @@
+//! One path that speaks both eras: from an HTTP request to an HTTP response.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hospes_model::{Era, Id, RpcError, code};
+use hospes_proto::http::{Admission, Rejection, Verb, http_status_for};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Request, Response, StatusCode};
+
+use super::body::Body;
+use super::sessions::Sessions;
+use super::settings::{EndpointBuilder, Limits};
+use crate::service::{BoxService, Service};
+use crate::transport::adapter::{Adapter, PeerCache, Settings};
+
+/// How much of a refused body is read, so that a client that is still sending it gets to read the refusal.
+const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
+
+/// Who sends a request, where a layer around the endpoint has found out: put it into the request's extensions.
+/// Sessions and sealed state are bound to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal(Arc<str>);
+
+impl Principal {
+    /// A name that stands for the same party every time.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
+    }
+}
+
+/// Serves a [`Service`] over HTTP, in both eras, on one path. Cheap to clone; every clone is the same endpoint.
+///
+/// [`HttpServer`](super::HttpServer) listens for one. Elsewhere it is a [`hyper::service::Service`] and a
+/// [`tower_service::Service`], so that it can be a route of an axum application.
+#[derive(Clone)]
+pub struct Endpoint(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) adapter: Arc<Adapter>,
+    pub(super) admission: Admission,
+    pub(super) limits: Limits,
+    pub(super) sessions: Sessions,
+    calls: AtomicUsize,
+    closing: AtomicU8,
+    sweeping: AtomicBool,
+    peers: PeerCache,
+}
+
+/// The places of some calls among those that may run at once.
+#[derive(Debug)]
+pub(super) struct Permit {
+    endpoint: Arc<Inner>,
+    calls: usize,
+}
+
+impl Permit {
+    pub(super) fn endpoint(&self) -> &Arc<Inner> {
+        &self.endpoint
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.endpoint.calls.fetch_sub(self.calls, Ordering::AcqRel);
+    }
+}
+
+const OPEN: u8 = 0;
+const CLOSING: u8 = 1;
+const CLOSED: u8 = 2;
+
+impl Endpoint {
+    /// Serves `service` with every setting at its default.
+    pub fn new(service: impl Service) -> Self {
+        Self::builder(service).build()
+    }
+
+    /// Serves `service` with settings of its own.
+    pub fn builder(service: impl Service) -> EndpointBuilder {
+        EndpointBuilder::new(BoxService::new(service))
+    }
+
+    pub(super) fn from_parts(
+        service: BoxService,
+        adapter: Settings,
+        admission: Admission,
+        limits: Limits,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            adapter: Adapter::new(service, adapter),
+            admission,
+            sessions: Sessions::new(limits.sessions),
+            limits,
+            calls: AtomicUsize::new(0),
+            closing: AtomicU8::new(OPEN),
+            sweeping: AtomicBool::new(false),
+            peers: PeerCache::default(),
+        }))
+    }
+
+    /// The path served.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.0.limits.path
+    }
+
+    /// How many legacy sessions are open.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.0.sessions.len()
+    }
+
+    /// How many calls are running.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.0.calls.load(Ordering::Acquire)
+    }
+
+    /// Streams of changes end with the next sign of life; calls go on, new ones are still taken.
+    pub fn close(&self) {
+        let _ = self.0.closing.compare_exchange(OPEN, CLOSING, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Ends everything: what still runs is answered with an error.
+    pub fn abort(&self) {
+        self.0.closing.store(CLOSED, Ordering::Release);
+        self.0.sessions.clear();
+    }
+
+    /// Answers one request.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: fmt::Display,
+    {
+        handle(&self.0, &self.0.peers, request).await
+    }
+}
+
+/// Answers one request, remembering in `peers` who asks.
+pub(super) async fn handle<B>(inner: &Arc<Inner>, peers: &PeerCache, request: Request<B>) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: fmt::Display,
+{
+    let (parts, body) = request.into_parts();
+    if parts.uri.path() != &*inner.limits.path {
+        let why = format!("nothing is served here; the endpoint is {}", inner.limits.path);
+        return refuse(&Rejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why)));
+    }
+    let head = match inner.admission.admit(&parts.method, parts.uri.authority(), &parts.headers) {
+        Ok(head) => head,
+        Err(rejection) => {
+            drain(body, rejection.status).await;
+            return refuse(&rejection);
+        }
+    };
+    if !inner.adapter.knows_itself() {
+        // Once in the life of an endpoint, and not worth a place in every request's future.
+        Box::pin(inner.adapter.learn()).await;
+    }
+    let refused = |rejection: Rejection| refuse(&rejection);
+    match head.verb {
+        Verb::Post => {
+            let limit = inner.admission.max_message_bytes;
+            let whole = match read(body, head.content_length, limit, inner.limits.body).await {
+                Ok(whole) => whole,
+                Err(rejection) => return refuse(&rejection),
+            };
+            match super::post::plan(inner, &parts, &head, &whole) {
+                Ok(plan) => super::post::run(inner, peers, parts, &whole, plan).await,
+                Err(rejection) => refuse(&rejection),
+            }
+        }
+        Verb::Get => super::listen::get(inner, &parts, &head).unwrap_or_else(refused),
+        Verb::Delete => super::listen::delete(inner, &parts, &head).unwrap_or_else(refused),
+    }
+}
+
+impl Inner {
+    /// Takes places among the calls that run.
+    pub(super) fn permit(self: &Arc<Self>, id: &Id, calls: usize) -> Result<Permit, Rejection> {
+        let limit = self.limits.concurrent_calls;
+        if self.calls.fetch_add(calls, Ordering::AcqRel) + calls > limit {
+            self.calls.fetch_sub(calls, Ordering::AcqRel);
+            let why = format!("{limit} calls are running already (setting max_concurrent_calls)");
+            return Err(busy(Some(id.clone()), why));
+        }
+        Ok(Permit { endpoint: Arc::clone(self), calls })
+    }
+
+    /// Whether streams of changes are to end.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed) != OPEN
+    }
+
+    /// Whether calls are to end.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closing.load(Ordering::Relaxed) == CLOSED
+    }
+
+    /// Sees to it that unused sessions end: one task for all of them, for as long as the endpoint lives.
+    pub(super) fn start_sweeping(self: &Arc<Self>) {
+        if !self.sweeping.swap(true, Ordering::AcqRel) {
+            let interval = Sessions::sweep_interval(self.limits.session_idle);
+            tokio::spawn(sweep(Arc::downgrade(self), interval));
+        }
+    }
+}
+
+async fn sweep(endpoint: Weak<Inner>, interval: Duration) {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        let Some(endpoint) = endpoint.upgrade() else { return };
+        endpoint.sessions.sweep();
+    }
+}
+
+/// Reads a body of at most `limit` bytes. One that arrives in one piece is not copied.
+async fn read<B>(body: B, length: Option<usize>, limit: usize, timeout: Duration) -> Result<Bytes, Rejection>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: fmt::Display,
+{
+    let mut body = pin!(body);
+    let mut first = Bytes::new();
+    let mut rest: Option<BytesMut> = None;
+    // A body that is there costs no timer.
+    let mut deadline = None;
+    loop {
+        let frame = std::future::poll_fn(|cx| {
+            if let std::task::Poll::Ready(frame) = body.as_mut().poll_frame(cx) {
+                return std::task::Poll::Ready(Ok(frame));
+            }
+            let deadline = deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+            deadline.as_mut().poll(cx).map(|()| Err(()))
+        });
+        let piece = match frame.await {
+            Ok(None) => break,
+            Ok(Some(Ok(frame))) => match frame.into_data() {
+                Ok(piece) => piece,
+                // Trailers say nothing to us.
+                Err(_) => continue,
+            },
+            Ok(Some(Err(error))) => {
+                let why = format!("the body broke off: {error}");
+                return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
+            }
+            Err(()) => {
+                let why = format!("the body took longer than {timeout:?} (setting body_timeout)");
+                return Err(Rejection::new(StatusCode::REQUEST_TIMEOUT, RpcError::invalid_request(why)));
+            }
+        };
+        let so_far = rest.as_ref().map_or(first.len(), BytesMut::len);
+        if so_far + piece.len() > limit {
+            drain_pinned(body).await;
+            return Err(Rejection::too_large(limit));
+        }
+        if so_far == 0 {
+            first = piece;
+        } else {
+            let rest = rest.get_or_insert_with(|| {
+                // The length is the client's word, but at most `limit`.
+                let mut rest = BytesMut::with_capacity(length.unwrap_or(2 * first.len()));
+                rest.extend_from_slice(&first);
+                rest
+            });
+            rest.extend_from_slice(&piece);
+        }
+        if body.is_end_stream() {
+            break;
+        }
+    }
+    Ok(rest.map_or(first, BytesMut::freeze))
+}
+
+async fn drain<B: http_body::Body<Data = Bytes>>(body: B, status: StatusCode) {
+    if status == StatusCode::PAYLOAD_TOO_LARGE {
+        drain_pinned(pin!(body)).await;
+    }
+}
+
+/// Reads on and forgets, within reason.
+async fn drain_pinned<B: http_body::Body<Data = Bytes>>(mut body: Pin<&mut B>) {
+    let mut left = MAX_DRAINED_BYTES;
+    let all = async {
+        while let Some(Ok(frame)) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+            left = match frame.data_ref().map_or(Some(left), |piece| left.checked_sub(piece.len())) {
+                Some(left) => left,
+                None => return,
+            };
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(5), all).await;
+}
+
+/// The response that a rejection is.
+pub(super) fn refuse(rejection: &Rejection) -> Response<Body> {
+    let mut text = Vec::new();
+    rejection.write_body(&mut text);
+    let mut response = json(rejection.status, text);
+    if let Some(allow) = rejection.allow {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    if rejection.status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// There is no room.
+pub(super) fn busy(id: Option<Id>, why: String) -> Rejection {
+    let mut rejection = Rejection::new(StatusCode::SERVICE_UNAVAILABLE, RpcError::internal(why));
+    rejection.id = id;
+    rejection
+}
+
+/// A JSON body.
+pub(super) fn json(status: StatusCode, text: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(Body::full(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// No body.
+pub(super) fn empty(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// A stream of events.
+pub(super) fn events(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    // HTTP-39: intermediaries must pass each event on at once.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// The status of an answer, which is an error if it has a code.
+pub(super) fn status(code: Option<i64>, era: Era) -> StatusCode {
+    code.map_or(StatusCode::OK, |code| http_status_for(&RpcError::new(code, ""), era))
+}
+
+/// The status of a refusal by the adapter: what is wrong with a modern request's metadata is a bad request.
+pub(super) fn refusal_status(error: &RpcError, era: Era) -> StatusCode {
+    match (era, error.code) {
+        (Era::Modern, code::INVALID_PARAMS) => StatusCode::BAD_REQUEST,
+        _ => http_status_for(error, era),
+    }
+}
+
+/// Who sends the request.
+pub(super) fn principal(parts: &http::request::Parts) -> Option<Arc<str>> {
+    parts.extensions.get::<Principal>().map(|principal| Arc::clone(&principal.0))
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("path", &self.path()).field("sessions", &self.sessions()).finish()
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inner")
+    }
+}
+
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+impl<B> hyper::service::Service<Request<B>> for Endpoint
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: fmt::Display,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = ResponseFuture;
+
+    fn call(&self, request: Request<B>) -> Self::Future {
+        let endpoint = self.clone();
+        Box::pin(async move { Ok(endpoint.handle(request).await) })
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for Endpoint
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: fmt::Display,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        hyper::service::Service::call(self, request)
+    }
+}

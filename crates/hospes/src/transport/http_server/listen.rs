@@ -1,0 +1,103 @@
+//! GET and DELETE: the stream of a legacy session, streams taken up again, and the session's end.
+
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use hospes_model::RpcError;
+use hospes_proto::http::{Head, Rejection};
+use http::request::Parts;
+use http::{Response, StatusCode};
+
+use super::body::{Body, Source};
+use super::endpoint::{Inner, empty, events};
+use super::log::{Cursor, Log, Reader};
+use super::post::find_session;
+use super::sessions::{Held, HttpSession};
+use crate::transport::adapter::Listen;
+
+/// Opens the session's stream, or takes up the one that `Last-Event-ID` points into.
+pub(super) fn get(inner: &Arc<Inner>, parts: &Parts, head: &Head<'_>) -> Result<Response<Body>, Rejection> {
+    let session = find_session(inner, parts, head, None)?;
+    let Some(last) = head.last_event_id else {
+        return Ok(listen(inner, &session, session.begin_stream(true), Vec::new()));
+    };
+    let cursor = last.to_str().ok().and_then(Cursor::read);
+    let found = cursor.and_then(|cursor| Some((session.stream(cursor)?, cursor)));
+    let Some((log, cursor)) = found else {
+        let why = "Last-Event-ID names no stream of this session, or one that was given up";
+        return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
+    };
+    let mut reader = log.reader(cursor.position);
+    let mut first = Vec::new();
+    if log.is_listen() {
+        // What was missed, then what comes.
+        log.catch_up(&mut reader, &mut first);
+        return Ok(listen(inner, &session, log, first));
+    }
+    let source = Resumed { log, reader, _session: session.hold() };
+    Ok(events(Body::events(first, source, inner.limits.keep_alive)))
+}
+
+fn listen(inner: &Arc<Inner>, session: &Arc<HttpSession>, log: Arc<Log>, first: Vec<u8>) -> Response<Body> {
+    let (number, listen) = session.become_listener();
+    let listen = Some(listen.unwrap_or_else(|| Listen::new(&inner.adapter)));
+    let source = Changes { endpoint: Arc::clone(inner), session: session.hold(), number, listen, log };
+    events(Body::events(first, source, inner.limits.keep_alive))
+}
+
+/// Ends the session.
+pub(super) fn delete(
+    inner: &Arc<Inner>,
+    parts: &Parts,
+    head: &Head<'_>,
+) -> Result<Response<Body>, Rejection> {
+    let session = find_session(inner, parts, head, None)?;
+    inner.sessions.remove(&session);
+    Ok(empty(StatusCode::NO_CONTENT))
+}
+
+/// A session's stream of changes.
+struct Changes {
+    endpoint: Arc<Inner>,
+    session: Held,
+    number: u64,
+    listen: Option<Listen>,
+    log: Arc<Log>,
+}
+
+impl Source for Changes {
+    fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
+        let session = self.session.get();
+        if !session.is_listener(self.number) || self.endpoint.is_closing() {
+            return Poll::Ready(());
+        }
+        let Some(listen) = &mut self.listen else { return Poll::Ready(()) };
+        let mut text = Vec::new();
+        while listen.poll_said(session.session(), cx, &mut text).is_ready() {
+            self.log.say(&text, out);
+            text.clear();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        if let Some(listen) = self.listen.take() {
+            self.session.get().park(self.number, listen);
+        }
+    }
+}
+
+/// The rest of a stream whose call goes on by itself.
+struct Resumed {
+    log: Arc<Log>,
+    reader: Reader,
+    _session: Held,
+}
+
+impl Source for Resumed {
+    fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
+        self.log.poll(&mut self.reader, cx, out)
+    }
+}

@@ -1,0 +1,23 @@
+//! The Streamable HTTP transport, serving side: both eras on one path.
+
+mod body;
+mod calls;
+mod endpoint;
+mod listen;
+mod log;
+mod post;
+mod server;
+mod sessions;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use body::Body;
+pub use endpoint::{Endpoint, Principal};
+pub use hospes_proto::http::{AllowedHosts, AllowedOrigins};
+pub use server::{DEFAULT_IDLE_TIMEOUT, DEFAULT_MAX_CONNECTIONS, DEFAULT_SHUTDOWN_TIMEOUT, HttpServer};
+pub use settings::{
+    DEFAULT_BODY_TIMEOUT, DEFAULT_KEEP_ALIVE, DEFAULT_MAX_CONCURRENT_CALLS, DEFAULT_MAX_MESSAGE_BYTES,
+    DEFAULT_MAX_SESSIONS, DEFAULT_PATH, DEFAULT_RETRY, DEFAULT_SESSION_IDLE_TIMEOUT, DEFAULT_STREAM_AFTER,
+    EndpointBuilder,
+};

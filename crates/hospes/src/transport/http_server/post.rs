@@ -1,0 +1,294 @@
+//! POST: one message, or in 2025-03-26 a batch.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hospes_model::{Era, Id, Message, Method, RawJson, Revision, RpcError, message};
+use hospes_proto::http::headers::SESSION_ID;
+use hospes_proto::http::{Facts, Head, Rejection, Route};
+use http::request::Parts;
+use http::{Response, StatusCode};
+
+use super::body::Body;
+use super::calls::Calls;
+use super::endpoint::{Inner, busy, empty, json, principal, refusal_status, refuse};
+use super::sessions::{Full, HttpSession};
+use crate::params::Params;
+use crate::transport::adapter::{
+    Admitted, ModernRequest, Opened, PeerCache, Running, handle_notification, read_meta,
+};
+
+/// What a message that was admitted asks for. It borrows from the body alone.
+pub(super) enum Plan<'a> {
+    /// A request that is complete in itself.
+    Modern { id: Id, method: Method, params: Params },
+    /// A request in a session.
+    Legacy { session: Arc<HttpSession>, request: message::Request<'a> },
+    /// Several messages in a session.
+    Batch { session: Arc<HttpSession>, messages: Vec<Result<Message<'a>, message::DecodeError>> },
+    /// The handshake.
+    Open { id: Id, params: RawJson },
+    /// All that there was to do has been done.
+    Done,
+}
+
+/// Decides what to do with a body.
+pub(super) fn plan<'a>(
+    inner: &Inner,
+    parts: &Parts,
+    head: &Head<'_>,
+    whole: &'a Bytes,
+) -> Result<Plan<'a>, Rejection> {
+    match message::decode(whole).map_err(Rejection::malformed)? {
+        message::Frame::Single(Message::Request(request)) => plan_request(inner, parts, head, whole, request),
+        message::Frame::Single(Message::Notification(notification)) => {
+            let facts = Facts::of(&Method::from_name(&notification.method), notification.params);
+            let message = Message::Notification(notification);
+            if let Route::Legacy { .. } = inner.admission.route(head, &message, &facts)?
+                && let Message::Notification(notification) = message
+            {
+                let session = find_session(inner, parts, head, None)?;
+                handle_notification(session.session(), &notification);
+            }
+            Ok(Plan::Done)
+        }
+        message::Frame::Single(message) => {
+            inner.admission.route(head, &message, &Facts::default())?;
+            if let Message::Response(response) = message {
+                find_session(inner, parts, head, None)?.session().handle_response(whole, response);
+            }
+            Ok(Plan::Done)
+        }
+        message::Frame::Batch(messages) => {
+            inner.admission.route_batch(head)?;
+            let session = find_session(inner, parts, head, None)?;
+            if session.session().peer().revision > Revision::V2025_03_26 {
+                let why = "this revision has no batches: send one message per request";
+                return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
+            }
+            Ok(Plan::Batch { session, messages })
+        }
+    }
+}
+
+fn plan_request<'a>(
+    inner: &Inner,
+    parts: &Parts,
+    head: &Head<'_>,
+    whole: &'a Bytes,
+    request: message::Request<'a>,
+) -> Result<Plan<'a>, Rejection> {
+    let method = Method::from_name(&request.method);
+    if head.session.is_some() && head.version.is_none_or(|version| version != Revision::LATEST.as_str()) {
+        // Of a session: no need to look into the params twice.
+        let facts =
+            if method == Method::Initialize { Facts::of(&method, request.params) } else { Facts::default() };
+        inner.admission.route_request(head, &request.id, &method, &facts)?;
+        if method != Method::Initialize {
+            let session = find_session(inner, parts, head, Some(&request.id))?;
+            return Ok(Plan::Legacy { session, request });
+        }
+    }
+    let params = match request.params {
+        Some(raw) => RawJson::within(whole, raw),
+        None => RawJson::empty_object(),
+    };
+    let params = Params::new(params);
+    let malformed = |error: RpcError| {
+        let mut rejection = Rejection::new(StatusCode::BAD_REQUEST, error);
+        rejection.id = Some(request.id.clone());
+        rejection
+    };
+    let view = params.view();
+    let meta = read_meta(view.meta.as_ref()).map_err(malformed)?;
+    let facts = Facts {
+        modern: meta.protocol_version.is_some()
+            || meta.client_capabilities.is_some()
+            || meta.client_info.is_some()
+            || meta.log_level.is_some(),
+        version: meta.protocol_version,
+        capabilities: meta.client_capabilities.is_some(),
+        name: match method.info().and_then(|info| info.name_param) {
+            Some("name") => view.name.as_deref().map(Into::into),
+            Some("uri") => view.uri.as_deref().map(Into::into),
+            Some("taskId") => view.task_id.as_deref().map(Into::into),
+            _ => None,
+        },
+        repeated: false,
+    };
+    match inner.admission.route_request(head, &request.id, &method, &facts)? {
+        Route::Modern(_) => {
+            drop(facts);
+            Ok(Plan::Modern { id: request.id, method, params })
+        }
+        Route::Legacy { .. } if method == Method::Initialize => {
+            // Kept as long as the session: it must not hold the connection's buffer.
+            Ok(Plan::Open { id: request.id, params: params.raw().detached() })
+        }
+        Route::Legacy { .. } => {
+            let session = find_session(inner, parts, head, Some(&request.id))?;
+            Ok(Plan::Legacy { session, request })
+        }
+    }
+}
+
+/// The session that a request names (HSES-05, HSES-07). It must be the session of whoever sends it (HSES-14); to
+/// anybody else it does not exist.
+pub(super) fn find_session(
+    inner: &Inner,
+    parts: &Parts,
+    head: &Head<'_>,
+    id: Option<&Id>,
+) -> Result<Arc<HttpSession>, Rejection> {
+    let Some(session) = head.session else { return Err(Rejection::session_required(id.cloned())) };
+    let principal = principal(parts);
+    inner
+        .sessions
+        .find(session)
+        .filter(|session| session.session().peer().principal == principal)
+        .ok_or_else(|| Rejection::session_unknown(id.cloned()))
+}
+
+/// Does what was planned.
+pub(super) async fn run(
+    inner: &Arc<Inner>,
+    peers: &PeerCache,
+    parts: Parts,
+    whole: &Bytes,
+    plan: Plan<'_>,
+) -> Response<Body> {
+    let calls = match plan {
+        // HTTP-13.
+        Plan::Done => return empty(StatusCode::ACCEPTED),
+        Plan::Open { id, params } => return Box::pin(open(inner, &parts, id, params)).await,
+        Plan::Modern { id, method, params } => begin_modern(inner, peers, parts, &id, method, params),
+        Plan::Legacy { session, request } => begin_legacy(inner, parts, whole, &session, request),
+        Plan::Batch { session, messages } => begin_batch(inner, &parts, whole, &session, messages),
+    };
+    match calls {
+        Ok(calls) => calls.respond().await,
+        Err(response) => *response,
+    }
+}
+
+type Begun = Result<Calls, Box<Response<Body>>>;
+
+fn begin_modern(
+    inner: &Arc<Inner>,
+    peers: &PeerCache,
+    parts: Parts,
+    id: &Id,
+    method: Method,
+    params: Params,
+) -> Begun {
+    let permit = inner.permit(id, 1).map_err(|rejection| Box::new(refuse(&rejection)))?;
+    let listen = method == Method::SubscriptionsListen;
+    // A stream of changes is held for long: it must hold neither the connection's buffer nor the request's head.
+    let params = if listen { Params::new(params.raw().detached()) } else { params };
+    let principal = principal(&parts);
+    let http = (!listen).then(|| Box::new(parts));
+    let meta = params.view().meta.clone();
+    let begun = read_meta(meta.as_ref()).and_then(|meta| {
+        let request = ModernRequest { id: id.clone(), method, params, principal, http };
+        inner.adapter.begin(request, &meta, peers)
+    });
+    match begun {
+        Ok(running) => Ok(Calls::one(permit, running, None)),
+        Err(error) => {
+            let status = refusal_status(&error, Era::Modern);
+            let mut text = Vec::new();
+            message::write_error(&mut text, Some(id), &error);
+            Err(Box::new(json(status, text)))
+        }
+    }
+}
+
+fn begin_legacy(
+    inner: &Arc<Inner>,
+    parts: Parts,
+    whole: &Bytes,
+    session: &Arc<HttpSession>,
+    request: message::Request<'_>,
+) -> Begun {
+    let permit = inner.permit(&request.id, 1).map_err(|rejection| Box::new(refuse(&rejection)))?;
+    let mut text = Vec::new();
+    match inner.adapter.admit(session.session(), whole, request, Some(Box::new(parts)), &mut text) {
+        Admitted::Answered => Err(Box::new(json(StatusCode::OK, text))),
+        Admitted::Call(running) => Ok(Calls::one(permit, running, Some(session.hold()))),
+    }
+}
+
+fn begin_batch(
+    inner: &Arc<Inner>,
+    parts: &Parts,
+    whole: &Bytes,
+    session: &Arc<HttpSession>,
+    messages: Vec<Result<Message<'_>, message::DecodeError>>,
+) -> Begun {
+    let mut answers = Vec::new();
+    let mut running: Vec<Running> = Vec::new();
+    for message in messages {
+        let mut text = Vec::new();
+        match message {
+            Ok(Message::Request(request)) if request.method == Method::Initialize.name() => {
+                // BATCH-03.
+                let error = RpcError::invalid_request("initialize is never part of a batch");
+                message::write_error(&mut text, Some(&request.id), &error);
+            }
+            Ok(Message::Request(request)) => {
+                let http = Some(Box::new(parts.clone()));
+                match inner.adapter.admit(session.session(), whole, request, http, &mut text) {
+                    Admitted::Answered => {}
+                    Admitted::Call(call) => {
+                        running.push(call);
+                        continue;
+                    }
+                }
+            }
+            Ok(Message::Notification(notification)) => {
+                handle_notification(session.session(), &notification);
+                continue;
+            }
+            Ok(Message::Response(response)) => {
+                session.session().handle_response(whole, response);
+                continue;
+            }
+            Err(fault) => message::write_error(&mut text, fault.id.as_ref(), &fault.error),
+        }
+        answers.push(text);
+    }
+    if running.is_empty() && answers.is_empty() {
+        return Err(Box::new(empty(StatusCode::ACCEPTED)));
+    }
+    let first = running.first().map_or(Id::Number(0), |call| call.id().clone());
+    let permit = inner.permit(&first, running.len()).map_err(|mut rejection| {
+        rejection.id = None;
+        Box::new(refuse(&rejection))
+    })?;
+    Ok(Calls::batch(permit, running, answers, session.hold()))
+}
+
+/// Answers `initialize`. A session is entered only when all is well (HSES-01, R10 of the peers' defects).
+async fn open(inner: &Arc<Inner>, parts: &Parts, id: Id, params: RawJson) -> Response<Body> {
+    let permit = match inner.permit(&id, 1) {
+        Ok(permit) => permit,
+        Err(rejection) => return refuse(&rejection),
+    };
+    let opened = Arc::clone(&inner.adapter).open(id.clone(), params, principal(parts)).await;
+    drop(permit);
+    let Opened { session, answer } = match opened {
+        Ok(opened) => opened,
+        Err(answer) => return json(StatusCode::OK, answer),
+    };
+    match inner.sessions.enter(session) {
+        Ok(session) => {
+            inner.start_sweeping();
+            let mut response = json(StatusCode::OK, answer);
+            response.headers_mut().insert(SESSION_ID, session.id().to_header());
+            response
+        }
+        Err(Full(max)) => {
+            refuse(&busy(Some(id), format!("{max} sessions are open already (setting max_sessions)")))
+        }
+    }
+}

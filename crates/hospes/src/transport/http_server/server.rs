@@ -1,0 +1,303 @@
+//! Listens on a socket for an endpoint.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::sync::watch;
+
+use super::Endpoint;
+use super::endpoint::handle;
+use crate::transport::adapter::PeerCache;
+
+/// How many connections are served at once unless told otherwise: the setting `max_connections`.
+pub const DEFAULT_MAX_CONNECTIONS: usize = 32 * 1024;
+/// How long a connection may take to send a whole request head unless told otherwise: the setting `idle_timeout`.
+pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long calls may go on after the server was asked to end unless told otherwise: the setting
+/// `shutdown_timeout`.
+pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long answers have to reach their clients after everything was stopped.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Listens on a socket for an [`Endpoint`].
+///
+/// ```no_run
+/// # async fn example(server: impl hospes::Service) -> std::io::Result<()> {
+/// use hospes::transport::http_server::{Endpoint, HttpServer};
+///
+/// let http = HttpServer::bind("127.0.0.1:7337", Endpoint::new(server)).await?;
+/// eprintln!("listening on {}", http.url());
+/// http.serve().await
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct HttpServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    endpoint: Endpoint,
+    max_connections: usize,
+    idle: Duration,
+    shutdown: Duration,
+}
+
+impl HttpServer {
+    /// Takes the address. Port 0 takes any that is free.
+    ///
+    /// Unless the address is a loopback one, tell the endpoint by which names it may be called
+    /// ([`EndpointBuilder::allow_host`](super::EndpointBuilder::allow_host)).
+    ///
+    /// # Errors
+    /// When the address cannot be taken.
+    pub async fn bind(address: impl ToSocketAddrs, endpoint: Endpoint) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Self::from_listener(listener, endpoint)
+    }
+
+    /// Serves on a socket that listens already.
+    ///
+    /// # Errors
+    /// When the socket has no address.
+    pub fn from_listener(listener: TcpListener, endpoint: Endpoint) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        Ok(Self {
+            listener,
+            address,
+            endpoint,
+            max_connections: DEFAULT_MAX_CONNECTIONS,
+            idle: DEFAULT_IDLE_TIMEOUT,
+            shutdown: DEFAULT_SHUTDOWN_TIMEOUT,
+        })
+    }
+
+    /// How many connections are served at once; further ones are told so and closed.
+    #[must_use]
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections;
+        self
+    }
+
+    /// How long a connection may stay without sending a whole request head. It is measured in steps of this length,
+    /// so that it is up to twice as long.
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle = timeout;
+        self
+    }
+
+    /// How long calls may go on after the server was asked to end.
+    #[must_use]
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
+        self.shutdown = timeout;
+        self
+    }
+
+    /// The address that was taken.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The endpoint.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The endpoint's URL, as this machine can call it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        format!("http://{address}{}", self.endpoint.path())
+    }
+
+    /// Serves for good.
+    ///
+    /// # Errors
+    /// Never, as long as the socket lives.
+    pub async fn serve(self) -> io::Result<()> {
+        self.serve_until(std::future::pending()).await
+    }
+
+    /// Serves until `shutdown` is ready. Then no connection is taken any more, streams of changes end, calls may go on for
+    /// the shutdown timeout, and what still runs after it is answered with an error.
+    ///
+    /// # Errors
+    /// Never, as long as the socket lives.
+    pub async fn serve_until(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
+        let mut shutdown = pin!(shutdown);
+        let (stage, _) = watch::channel(Stage::Open);
+        let connections = Arc::new(AtomicUsize::new(0));
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                accepted = self.listener.accept() => accepted,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of descriptors, mostly: those that are open will be closed again.
+                    tracing::warn!(%error, "a connection could not be taken");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            // An answer is one write; to hold it back for another costs 40 ms.
+            let _ = stream.set_nodelay(true);
+            let place = Place::new(&connections);
+            if connections.load(Ordering::Acquire) > self.max_connections {
+                tokio::spawn(turn_away(stream, self.max_connections));
+                continue;
+            }
+            tokio::spawn(serve(stream, self.endpoint.clone(), self.idle, stage.subscribe(), place));
+        }
+        drop(self.listener);
+        self.endpoint.close();
+        stage.send_replace(Stage::Closing);
+        if tokio::time::timeout(self.shutdown, stage.closed()).await.is_err() {
+            tracing::warn!("calls were still running after the shutdown timeout");
+            self.endpoint.abort();
+            stage.send_replace(Stage::Closed);
+            let _ = tokio::time::timeout(LAST_WORDS, stage.closed()).await;
+        }
+        self.endpoint.abort();
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Open,
+    Closing,
+    Closed,
+}
+
+/// A connection's place among those that are served.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn new(connections: &Arc<AtomicUsize>) -> Self {
+        connections.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(connections))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What the requests of one connection share.
+struct Connection {
+    endpoint: Endpoint,
+    peers: PeerCache,
+    /// How many requests there have been.
+    requests: AtomicUsize,
+    /// How many of them are not answered to the end.
+    busy: AtomicUsize,
+}
+
+/// A request that is not answered to the end.
+pub(super) struct Busy(Arc<Connection>);
+
+impl Busy {
+    fn new(connection: &Arc<Connection>) -> Self {
+        connection.requests.fetch_add(1, Ordering::Relaxed);
+        connection.busy.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(connection))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    endpoint: Endpoint,
+    idle: Duration,
+    mut stage: watch::Receiver<Stage>,
+    place: Place,
+) {
+    let connection = Arc::new(Connection {
+        endpoint,
+        peers: PeerCache::default(),
+        requests: AtomicUsize::new(0),
+        busy: AtomicUsize::new(0),
+    });
+    let service = service_fn(|request| {
+        let busy = Busy::new(&connection);
+        async move {
+            let mut response = handle(&busy.0.endpoint.0, &busy.0.peers, request).await;
+            response.body_mut().hold(busy);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let served = http1::Builder::new().pipeline_flush(true).serve_connection(TokioIo::new(stream), service);
+    let mut served = pin!(served);
+    // One timer for the connection's whole life, none for a request.
+    let mut ticks = tokio::time::interval(idle);
+    ticks.tick().await;
+    let mut seen = 0;
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut served => {
+                if let Err(error) = result {
+                    tracing::debug!(%error, "a connection broke");
+                }
+                break;
+            }
+            changed = stage.changed() => {
+                if changed.is_err() {
+                    break;
+                }
+                served.as_mut().graceful_shutdown();
+            }
+            _ = ticks.tick() => {
+                let requests = connection.requests.load(Ordering::Relaxed);
+                if connection.busy.load(Ordering::Relaxed) == 0 && requests == seen {
+                    break;
+                }
+                seen = requests;
+            }
+        }
+    }
+    drop(place);
+}
+
+async fn turn_away(mut stream: TcpStream, max: usize) {
+    let body = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32603,\"message\":\"{max} connections are open already \
+         (setting max_connections)\"}}}}"
+    );
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    let write = async {
+        stream.write_all((head + &body).as_bytes()).await?;
+        stream.shutdown().await
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), write).await;
+}

@@ -1,0 +1,288 @@
+//! The table of legacy sessions.
+
+use std::borrow::Borrow;
+use std::collections::hash_map::RandomState;
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasher as _, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hospes_proto::http::SessionId;
+
+use super::log::{Cursor, Log};
+use crate::transport::adapter::{Listen, Session, Stopped, random};
+
+/// How many streams of a session can be taken up again: the limit `max_logged_streams`. The oldest that has ended
+/// makes room.
+const MAX_LOGGED_STREAMS: usize = 16;
+/// The session's idle time is measured in this many parts.
+const TICKS: u32 = 8;
+const SHARDS: usize = 16;
+
+/// One session over HTTP.
+#[derive(Debug)]
+pub(super) struct HttpSession {
+    id: SessionId,
+    session: Arc<Session>,
+    /// The tick of its last request.
+    used: AtomicU32,
+    /// How many requests and streams hold it open.
+    holders: AtomicUsize,
+    ended: AtomicBool,
+    /// Grows with every GET stream; a new one replaces the old one.
+    listeners: AtomicU64,
+    streams: Mutex<Streams>,
+}
+
+#[derive(Debug, Default)]
+struct Streams {
+    last: u32,
+    logs: VecDeque<Arc<Log>>,
+    /// The call for changes while nobody listens: what changes meanwhile is gathered in it.
+    listen: Option<Listen>,
+}
+
+/// Keeps a session from expiring.
+#[derive(Debug)]
+pub(super) struct Held(Arc<HttpSession>);
+
+impl HttpSession {
+    pub(super) fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Keeps the session open while the returned value lives.
+    pub(super) fn hold(self: &Arc<Self>) -> Held {
+        self.holders.fetch_add(1, Ordering::AcqRel);
+        Held(Arc::clone(self))
+    }
+
+    /// Begins a stream that can be taken up again.
+    pub(super) fn begin_stream(&self, listen: bool) -> Arc<Log> {
+        let mut streams = self.streams();
+        streams.last += 1;
+        let log = Arc::new(Log::new(streams.last, listen));
+        if streams.logs.len() >= MAX_LOGGED_STREAMS {
+            let ended = streams.logs.iter().position(|log| log.has_ended()).unwrap_or(0);
+            streams.logs.remove(ended);
+        }
+        streams.logs.push_back(Arc::clone(&log));
+        log
+    }
+
+    /// The stream that a cursor points into, if it is still known.
+    pub(super) fn stream(&self, cursor: Cursor) -> Option<Arc<Log>> {
+        self.streams().logs.iter().find(|log| log.number() == cursor.stream).cloned()
+    }
+
+    /// Becomes the one that listens; returns its number and the call for changes, if there has been one.
+    pub(super) fn become_listener(&self) -> (u64, Option<Listen>) {
+        let number = self.listeners.fetch_add(1, Ordering::AcqRel) + 1;
+        self.session.wake_listener();
+        (number, self.streams().listen.take())
+    }
+
+    /// Whether that listener has not been replaced.
+    pub(super) fn is_listener(&self, number: u64) -> bool {
+        self.listeners.load(Ordering::Acquire) == number && !self.has_ended()
+    }
+
+    /// Gives back the call for changes, for the next listener.
+    pub(super) fn park(&self, number: u64, listen: Listen) {
+        if self.is_listener(number) {
+            self.streams().listen = Some(listen);
+        }
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.session.in_flight().stop_all(Stopped::SessionEnded);
+        self.session.refuse_questions("the session has ended");
+        self.session.wake_listener();
+        let mut streams = self.streams();
+        streams.listen = None;
+        let logs = std::mem::take(&mut streams.logs);
+        drop(streams);
+        for log in logs {
+            log.end();
+        }
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    pub(super) fn get(&self) -> &Arc<HttpSession> {
+        &self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.holders.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// All sessions.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    shards: [Mutex<HashSet<Entry>>; SHARDS],
+    hasher: RandomState,
+    count: AtomicUsize,
+    tick: AtomicU32,
+    max: usize,
+}
+
+/// A session, found by its id.
+#[derive(Debug)]
+struct Entry(Arc<HttpSession>);
+
+impl Borrow<str> for Entry {
+    fn borrow(&self) -> &str {
+        self.0.id.as_str()
+    }
+}
+
+impl Hash for Entry {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.id.as_str().hash(state);
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.id == other.0.id
+    }
+}
+
+impl Eq for Entry {}
+
+/// There are as many sessions as there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full(pub(super) usize);
+
+impl Sessions {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            shards: Default::default(),
+            hasher: RandomState::new(),
+            count: AtomicUsize::new(0),
+            tick: AtomicU32::new(0),
+            max,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Enters a session that has been opened. At the cap, sessions that nobody uses make room.
+    pub(super) fn enter(&self, session: Arc<Session>) -> Result<Arc<HttpSession>, Full> {
+        if self.count.fetch_add(1, Ordering::AcqRel) >= self.max && !self.evict() {
+            self.count.fetch_sub(1, Ordering::AcqRel);
+            return Err(Full(self.max));
+        }
+        let session = Arc::new(HttpSession {
+            // HSES-02, HSES-13: 128 bits that nobody can guess.
+            id: SessionId::from_random(random()),
+            session,
+            used: AtomicU32::new(self.tick.load(Ordering::Relaxed)),
+            holders: AtomicUsize::new(0),
+            ended: AtomicBool::new(false),
+            listeners: AtomicU64::new(0),
+            streams: Mutex::default(),
+        });
+        self.shard(session.id.as_str()).insert(Entry(Arc::clone(&session)));
+        Ok(session)
+    }
+
+    /// The session of this id, which counts as used now.
+    pub(super) fn find(&self, id: &str) -> Option<Arc<HttpSession>> {
+        let found = self.shard(id).get(id).map(|entry| Arc::clone(&entry.0))?;
+        found.used.store(self.tick.load(Ordering::Relaxed), Ordering::Relaxed);
+        Some(found)
+    }
+
+    /// Ends a session.
+    pub(super) fn remove(&self, session: &HttpSession) {
+        let id = session.id.as_str();
+        let found = self.shard(id).take(id);
+        if let Some(Entry(session)) = found {
+            self.count.fetch_sub(1, Ordering::AcqRel);
+            session.end();
+        }
+    }
+
+    /// Ends every session.
+    pub(super) fn clear(&self) {
+        for shard in &self.shards {
+            for Entry(session) in std::mem::take(&mut *lock(shard)) {
+                self.count.fetch_sub(1, Ordering::AcqRel);
+                session.end();
+            }
+        }
+    }
+
+    /// To be called [`TICKS`] times in an idle timeout: ends the sessions that nobody has used for so long.
+    pub(super) fn sweep(&self) {
+        let now = self.tick.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        for shard in &self.shards {
+            let expired = |Entry(session): &Entry| {
+                session.holders.load(Ordering::Acquire) == 0
+                    && now.wrapping_sub(session.used.load(Ordering::Relaxed)) > TICKS
+            };
+            let gone: Vec<_> =
+                lock(shard).iter().filter(|entry| expired(entry)).map(|entry| Arc::clone(&entry.0)).collect();
+            for session in gone {
+                tracing::debug!(id = ?session.id, "a session has expired (setting session_idle_timeout)");
+                self.remove(&session);
+            }
+        }
+    }
+
+    /// How often [`Sessions::sweep`] is to be called.
+    pub(super) fn sweep_interval(idle_timeout: std::time::Duration) -> std::time::Duration {
+        (idle_timeout / TICKS).max(std::time::Duration::from_millis(10))
+    }
+
+    /// Makes room for one session: of those that nobody holds, one that was not used in this tick goes.
+    fn evict(&self) -> bool {
+        let now = self.tick.load(Ordering::Relaxed);
+        for shard in &self.shards {
+            let idle = |entry: &&Entry| {
+                entry.0.holders.load(Ordering::Acquire) == 0 && entry.0.used.load(Ordering::Relaxed) != now
+            };
+            let oldest = lock(shard)
+                .iter()
+                .filter(idle)
+                .max_by_key(|entry| now.wrapping_sub(entry.0.used.load(Ordering::Relaxed)))
+                .map(|entry| Arc::clone(&entry.0));
+            if let Some(oldest) = oldest {
+                tracing::info!(id = ?oldest.id, "an idle session makes room (setting max_sessions)");
+                self.remove(&oldest);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn shard(&self, id: &str) -> MutexGuard<'_, HashSet<Entry>> {
+        let hash = self.hasher.hash_one(id);
+        #[expect(clippy::cast_possible_truncation, reason = "any bits do")]
+        lock(&self.shards[hash as usize % SHARDS])
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,207 @@
+//! What an endpoint may be told.
+
+use std::time::Duration;
+
+use hospes_proto::Revisions;
+use hospes_proto::http::{Admission, AllowedHosts, AllowedOrigins};
+use hospes_proto::state::KeyRing;
+
+use super::Endpoint;
+use crate::service::BoxService;
+use crate::transport::adapter::Settings;
+
+/// The path that an endpoint serves unless told otherwise.
+pub const DEFAULT_PATH: &str = "/mcp";
+/// The longest request body unless told otherwise: the setting `max_message_bytes`.
+pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+/// How many calls run at once unless told otherwise: the setting `max_concurrent_calls`.
+pub const DEFAULT_MAX_CONCURRENT_CALLS: usize = 16 * 1024;
+/// How many legacy sessions are kept unless told otherwise: the setting `max_sessions`.
+pub const DEFAULT_MAX_SESSIONS: usize = 16 * 1024;
+/// After how long an unused session ends unless told otherwise: the setting `session_idle_timeout`.
+pub const DEFAULT_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// How often a silent stream gives a sign of life unless told otherwise: the setting `keep_alive`.
+pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long a call may be silent before its answer becomes a stream unless told otherwise: the setting
+/// `stream_after`. Signs of life can then be given, which intermediaries want to see.
+pub const DEFAULT_STREAM_AFTER: Duration = Duration::from_secs(10);
+/// How long a client is told to wait before it takes a stream up again unless told otherwise: the setting `retry`.
+pub const DEFAULT_RETRY: Duration = Duration::from_secs(1);
+/// How long a request's body may take unless told otherwise: the setting `body_timeout`.
+pub const DEFAULT_BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Makes an [`Endpoint`] with settings of its own.
+#[derive(Debug)]
+pub struct EndpointBuilder {
+    service: BoxService,
+    adapter: Settings,
+    admission: Admission,
+    pub(super) limits: Limits,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    pub(super) path: Box<str>,
+    pub(super) concurrent_calls: usize,
+    pub(super) sessions: usize,
+    pub(super) session_idle: Duration,
+    pub(super) keep_alive: Duration,
+    pub(super) stream_after: Duration,
+    pub(super) retry: Duration,
+    pub(super) body: Duration,
+}
+
+impl EndpointBuilder {
+    pub(super) fn new(service: BoxService) -> Self {
+        let mut admission = Admission::default();
+        admission.max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES;
+        let limits = Limits {
+            path: DEFAULT_PATH.into(),
+            concurrent_calls: DEFAULT_MAX_CONCURRENT_CALLS,
+            sessions: DEFAULT_MAX_SESSIONS,
+            session_idle: DEFAULT_SESSION_IDLE_TIMEOUT,
+            keep_alive: DEFAULT_KEEP_ALIVE,
+            stream_after: DEFAULT_STREAM_AFTER,
+            retry: DEFAULT_RETRY,
+            body: DEFAULT_BODY_TIMEOUT,
+        };
+        Self { service, adapter: Settings::default(), admission, limits }
+    }
+
+    /// The one path that is served.
+    #[must_use]
+    pub fn path(mut self, path: &str) -> Self {
+        self.limits.path = path.into();
+        self
+    }
+
+    /// Also answers to this value of `Host`: `name`, which matches at any port, or `name:port`; `*` allows all.
+    /// Without this only loopback names are answered to.
+    #[must_use]
+    pub fn allow_host(mut self, host: &str) -> Self {
+        self.admission.hosts = self.admission.hosts.allow(host);
+        self
+    }
+
+    /// The values of `Host` that are answered to.
+    #[must_use]
+    pub fn allowed_hosts(mut self, hosts: AllowedHosts) -> Self {
+        self.admission.hosts = hosts;
+        self
+    }
+
+    /// Also lets pages of this `Origin` ask: `scheme://host:port`; `*` allows all. Without this only pages that this
+    /// machine serves to itself may ask.
+    #[must_use]
+    pub fn allow_origin(mut self, origin: &str) -> Self {
+        self.admission.origins = self.admission.origins.allow(origin);
+        self
+    }
+
+    /// The values of `Origin` that may ask.
+    #[must_use]
+    pub fn allowed_origins(mut self, origins: AllowedOrigins) -> Self {
+        self.admission.origins = origins;
+        self
+    }
+
+    /// The revisions that are spoken; all unless given.
+    #[must_use]
+    pub fn revisions(mut self, revisions: Revisions) -> Self {
+        self.admission.revisions = revisions;
+        self.adapter.revisions = revisions;
+        self
+    }
+
+    /// The longest request body.
+    #[must_use]
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.admission.max_message_bytes = bytes;
+        self
+    }
+
+    /// The longest answer that is written; a longer one is replaced by an error that says so.
+    #[must_use]
+    pub fn max_answer_bytes(mut self, bytes: usize) -> Self {
+        self.adapter.max_answer_bytes = bytes;
+        self
+    }
+
+    /// How many calls run at once; further ones are refused with 503.
+    #[must_use]
+    pub fn max_concurrent_calls(mut self, calls: usize) -> Self {
+        self.limits.concurrent_calls = calls;
+        self
+    }
+
+    /// How many legacy sessions are kept. At the cap idle ones make room; where there is none, `initialize` is
+    /// refused with 503.
+    #[must_use]
+    pub fn max_sessions(mut self, sessions: usize) -> Self {
+        self.limits.sessions = sessions;
+        self
+    }
+
+    /// After how long a session ends that has neither requests nor streams.
+    #[must_use]
+    pub fn session_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.session_idle = timeout;
+        self
+    }
+
+    /// How often a silent stream gives a sign of life.
+    #[must_use]
+    pub fn keep_alive(mut self, interval: Duration) -> Self {
+        self.limits.keep_alive = interval;
+        self
+    }
+
+    /// How long a call may be silent before its answer becomes a stream.
+    #[must_use]
+    pub fn stream_after(mut self, silence: Duration) -> Self {
+        self.limits.stream_after = silence;
+        self
+    }
+
+    /// How long a client is told to wait before it takes a stream up again.
+    #[must_use]
+    pub fn retry(mut self, delay: Duration) -> Self {
+        self.limits.retry = delay;
+        self
+    }
+
+    /// How long a request's body may take.
+    #[must_use]
+    pub fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.body = timeout;
+        self
+    }
+
+    /// How long a handler waits for the client's answer to a question.
+    #[must_use]
+    pub fn question_timeout(mut self, timeout: Duration) -> Self {
+        self.adapter.question_timeout = timeout;
+        self
+    }
+
+    /// The keys that seal request state (2026-07-28); random ones unless given. Several nodes that serve one
+    /// address need the same.
+    #[must_use]
+    pub fn state_keys(mut self, keys: KeyRing) -> Self {
+        self.adapter.keys = keys;
+        self
+    }
+
+    /// How long sealed request state holds.
+    #[must_use]
+    pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
+        self.adapter.state_lifetime = lifetime;
+        self
+    }
+
+    /// The endpoint.
+    #[must_use]
+    pub fn build(self) -> Endpoint {
+        Endpoint::from_parts(self.service, self.adapter, self.admission, self.limits)
+    }
+}

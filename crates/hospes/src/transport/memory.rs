@@ -1,0 +1,32 @@
+//! Transport in memory: a server and a client in one process.
+
+use tokio::io::{DuplexStream, duplex};
+
+use super::stdio_server::StdioServer;
+use crate::service::Service;
+
+/// How much may be on its way in one direction before the writer has to wait.
+const ROOM: usize = 256 * 1024;
+
+/// Two ends of a connection in memory: what is written to one is read from the other.
+#[must_use]
+pub fn pair() -> (DuplexStream, DuplexStream) {
+    duplex(ROOM)
+}
+
+/// Serves `service` in a task of its own; the client's end comes back. The server ends when that is dropped.
+pub fn serve(service: impl Service) -> DuplexStream {
+    serve_with(StdioServer::new(service))
+}
+
+/// The same with settings.
+pub fn serve_with(server: StdioServer) -> DuplexStream {
+    let (ours, theirs) = pair();
+    let (input, output) = tokio::io::split(ours);
+    tokio::spawn(async move {
+        if let Err(error) = server.serve_io(input, output).await {
+            tracing::debug!(%error, "a connection in memory failed");
+        }
+    });
+    theirs
+}

@@ -1,0 +1,189 @@
+//! One connection: reads lines, starts calls, writes what they say, in one task.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use hospes_proto::frame::LineFramer;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::time::Sleep;
+
+use super::Limits;
+use super::desk::Desk;
+use super::outbox::MAX_UNWRITTEN_BYTES;
+use crate::transport::adapter::Adapter;
+
+/// How long calls have to say that they were stopped.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection<R, W> {
+    input: R,
+    output: W,
+    framer: LineFramer,
+    /// Whole lines; those before `written` are gone.
+    out: Vec<u8>,
+    written: usize,
+    flushed: bool,
+    desk: Desk,
+    phase: Phase,
+    limits: Limits,
+}
+
+/// ```text
+/// Serving ──(input ends, shutdown)──► Draining ──(shutdown_timeout)──► Stopping ──► end
+///                                        └──────(nothing runs)──────────────────────► end
+/// ```
+#[derive(Debug)]
+enum Phase {
+    Serving,
+    /// Nothing is read any more; calls may finish.
+    Draining(Pin<Box<Sleep>>),
+    /// Calls were told to stop.
+    Stopping(Pin<Box<Sleep>>),
+}
+
+impl<R, W> Connection<R, W>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    pub(super) fn new(input: R, output: W, adapter: Arc<Adapter>, limits: Limits) -> Self {
+        Self {
+            input,
+            output,
+            framer: LineFramer::new(limits.message_bytes),
+            out: Vec::new(),
+            written: 0,
+            flushed: true,
+            desk: Desk::new(adapter, limits),
+            phase: Phase::Serving,
+            limits,
+        }
+    }
+
+    pub(super) async fn run(mut self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
+        let mut shutdown = pin!(shutdown);
+        std::future::poll_fn(|cx| {
+            if matches!(self.phase, Phase::Serving) && shutdown.as_mut().poll(cx).is_ready() {
+                tracing::info!("asked to end: finishing what was accepted");
+                self.drain();
+            }
+            self.poll(cx)
+        })
+        .await
+    }
+
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        loop {
+            self.desk.poll_opening(cx, &mut self.out);
+            self.take_lines(cx);
+            if let Poll::Ready(read) = self.poll_read(cx) {
+                match read {
+                    Ok(0) => {
+                        if let Some(line) = self.framer.finish() {
+                            self.desk.handle_line(line, cx, &mut self.out);
+                        }
+                        self.drain();
+                    }
+                    Ok(_) => continue,
+                    Err(error) => {
+                        tracing::warn!(%error, "reading failed");
+                        self.drain();
+                    }
+                }
+            }
+            self.desk.start_queued(cx, &mut self.out);
+            let idle = self.desk.is_idle();
+            self.desk.outbox().take(cx, &mut self.out);
+            match self.poll_write(cx) {
+                // What was written may have made room to go on reading.
+                Poll::Ready(Ok(true)) => continue,
+                Poll::Ready(Ok(false)) if idle && !matches!(self.phase, Phase::Serving) => {
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(Ok(false)) | Poll::Pending => {}
+                Poll::Ready(Err(error)) => {
+                    // The client is gone (EPIPE): nobody is left to answer.
+                    tracing::debug!(%error, "writing failed");
+                    return Poll::Ready(Ok(()));
+                }
+            }
+            if self.poll_phase(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            return Poll::Pending;
+        }
+    }
+
+    /// Handles the lines that are here, as long as their answers find room.
+    fn take_lines(&mut self, cx: &mut TaskContext<'_>) {
+        while self.may_take() {
+            let Some(line) = self.framer.poll_line() else { return };
+            self.desk.handle_line(line, cx, &mut self.out);
+        }
+    }
+
+    fn may_take(&self) -> bool {
+        matches!(self.phase, Phase::Serving)
+            && !self.desk.is_opening()
+            && self.out.len() < MAX_UNWRITTEN_BYTES
+    }
+
+    fn poll_read(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<usize>> {
+        if !self.may_take() {
+            return Poll::Pending;
+        }
+        pin!(self.input.read_buf(self.framer.buffer())).poll(cx)
+    }
+
+    /// Writes all there is in as few calls as possible; true when there was something.
+    fn poll_write(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<bool>> {
+        let some = self.written < self.out.len();
+        while self.written < self.out.len() {
+            let rest = &self.out[self.written..];
+            let wrote = std::task::ready!(Pin::new(&mut self.output).poll_write(cx, rest))?;
+            if wrote == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.written += wrote;
+            self.flushed = false;
+        }
+        if self.out.capacity() > MAX_UNWRITTEN_BYTES {
+            self.out = Vec::new();
+        } else {
+            self.out.clear();
+        }
+        self.written = 0;
+        if !self.flushed {
+            std::task::ready!(Pin::new(&mut self.output).poll_flush(cx))?;
+            self.flushed = true;
+        }
+        Poll::Ready(Ok(some))
+    }
+
+    /// Reads nothing more; lets what was accepted finish.
+    fn drain(&mut self) {
+        if matches!(self.phase, Phase::Serving) {
+            self.desk.close();
+            self.phase = Phase::Draining(Box::pin(tokio::time::sleep(self.limits.shutdown)));
+        }
+    }
+
+    fn poll_phase(&mut self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        match &mut self.phase {
+            Phase::Serving => Poll::Pending,
+            Phase::Draining(deadline) => {
+                std::task::ready!(deadline.as_mut().poll(cx));
+                self.desk.stop(&mut self.out);
+                self.phase = Phase::Stopping(Box::pin(tokio::time::sleep(LAST_WORDS)));
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Phase::Stopping(deadline) => deadline.as_mut().poll(cx),
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! What a connection makes of the lines it reads: calls, answers, sessions. Nothing here does I/O.
+
+use std::collections::{HashSet, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use hospes_model::{Id, Message, Method, RawJson, Revision, RpcError, code, message};
+use hospes_proto::frame::line::end_line;
+use hospes_proto::frame::{Line, Subject};
+use tokio::task::JoinHandle;
+
+use super::Limits;
+use super::outbox::{MAX_UNWRITTEN_BYTES, Outbox};
+use crate::params::Params;
+use crate::transport::adapter::{
+    Adapter, Admitted, Batch, InFlight, Listen, ModernRequest, Opened, PeerCache, Running, Said, Session,
+    Stop, Stopped, cancelled, handle_notification, read_meta, write_refusal,
+};
+
+/// How many streams of changes one client may hold open: the limit `max_streams`.
+const MAX_STREAMS: usize = 64;
+/// What a waiting request costs besides its text.
+const QUEUED_OVERHEAD: usize = 64;
+
+/// What a connection knows.
+#[derive(Debug)]
+pub(super) struct Desk {
+    adapter: Arc<Adapter>,
+    limits: Limits,
+    outbox: Arc<Outbox>,
+    counters: Arc<Counters>,
+    /// The legacy session, once `initialize` has opened it.
+    session: Option<Arc<Session>>,
+    opening: Option<Opening>,
+    /// The task of the session's stream of changes.
+    listen: Option<JoinHandle<()>>,
+    /// The calls of 2026-07-28; those of a session are entered there.
+    modern: Arc<InFlight>,
+    streams: Vec<Arc<Stop>>,
+    peers: PeerCache,
+    queue: Queue,
+    closed: bool,
+}
+
+struct Opening(Pin<Box<dyn Future<Output = Result<Opened, Vec<u8>>> + Send>>);
+
+impl std::fmt::Debug for Opening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Opening")
+    }
+}
+
+/// Requests that wait until a call has ended.
+#[derive(Debug, Default)]
+struct Queue {
+    requests: VecDeque<(Id, Bytes)>,
+    ids: HashSet<Id>,
+    bytes: usize,
+}
+
+/// How much goes on in tasks of its own.
+#[derive(Debug, Default)]
+struct Counters {
+    calls: AtomicUsize,
+    streams: AtomicUsize,
+}
+
+impl Desk {
+    pub(super) fn new(adapter: Arc<Adapter>, limits: Limits) -> Self {
+        Self {
+            adapter,
+            limits,
+            outbox: Arc::default(),
+            counters: Arc::default(),
+            session: None,
+            opening: None,
+            listen: None,
+            modern: Arc::default(),
+            streams: Vec::new(),
+            peers: PeerCache::default(),
+            queue: Queue::default(),
+            closed: false,
+        }
+    }
+
+    pub(super) fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Whether `initialize` is being answered; what comes behind it has to wait.
+    pub(super) fn is_opening(&self) -> bool {
+        self.opening.is_some()
+    }
+
+    /// Whether nothing goes on.
+    pub(super) fn is_idle(&self) -> bool {
+        self.opening.is_none()
+            && self.queue.requests.is_empty()
+            && self.counters.calls.load(Ordering::Acquire) == 0
+            && self.counters.streams.load(Ordering::Acquire) == 0
+    }
+
+    /// Nothing more will be read: streams end, and questions that wait cannot be answered any more.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        if let Some(session) = &self.session {
+            session.refuse_questions("the client has closed its side before it answered");
+        }
+        for stream in self.streams.drain(..) {
+            stream.stop(Stopped::ShuttingDown);
+        }
+        if let Some(listen) = self.listen.take() {
+            listen.abort();
+        }
+    }
+
+    /// Stops what still goes on; each request gets an error.
+    pub(super) fn stop(&mut self, out: &mut Vec<u8>) {
+        for (id, _) in std::mem::take(&mut self.queue).requests {
+            self.refuse(out, Some(&id), RpcError::internal("the server is shutting down"));
+        }
+        self.stop_all(Stopped::ShuttingDown);
+    }
+
+    fn stop_all(&self, why: Stopped) {
+        self.modern.stop_all(why);
+        if let Some(session) = &self.session {
+            session.in_flight().stop_all(why);
+        }
+    }
+
+    pub(super) fn handle_line(&mut self, line: Line, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) {
+        match line {
+            Line::Message(whole) => match message::decode(&whole) {
+                Ok(message::Frame::Single(message)) => self.handle(&whole, message, None, cx, out),
+                Ok(message::Frame::Batch(parts)) => self.handle_batch(&whole, parts, cx, out),
+                Err(fault) => self.refuse(out, fault.id.as_ref(), fault.error),
+            },
+            Line::Oversize(over) => match &over.subject {
+                Subject::Request(id) => self.refuse(out, Some(id), over.to_error()),
+                Subject::Response(id) => {
+                    if let Some(session) = &self.session {
+                        session.handle_lost_response(id, over.to_error());
+                    }
+                }
+                Subject::Unknown => self.refuse(out, None, over.to_error()),
+            },
+        }
+    }
+
+    fn handle(
+        &mut self,
+        whole: &Bytes,
+        message: Message<'_>,
+        batch: Option<&Arc<Batch>>,
+        cx: &mut TaskContext<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        match message {
+            Message::Request(request) => self.request(whole, request, batch, cx, out),
+            Message::Notification(notification) => self.notification(&notification),
+            Message::Response(response) => {
+                if let Some(session) = &self.session {
+                    session.handle_response(whole, response);
+                }
+            }
+        }
+    }
+
+    /// BATCH-01, BATCH-05: 2025-03-26 has batches; BATCH-09: no other revision.
+    fn handle_batch(
+        &mut self,
+        whole: &Bytes,
+        parts: Vec<Result<Message<'_>, message::DecodeError>>,
+        cx: &mut TaskContext<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        if self.session.as_ref().is_none_or(|s| s.peer().revision != Revision::V2025_03_26) {
+            let why = "batches belong to revision 2025-03-26 alone: send one message a line";
+            return self.refuse(out, None, RpcError::invalid_request(why));
+        }
+        let owed = parts.iter().filter(|part| matches!(part, Ok(Message::Request(_)) | Err(_))).count();
+        let batch = Arc::new(Batch::new(owed));
+        for part in parts {
+            match part {
+                Ok(message) => self.handle(whole, message, Some(&batch), cx, out),
+                Err(fault) => {
+                    let mut text = Vec::new();
+                    message::write_error(&mut text, fault.id.as_ref(), &fault.error);
+                    answer(out, 0, Some(&batch), Some(text));
+                }
+            }
+        }
+    }
+
+    fn notification(&mut self, notification: &message::Notification<'_>) {
+        if notification.method == Method::Cancelled.name() {
+            if let Some(id) = cancelled(notification) {
+                self.cancel(&id);
+            }
+        } else if let Some(session) = self.session.clone() {
+            handle_notification(&session, notification);
+            if session.is_ready() && self.listen.is_none() && !self.closed {
+                self.listen = Some(tokio::spawn(listen(session, &self.adapter, Arc::clone(&self.outbox))));
+            }
+        }
+    }
+
+    fn cancel(&mut self, id: &Id) {
+        let why = Stopped::Cancelled;
+        let found = self.modern.stop(id, why)
+            || self.session.as_ref().is_some_and(|session| session.in_flight().stop(id, why));
+        if !found {
+            self.queue.remove(id);
+        }
+    }
+
+    fn request(
+        &mut self,
+        whole: &Bytes,
+        request: message::Request<'_>,
+        batch: Option<&Arc<Batch>>,
+        cx: &mut TaskContext<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        if self.is_full() && !is_immediate(&request.method) {
+            let queued = if batch.is_some() { Err(self.busy()) } else { self.enqueue(&request.id, whole) };
+            if let Err(error) = queued {
+                self.answer_error(out, batch, &request.id, error);
+            }
+            return;
+        }
+        self.start(whole, request, batch, cx, out);
+    }
+
+    /// Starts a request, be it read just now or taken from the queue.
+    fn start(
+        &mut self,
+        whole: &Bytes,
+        request: message::Request<'_>,
+        batch: Option<&Arc<Batch>>,
+        cx: &mut TaskContext<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let start = out.len();
+        if let Some(session) = &self.session
+            && !is_modern_only(&request)
+        {
+            if batch.is_some() && request.method == Method::Initialize.name() {
+                // BATCH-03.
+                let error = RpcError::invalid_request("initialize is never part of a batch");
+                return self.answer_error(out, batch, &request.id, error);
+            }
+            match self.adapter.admit(session, whole, request, None, out) {
+                Admitted::Answered => answer(out, start, batch, None),
+                Admitted::Call(running) => self.run(running, batch, cx, out),
+            }
+            return;
+        }
+        let method = Method::from_name(&request.method);
+        let id = request.id;
+        let params = match request.params {
+            Some(raw) => RawJson::within(whole, raw),
+            None => RawJson::empty_object(),
+        };
+        let params = Params::new(params);
+        let meta = params.view().meta.clone();
+        let meta = match read_meta(meta.as_ref()) {
+            Ok(meta) => meta,
+            Err(error) => return self.answer_error(out, batch, &id, error),
+        };
+        if meta.protocol_version.is_none() {
+            // VER-15: who opens with `initialize` is of the older era.
+            match method {
+                Method::Initialize => return self.open(id, &params, cx, out),
+                Method::Ping => {
+                    // PING-01: even before the session is open.
+                    let Ok(()) = message::write_result(out, &id, |out| {
+                        out.extend_from_slice(b"{}");
+                        Ok::<(), std::convert::Infallible>(())
+                    });
+                    return answer(out, start, batch, None);
+                }
+                _ => {}
+            }
+        }
+        let request =
+            ModernRequest { id: id.clone(), method, params: params.clone(), principal: None, http: None };
+        let begun = self.modern.check(&id).and_then(|()| self.adapter.begin(request, &meta, &self.peers));
+        match begun {
+            Ok(running) => self.run(running, batch, cx, out),
+            Err(error) => self.answer_error(out, batch, &id, error),
+        }
+    }
+
+    fn open(&mut self, id: Id, params: &Params, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) {
+        // Kept as long as the session: it must not hold the read buffer.
+        let params = params.raw().detached();
+        self.opening = Some(Opening(Box::pin(Arc::clone(&self.adapter).open(id, params, None))));
+        self.poll_opening(cx, out);
+    }
+
+    pub(super) fn poll_opening(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) {
+        let Some(Opening(opening)) = &mut self.opening else { return };
+        let Poll::Ready(opened) = opening.as_mut().poll(cx) else { return };
+        self.opening = None;
+        let answer = match opened {
+            Ok(Opened { session, answer }) => {
+                self.session = Some(session);
+                answer
+            }
+            Err(answer) => answer,
+        };
+        let start = out.len();
+        out.extend_from_slice(&answer);
+        end_line(out, start);
+    }
+
+    /// Polls a call in place; if it does not finish at once it goes on in a task of its own.
+    fn run(
+        &mut self,
+        mut running: Running,
+        batch: Option<&Arc<Batch>>,
+        cx: &mut TaskContext<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let begin = out.len();
+        // A call that talks without end must not keep the others waiting.
+        while out.len() - begin < MAX_UNWRITTEN_BYTES {
+            let start = out.len();
+            match running.poll_said(cx, out) {
+                Poll::Ready(Said::Message) => end_line(out, start),
+                Poll::Ready(Said::Answer(_)) => return answer(out, start, batch, None),
+                Poll::Ready(Said::Silence) => return answer(out, start, batch, Some(Vec::new())),
+                Poll::Pending => break,
+            }
+        }
+        if let Err(error) = self.spawn(&mut running, batch) {
+            return self.answer_error(out, batch, running.id(), error);
+        }
+        let slot = Slot {
+            counters: Arc::clone(&self.counters),
+            stream: running.is_listen(),
+            outbox: Arc::clone(&self.outbox),
+            batch: batch.cloned(),
+            unanswered: Some(running.id().clone()),
+        };
+        slot.counter().fetch_add(1, Ordering::AcqRel);
+        tokio::spawn(go_on(running, slot));
+    }
+
+    /// Makes ready to let the call go on by itself.
+    fn spawn(&mut self, running: &mut Running, batch: Option<&Arc<Batch>>) -> Result<(), RpcError> {
+        let calls = match &self.session {
+            Some(session) if running.revision().is_legacy() => session.in_flight(),
+            _ => &self.modern,
+        };
+        let stop = running.enter(calls)?;
+        if running.is_listen() {
+            debug_assert!(batch.is_none(), "batches are of another era");
+            self.streams.retain(|stream| Arc::strong_count(stream) > 1);
+            if self.streams.len() >= MAX_STREAMS {
+                let why = format!("more than {MAX_STREAMS} streams of changes (limit max_streams)");
+                return Err(RpcError::internal(why));
+            }
+            self.streams.push(stop);
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        !self.queue.requests.is_empty()
+            || self.counters.calls.load(Ordering::Acquire) >= self.limits.concurrent_calls
+    }
+
+    fn enqueue(&mut self, id: &Id, whole: &Bytes) -> Result<(), RpcError> {
+        let cost = whole.len() + QUEUED_OVERHEAD;
+        if self.queue.bytes + cost > self.limits.queued_bytes {
+            return Err(self.busy());
+        }
+        if let Some(session) = &self.session {
+            session.in_flight().check(id)?;
+        }
+        self.modern.check(id)?;
+        if !self.queue.ids.insert(id.clone()) {
+            return Err(RpcError::invalid_request(format!("a request with the id {id} is still waiting")));
+        }
+        self.queue.requests.push_back((id.clone(), whole.clone()));
+        self.queue.bytes += cost;
+        Ok(())
+    }
+
+    fn busy(&self) -> RpcError {
+        let Limits { concurrent_calls, queued_bytes, .. } = self.limits;
+        RpcError::new(
+            code::INTERNAL_ERROR,
+            format!(
+                "the server is busy: {concurrent_calls} calls are running (setting max_concurrent_calls) and \
+                 {queued_bytes} bytes of requests are waiting (setting max_queued_bytes)"
+            ),
+        )
+    }
+
+    /// Starts requests that waited, as far as calls have ended.
+    pub(super) fn start_queued(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) {
+        while self.counters.calls.load(Ordering::Acquire) < self.limits.concurrent_calls
+            && out.len() < MAX_UNWRITTEN_BYTES
+        {
+            let Some(whole) = self.queue.pop() else { return };
+            if let Ok(message::Frame::Single(Message::Request(request))) = message::decode(&whole) {
+                self.start(&whole, request, None, cx, out);
+            }
+        }
+        if !self.queue.requests.is_empty() && out.len() >= MAX_UNWRITTEN_BYTES {
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    fn answer_error(&self, out: &mut Vec<u8>, batch: Option<&Arc<Batch>>, id: &Id, error: RpcError) {
+        let mut text = Vec::new();
+        // Method and revision choose the words; for these errors there is only one way to say them.
+        write_refusal(&mut text, Some(id), &Method::Ping, self.revision(), error);
+        answer(out, 0, batch, Some(text));
+    }
+
+    fn refuse(&self, out: &mut Vec<u8>, id: Option<&Id>, error: RpcError) {
+        let start = out.len();
+        write_refusal(out, id, &Method::Ping, self.revision(), error);
+        end_line(out, start);
+    }
+
+    fn revision(&self) -> Revision {
+        self.session.as_ref().map_or(Revision::LATEST, |session| session.peer().revision)
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.stop_all(Stopped::Cancelled);
+        self.outbox.close();
+        if let Some(listen) = &self.listen {
+            listen.abort();
+        }
+    }
+}
+
+impl Queue {
+    fn pop(&mut self) -> Option<Bytes> {
+        let (id, whole) = self.requests.pop_front()?;
+        self.ids.remove(&id);
+        self.bytes -= whole.len() + QUEUED_OVERHEAD;
+        Some(whole)
+    }
+
+    fn remove(&mut self, id: &Id) {
+        if self.ids.remove(id)
+            && let Some(position) = self.requests.iter().position(|(other, _)| other == id)
+            && let Some((_, whole)) = self.requests.remove(position)
+        {
+            self.bytes -= whole.len() + QUEUED_OVERHEAD;
+        }
+    }
+}
+
+/// Requests that are answered in passing, whatever else goes on.
+fn is_immediate(method: &str) -> bool {
+    matches!(
+        Method::from_name(method),
+        Method::Ping
+            | Method::Initialize
+            | Method::SetLevel
+            | Method::ResourcesSubscribe
+            | Method::ResourcesUnsubscribe
+    )
+}
+
+/// A client that holds a session may still look whether there is a newer era here.
+fn is_modern_only(request: &message::Request<'_>) -> bool {
+    matches!(Method::from_name(&request.method), Method::Discover | Method::SubscriptionsListen)
+        && request.params.is_some_and(|params| {
+            memchr::memmem::find(params.get().as_bytes(), hospes_model::meta_key::PROTOCOL_VERSION.as_bytes())
+                .is_some()
+        })
+}
+
+/// Ends an answer that stands in `out` from `start` on, or is `text`: as a line, or as a part of its batch.
+fn answer(out: &mut Vec<u8>, start: usize, batch: Option<&Arc<Batch>>, text: Option<Vec<u8>>) {
+    match (batch, text) {
+        (None, None) => end_line(out, start),
+        (None, Some(text)) => {
+            if !text.is_empty() {
+                let start = out.len();
+                out.extend_from_slice(&text);
+                end_line(out, start);
+            }
+        }
+        (Some(batch), text) => {
+            let text = text.unwrap_or_else(|| out.split_off(start));
+            if let Some(all) = batch.take_in(&text) {
+                let start = out.len();
+                out.extend_from_slice(&all);
+                end_line(out, start);
+            }
+        }
+    }
+}
+
+/// The place of a call that goes on by itself. Whatever happens to its task, its request is answered.
+struct Slot {
+    counters: Arc<Counters>,
+    stream: bool,
+    outbox: Arc<Outbox>,
+    batch: Option<Arc<Batch>>,
+    unanswered: Option<Id>,
+}
+
+impl Slot {
+    fn counter(&self) -> &AtomicUsize {
+        if self.stream { &self.counters.streams } else { &self.counters.calls }
+    }
+
+    fn answer(&mut self, text: Vec<u8>) {
+        self.unanswered = None;
+        let mut out = Vec::new();
+        answer(&mut out, 0, self.batch.as_ref(), Some(text));
+        self.outbox.push(&out);
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(id) = self.unanswered.take() {
+            let mut text = Vec::new();
+            message::write_error(&mut text, Some(&id), &RpcError::internal("the call broke off"));
+            self.answer(text);
+        }
+        self.counter().fetch_sub(1, Ordering::AcqRel);
+        self.outbox.nudge();
+    }
+}
+
+async fn go_on(mut running: Running, mut slot: Slot) {
+    let mut text = Vec::new();
+    loop {
+        std::future::poll_fn(|cx| slot.outbox.poll_room(cx)).await;
+        match std::future::poll_fn(|cx| running.poll_said(cx, &mut text)).await {
+            Said::Message => {
+                end_line(&mut text, 0);
+                slot.outbox.push(&text);
+                text.clear();
+            }
+            Said::Answer(_) => {
+                drop(running);
+                return slot.answer(text);
+            }
+            Said::Silence => return slot.answer(Vec::new()),
+        }
+    }
+}
+
+/// Passes on what the session is to hear of.
+fn listen(
+    session: Arc<Session>,
+    adapter: &Arc<Adapter>,
+    outbox: Arc<Outbox>,
+) -> impl Future<Output = ()> + use<> {
+    let mut listen = Listen::new(adapter);
+    async move {
+        let mut text = Vec::new();
+        loop {
+            std::future::poll_fn(|cx| outbox.poll_room(cx)).await;
+            std::future::poll_fn(|cx| listen.poll_said(&session, cx, &mut text)).await;
+            end_line(&mut text, 0);
+            outbox.push(&text);
+            text.clear();
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The stdio transport, serving side: one client, messages one a line.
+
+mod connection;
+#[cfg(feature = "stdio")]
+mod descriptors;
+mod desk;
+mod outbox;
+#[cfg(all(test, feature = "stdio"))]
+mod tests;
+
+use std::io;
+use std::time::Duration;
+
+use hospes_proto::frame::line::DEFAULT_MAX_MESSAGE_BYTES;
+use hospes_proto::state::KeyRing;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use self::connection::Connection;
+use super::adapter::{Adapter, Settings};
+use crate::service::{BoxService, Service};
+
+/// How many calls of one client run at once unless told otherwise: the setting `max_concurrent_calls`.
+pub const DEFAULT_MAX_CONCURRENT_CALLS: usize = 1024;
+/// How many bytes of requests wait for their turn unless told otherwise: the setting `max_queued_bytes`.
+pub const DEFAULT_MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
+/// The longest answer that is written unless told otherwise: the setting `max_answer_bytes`. The official
+/// TypeScript clients end the session at a line of more than 10 MiB.
+pub const DEFAULT_MAX_ANSWER_BYTES: usize = 10 * 1024 * 1024 - 64 * 1024;
+/// How long calls may go on after the client has closed its side unless told otherwise: the setting
+/// `shutdown_timeout`.
+pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Serves one client over stdio, or over any other pair of byte streams, in every revision.
+///
+/// ```no_run
+/// # async fn example(server: impl hospes::Service) -> std::io::Result<()> {
+/// use hospes::transport::stdio_server::StdioServer;
+///
+/// StdioServer::new(server).serve().await
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct StdioServer {
+    service: BoxService,
+    settings: Settings,
+    limits: Limits,
+}
+
+/// What a connection may use.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    message_bytes: usize,
+    concurrent_calls: usize,
+    queued_bytes: usize,
+    shutdown: Duration,
+}
+
+impl StdioServer {
+    /// Serves `service` with every setting at its default.
+    pub fn new(service: impl Service) -> Self {
+        Self::boxed(BoxService::new(service))
+    }
+
+    /// The same for a service whose type has been forgotten.
+    #[must_use]
+    pub fn boxed(service: BoxService) -> Self {
+        let settings = Settings { max_answer_bytes: DEFAULT_MAX_ANSWER_BYTES, ..Settings::default() };
+        let limits = Limits {
+            message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
+            concurrent_calls: DEFAULT_MAX_CONCURRENT_CALLS,
+            queued_bytes: DEFAULT_MAX_QUEUED_BYTES,
+            shutdown: DEFAULT_SHUTDOWN_TIMEOUT,
+        };
+        Self { service, settings, limits }
+    }
+
+    /// The longest line that is read; a longer one is answered with an error, and the session goes on.
+    #[must_use]
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.limits.message_bytes = bytes;
+        self
+    }
+
+    /// The longest answer that is written; a longer one is replaced by an error that says so.
+    #[must_use]
+    pub fn max_answer_bytes(mut self, bytes: usize) -> Self {
+        self.settings.max_answer_bytes = bytes;
+        self
+    }
+
+    /// How many calls run at once; further ones wait.
+    #[must_use]
+    pub fn max_concurrent_calls(mut self, calls: usize) -> Self {
+        self.limits.concurrent_calls = calls.max(1);
+        self
+    }
+
+    /// How many bytes of waiting requests are kept; further ones are refused.
+    #[must_use]
+    pub fn max_queued_bytes(mut self, bytes: usize) -> Self {
+        self.limits.queued_bytes = bytes;
+        self
+    }
+
+    /// How long a handler waits for the client's answer to a question.
+    #[must_use]
+    pub fn question_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.question_timeout = timeout;
+        self
+    }
+
+    /// How long calls may go on after the client has closed its side.
+    #[must_use]
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.shutdown = timeout;
+        self
+    }
+
+    /// The keys that seal request state (2026-07-28); random ones unless given.
+    #[must_use]
+    pub fn state_keys(mut self, keys: KeyRing) -> Self {
+        self.settings.keys = keys;
+        self
+    }
+
+    /// How long sealed request state holds.
+    #[must_use]
+    pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
+        self.settings.state_lifetime = lifetime;
+        self
+    }
+
+    /// Serves the process's own stdin and stdout until stdin ends, stdout breaks, or a signal asks for the end
+    /// (SIGTERM, SIGINT, SIGHUP). What was accepted by then is answered first.
+    ///
+    /// Both descriptors are taken away from the rest of the program: what it prints goes to stderr, what it reads is
+    /// empty, so that a stray `println!` cannot break the wire (STDIO-07).
+    ///
+    /// # Errors
+    /// When the descriptors cannot be taken or reading fails.
+    #[cfg(feature = "stdio")]
+    pub async fn serve(self) -> io::Result<()> {
+        let (input, output) = descriptors::take()?;
+        let shutdown = super::shutdown_signal()?;
+        self.serve_until(input, output, shutdown).await
+    }
+
+    /// Serves over a pair of byte streams until `input` ends or `output` breaks. What was accepted by then is answered first.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub async fn serve_io<R, W>(self, input: R, output: W) -> io::Result<()>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        self.serve_until(input, output, std::future::pending()).await
+    }
+
+    /// The same until `shutdown` is ready, too.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub async fn serve_until<R, W, F>(self, input: R, output: W, shutdown: F) -> io::Result<()>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+        F: Future<Output = ()>,
+    {
+        let adapter = Adapter::new(self.service, self.settings);
+        adapter.learn().await;
+        Connection::new(input, output, adapter, self.limits).run(shutdown).await
+    }
+}
