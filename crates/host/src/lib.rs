@@ -1,4 +1,26 @@
 //! The MCP host: many servers, one person, one endpoint.
+//!
+//! [`Host::start`] starts the servers of a configuration, all at once, and keeps them up; [`Host::gateway`] is all of
+//! them as one [`Service`](hospes::Service), to be served over any transport.
 
 pub mod catalogue;
 pub mod config;
+mod gateway;
+mod host;
+mod settings;
+mod status;
+pub mod upstream;
+
+pub use gateway::Gateway;
+pub use host::{BuiltinError, Builtins, Host, HostBuilder, StartError};
+pub use settings::{
+    DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_GREETING_WAIT, DEFAULT_IDLE_AFTER, DEFAULT_MAX_VIEWS,
+    DEFAULT_START_WAIT, Settings,
+};
+pub use status::Status;
+
+/// Who the host says it is.
+#[must_use]
+pub fn implementation() -> hospes_model::Implementation {
+    hospes_model::Implementation::new("hospes", env!("CARGO_PKG_VERSION")).with_title("Hospes")
+}

@@ -1,4 +1,13 @@
 //! What all servers offer, merged under names that can be taken apart again.
 
+mod merged;
 pub mod names;
+mod shelf;
+mod template;
 pub mod uris;
+
+pub use merged::STATUS_URI;
+pub(crate) use merged::{Catalogue, Part};
+pub use shelf::DEFAULT_PAGE_SIZE;
+pub(crate) use shelf::Place;
+pub(crate) use template::matches as template_matches;

@@ -1,0 +1,221 @@
+//! What all servers offer to one kind of application, as one list of each kind.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hospes_model::{
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, Prompt, Reply,
+    Resource, ResourceTemplate, Tool,
+};
+
+use super::names::{Names, Prefixes};
+use super::shelf::{Item, Place, Shelf};
+use super::template;
+use super::uris::Uris;
+use crate::config::ToolFilter;
+use crate::upstream::Listing;
+
+/// The resource that says how the servers are.
+pub const STATUS_URI: &str = "hospes://status";
+
+/// Everything offered, merged.
+#[derive(Debug)]
+pub(crate) struct Catalogue {
+    pub(crate) tools: Arc<Shelf<Tool>>,
+    pub(crate) prompts: Arc<Shelf<Prompt>>,
+    pub(crate) resources: Arc<Shelf<Resource>>,
+    pub(crate) templates: Arc<Shelf<ResourceTemplate>>,
+    pub(crate) uris: Uris,
+    /// What is shown by none of its names, one sentence each.
+    pub(crate) collisions: Vec<String>,
+    /// Whether URIs can only be one server's.
+    pub(crate) is_alone: bool,
+}
+
+/// What one server brings.
+#[derive(Clone, Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) server: &'a str,
+    pub(crate) filter: &'a ToolFilter,
+    /// None while nothing is known of it.
+    pub(crate) listing: Option<&'a Listing>,
+}
+
+impl Catalogue {
+    /// Merges `parts`, which are all servers in their order. Lists that are the same as before are kept, so that who
+    /// holds them sees that nothing changed.
+    pub(crate) fn build(
+        prefixes: &Prefixes,
+        parts: &[Part<'_>],
+        before: Option<&Self>,
+        page_size: usize,
+    ) -> Self {
+        let known: Vec<(usize, &Part<'_>, &Listing)> =
+            parts.iter().enumerate().filter_map(|(index, part)| Some((index, part, part.listing?))).collect();
+        let positions: HashMap<&str, usize> =
+            parts.iter().enumerate().map(|(index, part)| (part.server, index)).collect();
+        let mut collisions = Vec::new();
+
+        let tools = known.iter().flat_map(|(_, part, listing)| {
+            let shown = listing.tools.iter().filter(|tool| part.filter.allows(&tool.name));
+            shown.map(|tool| (part.server, tool))
+        });
+        let tools: Vec<(&str, &Tool)> = tools.collect();
+        let names = tools.iter().map(|(server, tool)| (*server, tool.name.as_str()));
+        let (names, collided) = Names::build(prefixes, names);
+        collisions.extend(collided.iter().map(|collision| format!("tools {collision}")));
+        let rename = |tool: &Tool, name: &str| {
+            let mut tool = tool.clone();
+            tool.name = name.to_owned();
+            // Calls that become tasks are not passed on, so none is promised.
+            tool.execution = None;
+            tool
+        };
+        let tools = named(&tools, &names, &positions, |tool| &tool.name, rename, page_size);
+
+        let prompts: Vec<(&str, &Prompt)> = known
+            .iter()
+            .flat_map(|(_, part, listing)| listing.prompts.iter().map(|prompt| (part.server, prompt)))
+            .collect();
+        let names = prompts.iter().map(|(server, prompt)| (*server, prompt.name.as_str()));
+        let (names, collided) = Names::build(prefixes, names);
+        collisions.extend(collided.iter().map(|collision| format!("prompts {collision}")));
+        let rename = |prompt: &Prompt, name: &str| {
+            let mut prompt = prompt.clone();
+            prompt.name = name.to_owned();
+            prompt
+        };
+        let prompts = named(&prompts, &names, &positions, |prompt| &prompt.name, rename, page_size);
+
+        let uris = Uris::build(
+            prefixes,
+            known.iter().flat_map(|(_, part, listing)| {
+                listing.resources.iter().map(|resource| (part.server, resource.uri.as_str()))
+            }),
+            known.iter().flat_map(|(_, part, listing)| {
+                listing.templates.iter().map(|template| (part.server, template.uri_template.as_str()))
+            }),
+        );
+        let mut resources = vec![status_resource()];
+        let mut templates = Vec::new();
+        for (_, part, listing) in &known {
+            resources.extend(listing.resources.iter().map(|resource| {
+                let mut resource = resource.clone();
+                resource.uri = uris.show(part.server, &resource.uri, &template::matches);
+                resource
+            }));
+            templates.extend(listing.templates.iter().map(|template| {
+                let mut template = template.clone();
+                template.uri_template = uris.show_template(part.server, &template.uri_template);
+                template
+            }));
+        }
+        // A server that lists a resource twice lists it once.
+        resources.sort_by(|one, two| one.uri.cmp(&two.uri));
+        resources.dedup_by(|one, two| one.uri == two.uri);
+        templates.sort_by(|one, two| one.uri_template.cmp(&two.uri_template));
+        templates.dedup_by(|one, two| one.uri_template == two.uri_template);
+
+        Self {
+            tools: kept(tools, before.map(|before| &before.tools)),
+            prompts: kept(prompts, before.map(|before| &before.prompts)),
+            resources: kept(
+                Shelf::new(resources, HashMap::new(), page_size),
+                before.map(|before| &before.resources),
+            ),
+            templates: kept(
+                Shelf::new(templates, HashMap::new(), page_size),
+                before.map(|before| &before.templates),
+            ),
+            uris,
+            collisions,
+            is_alone: parts.len() == 1,
+        }
+    }
+}
+
+fn named<T: Item>(
+    items: &[(&str, &T)],
+    names: &Names,
+    positions: &HashMap<&str, usize>,
+    name: impl Fn(&T) -> &String,
+    rename: impl Fn(&T, &str) -> T,
+    page_size: usize,
+) -> Shelf<T> {
+    let mut origins = HashMap::with_capacity(items.len());
+    let mut shown = Vec::with_capacity(items.len());
+    for (server, item) in items {
+        let original = name(item);
+        let (Some(under), Some(position)) = (names.shown(server, original), positions.get(server)) else {
+            continue;
+        };
+        let place = Place { server: *position, name: original.as_str().into() };
+        // A server that lists a name twice lists it once: the first.
+        if origins.insert(under.into(), place).is_none() {
+            shown.push(rename(item, under));
+        }
+    }
+    Shelf::new(shown, origins, page_size)
+}
+
+fn kept<T: Item>(now: Shelf<T>, before: Option<&Arc<Shelf<T>>>) -> Arc<Shelf<T>> {
+    match before {
+        Some(before) if before.is_same(&now) => Arc::clone(before),
+        _ => Arc::new(now),
+    }
+}
+
+fn status_resource() -> Resource {
+    Resource::new(STATUS_URI, "status")
+        .with_title("How the servers are")
+        .with_description("Which servers are behind this endpoint, how they are, and what is wrong with those that are not ready.")
+        .with_mime_type("application/json")
+}
+
+impl Item for Tool {
+    fn key(&self) -> &str {
+        &self.name
+    }
+
+    fn list(items: Vec<Self>, next_cursor: Option<String>) -> Reply {
+        let mut result = ListToolsResult::new(items);
+        result.next_cursor = next_cursor;
+        result.into()
+    }
+}
+
+impl Item for Prompt {
+    fn key(&self) -> &str {
+        &self.name
+    }
+
+    fn list(items: Vec<Self>, next_cursor: Option<String>) -> Reply {
+        let mut result = ListPromptsResult::new(items);
+        result.next_cursor = next_cursor;
+        result.into()
+    }
+}
+
+impl Item for Resource {
+    fn key(&self) -> &str {
+        &self.uri
+    }
+
+    fn list(items: Vec<Self>, next_cursor: Option<String>) -> Reply {
+        let mut result = ListResourcesResult::new(items);
+        result.next_cursor = next_cursor;
+        result.into()
+    }
+}
+
+impl Item for ResourceTemplate {
+    fn key(&self) -> &str {
+        &self.uri_template
+    }
+
+    fn list(items: Vec<Self>, next_cursor: Option<String>) -> Reply {
+        let mut result = ListResourceTemplatesResult::new(items);
+        result.next_cursor = next_cursor;
+        result.into()
+    }
+}

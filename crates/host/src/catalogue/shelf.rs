@@ -1,0 +1,98 @@
+//! One merged list, cut into pages that are written once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hospes_model::{Prepared, Reply, RpcError};
+
+/// How many items one page has unless told otherwise: the setting `page_size`. There are clients that read only
+/// the first page, so it is large.
+pub const DEFAULT_PAGE_SIZE: usize = 1000;
+
+/// What an item is found and sorted by, and how a list of items is answered.
+pub(crate) trait Item: Clone + PartialEq + Send + Sync + 'static {
+    /// What it is shown under.
+    fn key(&self) -> &str;
+
+    /// The answer to a request for a list.
+    fn list(items: Vec<Self>, next_cursor: Option<String>) -> Reply;
+}
+
+/// A merged list.
+#[derive(Debug)]
+pub(crate) struct Shelf<T> {
+    items: Vec<T>,
+    pages: Vec<Page>,
+    page_size: usize,
+    origins: HashMap<Box<str>, Place>,
+}
+
+/// Where something shown comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The position of the server.
+    pub(crate) server: usize,
+    /// What the server calls it.
+    pub(crate) name: Arc<str>,
+}
+
+#[derive(Debug)]
+struct Page {
+    cursor: Option<String>,
+    answer: Arc<Prepared>,
+}
+
+impl<T: Item> Shelf<T> {
+    /// Sorts the items and cuts them into pages.
+    pub(crate) fn new(mut items: Vec<T>, origins: HashMap<Box<str>, Place>, page_size: usize) -> Self {
+        items.sort_by(|one, two| one.key().cmp(two.key()));
+        let page_size = page_size.max(1);
+        let mut pages = Vec::with_capacity(items.len() / page_size + 1);
+        let mut cursor = None;
+        // There is a first page even when there is nothing.
+        for start in (0..items.len().max(1)).step_by(page_size) {
+            let (answer, next) = page(&items, start, page_size);
+            pages.push(Page { cursor: std::mem::replace(&mut cursor, next), answer: Arc::new(answer) });
+        }
+        Self { items, pages, page_size, origins }
+    }
+
+    /// Where something shown comes from.
+    pub(crate) fn origin(&self, shown: &str) -> Option<&Place> {
+        self.origins.get(shown)
+    }
+
+    /// All items, sorted.
+    pub(crate) fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The page after `cursor`. A cursor names the last item before the page, so that it stays good when the list
+    /// changes between two pages.
+    pub(crate) fn page(&self, cursor: Option<&str>) -> Result<Reply, RpcError> {
+        if let Some(page) = self.pages.iter().find(|page| page.cursor.as_deref() == cursor) {
+            return Ok(Reply::Prepared(Arc::clone(&page.answer)));
+        }
+        let Some(key) = cursor.and_then(|cursor| cursor.strip_prefix(CURSOR)) else {
+            return Err(RpcError::invalid_params("the cursor is none of ours"));
+        };
+        let start = self.items.partition_point(|item| item.key() <= key);
+        Ok(Reply::Prepared(Arc::new(page(&self.items, start, self.page_size).0)))
+    }
+
+    /// Whether the same is shown, and comes from the same places.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.origins == other.origins && self.items == other.items && self.page_size == other.page_size
+    }
+}
+
+/// What our cursors begin with.
+const CURSOR: &str = "after:";
+
+fn page<T: Item>(items: &[T], start: usize, size: usize) -> (Prepared, Option<String>) {
+    let end = items.len().min(start.saturating_add(size));
+    let part = items.get(start..end).unwrap_or_default();
+    let last = part.last().filter(|_| end < items.len());
+    let next = last.map(|item| format!("{CURSOR}{}", item.key()));
+    (Prepared::new(T::list(part.to_vec(), next.clone())), next)
+}

@@ -1,0 +1,135 @@
+//! One call to one server, and what comes back.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use hospes::{Call, Outcome, Service};
+use hospes_model::{ContentBlock, Method, RawJson, Reply, RpcError};
+use memchr::memmem;
+use serde::Deserialize;
+
+use super::Gateway;
+use super::carried::Carried;
+use crate::catalogue::{Catalogue, template_matches};
+use crate::upstream::{Live, decoded};
+
+/// Where a call goes.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// The position of the server.
+    pub(super) server: usize,
+    pub(super) live: Arc<Live>,
+    pub(super) catalogue: Arc<Catalogue>,
+}
+
+impl Gateway {
+    /// Makes the call at its server.
+    pub(super) async fn forward(&self, call: Call, params: RawJson, way: &Way) -> Result<Outcome, RpcError> {
+        let server = &*self.shared.upstreams[way.server].server.name;
+        let holder = (!way.live.connection.is_shared()).then_some(way.live.id);
+        let mut round = call.context.round();
+        if let Some(text) = round.carried.take() {
+            let inner = back(&text, server, holder)?;
+            round.carried = inner.map(str::to_owned);
+            call.context.begin_round(round);
+        }
+        let method = call.method.clone();
+        let onward = Call::new(call.method, params, call.context);
+        match way.live.connection.service.call(onward).await {
+            Outcome::Complete(reply) => {
+                self.shown(&method, reply, server, &way.catalogue).map(Outcome::Complete)
+            }
+            Outcome::InputRequired(mut questions) => {
+                let inner = questions.round.carried.as_deref();
+                let carried = Carried { server, connection: holder, inner }.write();
+                questions.round.carried = Some(carried);
+                Ok(Outcome::InputRequired(questions))
+            }
+            Outcome::Failed(error) => Err(error),
+        }
+    }
+
+    /// The reply with every URI as the application has to write it to come back to this server. Nearly always that
+    /// is the reply itself, not looked into.
+    fn shown(
+        &self,
+        method: &Method,
+        reply: Reply,
+        server: &str,
+        catalogue: &Catalogue,
+    ) -> Result<Reply, RpcError> {
+        if catalogue.is_alone {
+            return Ok(reply);
+        }
+        let show = |uri: &str| catalogue.uris.show(server, uri, &template_matches);
+        if let Reply::Raw { json, .. } = &reply {
+            // An escaped spelling of the key would go unseen; no encoder writes one.
+            if memmem::find(json.as_bytes(), b"\"uri\"").is_none() {
+                return Ok(reply);
+            }
+            if *method == Method::ResourcesRead && contents_stay(json, &show) {
+                return Ok(reply);
+            }
+        }
+        match decoded(method, reply)? {
+            Reply::CallTool(mut result) => {
+                result.content.iter_mut().for_each(|block| show_block(block, &show));
+                Ok(result.into())
+            }
+            Reply::GetPrompt(mut result) => {
+                result.messages.iter_mut().for_each(|message| show_block(&mut message.content, &show));
+                Ok(Reply::GetPrompt(result))
+            }
+            Reply::ReadResource(mut result) => {
+                result.contents.iter_mut().for_each(|contents| contents.uri = show(&contents.uri));
+                Ok(Reply::ReadResource(result))
+            }
+            reply => Ok(reply),
+        }
+    }
+}
+
+/// What belongs to the server itself, if the call came back to where it was asked.
+fn back<'a>(text: &'a str, server: &str, holder: Option<u64>) -> Result<Option<&'a str>, RpcError> {
+    let Some(carried) = Carried::read(text) else {
+        return Err(RpcError::invalid_params("the request state is none of ours"));
+    };
+    if carried.server != server {
+        let why = format!(
+            "the request state belongs to the server `{}`, the call goes to `{server}`",
+            carried.server
+        );
+        return Err(RpcError::invalid_params(why));
+    }
+    if carried.connection != holder {
+        // Making the call again could do twice what it does.
+        let why =
+            format!("the server `{server}` was restarted during the call; nothing was repeated, call again");
+        return Err(RpcError::internal(why));
+    }
+    Ok(carried.inner)
+}
+
+fn show_block(block: &mut ContentBlock, show: &impl Fn(&str) -> String) {
+    match block {
+        ContentBlock::ResourceLink(link) => link.uri = show(&link.uri),
+        ContentBlock::Resource(embedded) => embedded.resource.uri = show(&embedded.resource.uri),
+        _ => {}
+    }
+}
+
+/// Whether all that was read is shown under the URI it has.
+fn contents_stay(json: &RawJson, show: &impl Fn(&str) -> String) -> bool {
+    #[derive(Deserialize)]
+    struct Result<'a> {
+        #[serde(borrow)]
+        contents: Vec<Contents<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Contents<'a> {
+        #[serde(borrow)]
+        uri: Cow<'a, str>,
+    }
+    let read = json.decode::<Result<'_>>();
+    read.is_ok_and(|read| read.contents.iter().all(|contents| show(&contents.uri) == contents.uri))
+}

@@ -1,0 +1,315 @@
+//! All servers as one service.
+//!
+//! A call is routed by the name it carries and forwarded without being read: only the member of its params that
+//! holds the name is written anew. Lists are merged, cut into pages and written once for each change. Questions that
+//! a server asks during a call go back to the application with a note about where they came from.
+
+mod carried;
+mod forward;
+mod listen;
+mod rewrite;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use hospes::{Call, Outcome, Service};
+use hospes_model::{
+    CallToolResult, CompleteParams, CompleteResult, Completion, DiscoverResult, Method, PromptsCapability,
+    RawJson, ReadResourceResult, Reference, Reply, ResourceContents, ResourcesCapability, Revision, RpcError,
+    ServerCapabilities, ToolsCapability,
+};
+
+use crate::catalogue::uris::RouteError;
+use crate::catalogue::{Catalogue, Place, STATUS_URI, template_matches};
+use crate::config::nearest;
+use crate::upstream::{Abilities, Live};
+use forward::Way;
+pub(crate) use shared::{InUse, Shared};
+
+/// All servers as one service. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    shared: Arc<Shared>,
+}
+
+impl Service for Gateway {
+    async fn call(&self, call: Call) -> Outcome {
+        match self.answer(call).await {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+}
+
+/// What is listed by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Tool,
+    Prompt,
+}
+
+impl Gateway {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    async fn answer(&self, call: Call) -> Result<Outcome, RpcError> {
+        let abilities = Abilities::of(&call.context.peer().capabilities);
+        let using = self.shared.view(abilities)?;
+        match call.method {
+            Method::ToolsCall => self.named(call, &using, Kind::Tool).await,
+            Method::PromptsGet => self.named(call, &using, Kind::Prompt).await,
+            Method::ResourcesRead => self.read(call, &using).await,
+            Method::ToolsList => self.list(&call, &using, |all, cursor| all.tools.page(cursor)).await,
+            Method::PromptsList => self.list(&call, &using, |all, cursor| all.prompts.page(cursor)).await,
+            Method::ResourcesList => self.list(&call, &using, |all, cursor| all.resources.page(cursor)).await,
+            Method::ResourceTemplatesList => {
+                self.list(&call, &using, |all, cursor| all.templates.page(cursor)).await
+            }
+            Method::Complete => self.complete(call, &using).await,
+            Method::SubscriptionsListen => self.listen(&call, &using).await,
+            Method::Discover => Ok(self.discover(&using).await),
+            ref other => Err(RpcError::method_not_found(other.name())),
+        }
+    }
+
+    /// What the whole can do. All of it, always: a server that brings prompts may come later, and an application of
+    /// the older era hears this once.
+    async fn discover(&self, using: &InUse) -> Outcome {
+        let mut tools = ToolsCapability::new();
+        tools.list_changed = Some(true);
+        let mut prompts = PromptsCapability::new();
+        prompts.list_changed = Some(true);
+        let mut resources = ResourcesCapability::new();
+        resources.list_changed = Some(true);
+        resources.subscribe = Some(true);
+        let mut capabilities = ServerCapabilities::new();
+        capabilities.tools = Some(tools);
+        capabilities.prompts = Some(prompts);
+        capabilities.resources = Some(resources);
+        capabilities.completions = Some(RawJson::empty_object());
+        capabilities.logging = Some(RawJson::empty_object());
+        self.shared.settle(using.view.abilities, self.shared.settings.greeting_wait).await;
+        let versions = Revision::ALL.iter().map(|revision| revision.as_str().to_owned()).collect();
+        let mut result = DiscoverResult::new(versions, capabilities);
+        result.meta = result.meta.with(hospes_model::meta_key::SERVER_INFO, &crate::implementation());
+        result.instructions = self.instructions(using.view.abilities);
+        Outcome::Complete(result.into())
+    }
+
+    /// What the servers say about themselves, each under its name.
+    fn instructions(&self, abilities: Abilities) -> Option<String> {
+        let mut text = String::new();
+        for upstream in &self.shared.upstreams {
+            let line = upstream.line(abilities);
+            let Some(live) = line.phase().offers().cloned() else { continue };
+            let Some(said) = live.connection.instructions.as_deref().filter(|said| !said.trim().is_empty())
+            else {
+                continue;
+            };
+            let Some(prefix) = self.shared.prefixes.of(&upstream.server.name) else { continue };
+            text.push_str(&format!("# {prefix} (tools {prefix}__…)\n\n{}\n\n", said.trim()));
+        }
+        let text = text.trim_end();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    async fn list(
+        &self,
+        call: &Call,
+        using: &InUse,
+        page: impl Fn(&Catalogue, Option<&str>) -> Result<Reply, RpcError>,
+    ) -> Result<Outcome, RpcError> {
+        let params: hospes_model::PaginatedParams = call.decode()?;
+        self.shared.settle(using.view.abilities, self.shared.settings.start_wait).await;
+        let catalogue = self.shared.catalogue(&using.view);
+        page(&catalogue, params.cursor.as_deref()).map(Outcome::Complete)
+    }
+
+    async fn named(&self, call: Call, using: &InUse, kind: Kind) -> Result<Outcome, RpcError> {
+        let Some(name) = call.params.view().name.as_deref() else {
+            return Err(RpcError::invalid_params("invalid params at name: expected a string"));
+        };
+        let mut catalogue = self.shared.catalogue(&using.view);
+        let mut place = place(&catalogue, kind, name);
+        if place.is_none() && self.await_owner(name, using).await {
+            catalogue = self.shared.catalogue(&using.view);
+            place = self::place(&catalogue, kind, name);
+        }
+        let Some(place) = place else { return Err(self.unknown(&catalogue, kind, name)) };
+        let live = match self.live(place.server, using).await {
+            Ok(live) => live,
+            // A model reads this and does something else; an error of the protocol it may never see.
+            Err(why) if kind == Kind::Tool => {
+                return Ok(Outcome::Complete(CallToolResult::error(why).into()));
+            }
+            Err(why) => return Err(RpcError::internal(why)),
+        };
+        let way = Way { server: place.server, live, catalogue };
+        let params = rewrite::with_text(call.params.raw(), "name", &place.name);
+        self.forward(call, params.map_err(|error| not_an_object(&error))?, &way).await
+    }
+
+    async fn read(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
+        let Some(uri) = call.params.view().uri.as_deref() else {
+            return Err(RpcError::invalid_params("invalid params at uri: expected a string"));
+        };
+        if uri == STATUS_URI {
+            return self.read_status();
+        }
+        let mut catalogue = self.shared.catalogue(&using.view);
+        let routed = match self.route(&catalogue, uri) {
+            Err(RouteError::Unknown { .. }) => {
+                // It may be a resource of a server that is still being started.
+                self.shared.settle(using.view.abilities, self.shared.settings.start_wait).await;
+                catalogue = self.shared.catalogue(&using.view);
+                self.route(&catalogue, uri)
+            }
+            routed => routed,
+        };
+        let (server, original) = routed.map_err(|error| unknown_resource(uri, &error))?;
+        let live = self.live(server, using).await.map_err(RpcError::internal)?;
+        let params =
+            rewrite::with_text(call.params.raw(), "uri", &original).map_err(|error| not_an_object(&error))?;
+        self.forward(call, params, &Way { server, live, catalogue }).await
+    }
+
+    fn read_status(&self) -> Result<Outcome, RpcError> {
+        let status = serde_json::to_string_pretty(&self.shared.status());
+        let status = status.map_err(|error| RpcError::internal(error.to_string()))?;
+        let mut contents = ResourceContents::text(STATUS_URI, status);
+        contents.mime_type = Some("application/json".to_owned());
+        Ok(Outcome::Complete(ReadResourceResult::new(vec![contents]).into()))
+    }
+
+    async fn complete(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
+        let mut params: CompleteParams = call.decode()?;
+        let catalogue = self.shared.catalogue(&using.view);
+        let server = match &mut params.reference {
+            Reference::Prompt { name, .. } => {
+                let place = catalogue.prompts.origin(name);
+                let place = place.ok_or_else(|| self.unknown(&catalogue, Kind::Prompt, name))?.clone();
+                *name = place.name.to_string();
+                place.server
+            }
+            Reference::Resource { uri, .. } => {
+                let target =
+                    catalogue.uris.route_template(uri).map_err(|error| unknown_resource(uri, &error))?;
+                let (server, original) = (self.position(target.server), target.uri.to_owned());
+                *uri = original;
+                server.ok_or_else(|| RpcError::internal("a server without a place"))?
+            }
+            _ => {
+                return Err(RpcError::invalid_params(
+                    "invalid params at ref.type: expected \"ref/prompt\" or \"ref/resource\"",
+                ));
+            }
+        };
+        let live = self.live(server, using).await.map_err(RpcError::internal)?;
+        // The first revision has completion without a word about it.
+        let may_complete =
+            live.capabilities().completions.is_some() || live.revision() == Revision::V2024_11_05;
+        if !may_complete {
+            return Ok(Outcome::Complete(CompleteResult::new(Completion::new(Vec::new())).into()));
+        }
+        let params =
+            RawJson::from_serialize(&params).map_err(|error| RpcError::internal(error.to_string()))?;
+        self.forward(call, params, &Way { server, live, catalogue }).await
+    }
+
+    /// The connection to a server, or a sentence about why there is none.
+    async fn live(&self, server: usize, using: &InUse) -> Result<Arc<Live>, String> {
+        let upstream = &self.shared.upstreams[server];
+        let limit = self.shared.settings.call_wait;
+        // The primary connection may turn out to be of the older era, and another one be needed.
+        for _ in 0..2 {
+            let line = upstream.line(using.view.abilities);
+            let live = line.ready(limit).await;
+            if let Some(live) = live.filter(|_| Arc::ptr_eq(&line, &upstream.line(using.view.abilities))) {
+                return Ok(live);
+            }
+        }
+        let status = upstream.status();
+        let mut why =
+            format!("the server `{}` is not available now ({})", status.name, status.state.as_str());
+        if let Some(problem) = status.problem {
+            why.push_str(": ");
+            why.push_str(&problem);
+        }
+        Err(why)
+    }
+
+    /// Waits for the server that a name belongs to, if it is being started. Whether it was worth the wait.
+    async fn await_owner(&self, name: &str, using: &InUse) -> bool {
+        let Some((prefix, _)) = name.split_once(crate::catalogue::names::SEPARATOR) else { return false };
+        let server = self.shared.prefixes.server(prefix).and_then(|server| self.position(server));
+        let Some(server) = server else { return false };
+        let line = self.shared.upstreams[server].line(using.view.abilities);
+        if line.live().is_some() {
+            return false;
+        }
+        self.live(server, using).await.is_ok()
+    }
+
+    fn position(&self, server: &str) -> Option<usize> {
+        self.shared.upstreams.iter().position(|upstream| &*upstream.server.name == server)
+    }
+
+    fn route(&self, catalogue: &Catalogue, uri: &str) -> Result<(usize, String), RouteError> {
+        let target = catalogue.uris.route(uri, &template_matches)?;
+        match self.position(target.server) {
+            Some(server) => Ok((server, target.uri.to_owned())),
+            None => Err(RouteError::Unknown { uri: uri.to_owned() }),
+        }
+    }
+
+    fn unknown(&self, catalogue: &Catalogue, kind: Kind, name: &str) -> RpcError {
+        let (word, meant) = match kind {
+            Kind::Tool => {
+                ("tool", nearest(name, catalogue.tools.items().iter().map(|tool| tool.name.as_str())))
+            }
+            Kind::Prompt => {
+                ("prompt", nearest(name, catalogue.prompts.items().iter().map(|prompt| prompt.name.as_str())))
+            }
+        };
+        let mut text = format!("unknown {word}: {name}");
+        if let Some(meant) = meant {
+            text.push_str(&format!("; did you mean {meant}?"));
+        }
+        // A tool that was listed and is gone: say whose fault it is.
+        let prefix = name.split_once(crate::catalogue::names::SEPARATOR).map(|(prefix, _)| prefix);
+        let server = prefix.and_then(|prefix| self.shared.prefixes.server(prefix));
+        if let Some(status) = server.and_then(|server| self.position(server)) {
+            let status = self.shared.upstreams[status].status();
+            if let Some(problem) = status.problem {
+                text = format!(
+                    "unknown {word}: {name}; the server `{}` is {}: {problem}",
+                    status.name,
+                    status.state.as_str()
+                );
+            }
+        }
+        RpcError::invalid_params(text)
+    }
+}
+
+fn place(catalogue: &Catalogue, kind: Kind, name: &str) -> Option<Place> {
+    match kind {
+        Kind::Tool => catalogue.tools.origin(name).cloned(),
+        Kind::Prompt => catalogue.prompts.origin(name).cloned(),
+    }
+}
+
+fn unknown_resource(uri: &str, error: &RouteError) -> RpcError {
+    #[derive(serde::Serialize)]
+    struct Data<'a> {
+        uri: &'a str,
+    }
+    RpcError::invalid_params(error.to_string()).with_data(&Data { uri })
+}
+
+fn not_an_object(error: &serde_json::Error) -> RpcError {
+    RpcError::invalid_params(format!("invalid params: {error}"))
+}

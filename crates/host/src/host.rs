@@ -1,0 +1,199 @@
+//! The host: servers started from a configuration.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hospes::BoxService;
+use tokio::task::JoinHandle;
+
+use crate::catalogue::names::{PrefixCollision, Prefixes};
+use crate::config::{Builtin, Config, Expanded, ServerConfig, Transport};
+use crate::gateway::{Gateway, Shared};
+use crate::settings::Settings;
+use crate::status::Status;
+use crate::upstream::{Connector, Epoch, Memory, Server, Upstream, definition};
+
+mod builtin;
+
+use builtin::BuiltinConnector;
+
+/// Finds a server that is part of the program, by its name and arguments.
+pub type Builtins = Arc<dyn Fn(&str, &[String]) -> Result<BoxService, BuiltinError> + Send + Sync>;
+
+/// Why a server that is part of the program cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+#[non_exhaustive]
+pub struct BuiltinError(pub String);
+
+impl BuiltinError {
+    /// A sentence about it.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+/// Why the host does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Two servers would be shown under one name.
+    #[error(transparent)]
+    Names(#[from] PrefixCollision),
+}
+
+/// Makes connectors: what stands between a server's configuration and its connections.
+type Connectors = Box<dyn Fn(&ServerConfig, &Settings) -> Arc<dyn Connector> + Send + Sync>;
+
+/// Starts a [`Host`].
+pub struct HostBuilder {
+    config: Config,
+    settings: Settings,
+    memory: Arc<Memory>,
+    builtins: Builtins,
+    connectors: Option<Connectors>,
+}
+
+impl HostBuilder {
+    /// The host's settings.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Remembers from run to run in this file.
+    #[must_use]
+    pub fn memory(mut self, file: impl Into<PathBuf>) -> Self {
+        self.memory = Arc::new(Memory::at(file));
+        self
+    }
+
+    /// The servers that are part of the program.
+    #[must_use]
+    pub fn builtins(mut self, builtins: Builtins) -> Self {
+        self.builtins = builtins;
+        self
+    }
+
+    /// Connects servers in another way than by what their configuration says.
+    #[must_use]
+    pub fn connectors(
+        mut self,
+        connectors: impl Fn(&ServerConfig, &Settings) -> Arc<dyn Connector> + Send + Sync + 'static,
+    ) -> Self {
+        self.connectors = Some(Box::new(connectors));
+        self
+    }
+
+    /// Starts all servers, and waits for none.
+    ///
+    /// # Errors
+    /// When two servers would be shown under one name.
+    pub fn start(self) -> Result<Host, StartError> {
+        let Self { config, settings, memory, builtins, connectors } = self;
+        let (wanted, disabled): (Vec<_>, Vec<_>) =
+            config.servers.into_iter().partition(|server| !server.disabled);
+        let prefixes = Prefixes::assign(wanted.iter().map(|server| server.name.as_str()))?;
+        let mut left_out: Vec<(String, String)> =
+            disabled.into_iter().map(|server| (server.name, "disabled".to_owned())).collect();
+        let rejected = config.rejected.into_iter();
+        left_out.extend(rejected.map(|rejected| (rejected.name, rejected.errors.to_string())));
+        let epoch = Arc::new(Epoch::default());
+        let upstreams = wanted
+            .into_iter()
+            .map(|config| {
+                let connector = match &connectors {
+                    Some(connectors) => connectors(&config, &settings),
+                    None => connector(&config, &settings, &builtins),
+                };
+                let server = Server {
+                    name: config.name.as_str().into(),
+                    shown: config.transport.to_string(),
+                    definition: definition(&config.transport).filter(|_| config.era.is_none()),
+                    policy: settings.restart,
+                    connect_timeout: config.timeouts.connect.unwrap_or(settings.connect_timeout),
+                };
+                Upstream::start(server, config.tools, connector, Arc::clone(&memory), Arc::clone(&epoch))
+            })
+            .collect();
+        let shared = Arc::new(Shared::new(upstreams, prefixes, settings, memory, epoch, left_out));
+        let sweeper = tokio::spawn(Arc::clone(&shared).sweep());
+        Ok(Host { shared, sweeper })
+    }
+}
+
+fn connector(config: &ServerConfig, settings: &Settings, builtins: &Builtins) -> Arc<dyn Connector> {
+    match &config.transport {
+        Transport::Builtin(Builtin { name, args }) => Arc::new(BuiltinConnector {
+            name: name.clone(),
+            args: args.iter().map(Expanded::reveal).map(str::to_owned).collect(),
+            builtins: Arc::clone(builtins),
+        }),
+        Transport::Stdio(_) | Transport::Http(_) => crate::upstream::client_connector(config, settings),
+    }
+}
+
+impl std::fmt::Debug for HostBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostBuilder")
+            .field("config", &self.config)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A running host. Dropping it closes all connections in the background; [`Host::stop`] waits for it.
+#[derive(Debug)]
+pub struct Host {
+    shared: Arc<Shared>,
+    sweeper: JoinHandle<()>,
+}
+
+impl Host {
+    /// A host for the servers of a configuration.
+    #[must_use]
+    pub fn builder(config: Config) -> HostBuilder {
+        HostBuilder {
+            config,
+            settings: Settings::default(),
+            memory: Arc::new(Memory::forgetful()),
+            builtins: Arc::new(|name, _| {
+                Err(BuiltinError::new(format!("there is no built-in server `{name}`")))
+            }),
+            connectors: None,
+        }
+    }
+
+    /// All servers as one service.
+    #[must_use]
+    pub fn gateway(&self) -> Gateway {
+        Gateway::new(Arc::clone(&self.shared))
+    }
+
+    /// How the servers are.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    /// Waits until anything about the servers may have changed since the last time that `seen` was given; returns
+    /// what to give the next time.
+    pub async fn changed(&self, seen: u64) -> u64 {
+        let mut epoch = self.shared.epoch.subscribe();
+        let now = epoch.wait_for(|now| *now != seen).await.map(|now| *now);
+        now.unwrap_or(seen)
+    }
+
+    /// Closes all connections and waits until no child is left.
+    pub async fn stop(self) {
+        self.sweeper.abort();
+        futures::future::join_all(self.shared.upstreams.iter().map(Upstream::stop)).await;
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.sweeper.abort();
+    }
+}

@@ -1,0 +1,38 @@
+//! Servers that are part of the program: no process, no bytes, the same calls.
+
+use std::sync::Arc;
+
+use hospes::{Call, Context, Peer, Service};
+use hospes_model::{Implementation, Method, RawJson, Reply, Revision, meta_key};
+
+use super::Builtins;
+use crate::upstream::{BoxFuture, ConnectProblem, Connection, Connector, Wish, complete};
+
+/// Makes the server when it is wanted.
+pub(super) struct BuiltinConnector {
+    pub(super) name: String,
+    pub(super) args: Vec<String>,
+    pub(super) builtins: Builtins,
+}
+
+impl Connector for BuiltinConnector {
+    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+        Box::pin(async move {
+            let service = (self.builtins)(&self.name, &self.args)
+                .map_err(|error| ConnectProblem::new(error.to_string()))?;
+            let info = Some(crate::implementation());
+            let peer = Arc::new(Peer::new(Revision::LATEST, info, wish.abilities.capabilities()));
+            let call = Call::new(Method::Discover, RawJson::empty_object(), Context::new(peer));
+            let reply = complete(&Method::Discover, service.call(call).await)
+                .map_err(|error| ConnectProblem::new(error.message.into_owned()))?;
+            let Reply::Discover(discovered) = reply else {
+                return Err(ConnectProblem::new("the answer to server/discover is another"));
+            };
+            let mut connection = Connection::new(service, Revision::LATEST);
+            connection.server = discovered.meta.read::<Implementation>(meta_key::SERVER_INFO);
+            connection.capabilities = discovered.capabilities;
+            connection.instructions = discovered.instructions;
+            Ok(connection)
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! How the host behaves; every limit has its name here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::catalogue::DEFAULT_PAGE_SIZE;
+use crate::upstream::Policy;
+
+/// How long the first lists wait for servers that are being started: the setting `start_wait`.
+pub const DEFAULT_START_WAIT: Duration = Duration::from_secs(5);
+/// How long an application's first greeting waits for what servers say about themselves: the setting
+/// `greeting_wait`.
+pub const DEFAULT_GREETING_WAIT: Duration = Duration::from_secs(1);
+/// How long a call waits for a server that is being started: the setting `call_wait`.
+pub const DEFAULT_CALL_WAIT: Duration = Duration::from_secs(20);
+/// From starting or dialling a server until its lists are read: the setting `connect_timeout`. `npx` may have to
+/// download first.
+pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long connections are kept that nobody uses: the setting `idle_after`.
+pub const DEFAULT_IDLE_AFTER: Duration = Duration::from_secs(600);
+/// How many different sets of capabilities applications may come with at once: the setting `max_views`.
+pub const DEFAULT_MAX_VIEWS: usize = 16;
+
+/// The host's settings.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// How long the first lists wait for servers that are being started.
+    pub start_wait: Duration,
+    /// How long an application's first greeting waits for what servers say about themselves.
+    pub greeting_wait: Duration,
+    /// How long a call waits for a server that is being started.
+    pub call_wait: Duration,
+    /// From starting or dialling a server until its lists are read.
+    pub connect_timeout: Duration,
+    /// For one request, counted again from each progress notification; none for no limit but the ceiling.
+    pub request_timeout: Option<Duration>,
+    /// How long connections are kept that nobody uses.
+    pub idle_after: Duration,
+    /// How many different sets of capabilities applications may come with at once.
+    pub max_views: usize,
+    /// How many items one page of a list has.
+    pub page_size: usize,
+    /// When servers that went away are started again.
+    pub restart: Policy,
+    /// The folders told to servers that ask for roots outside of any call.
+    pub roots: Vec<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            start_wait: DEFAULT_START_WAIT,
+            greeting_wait: DEFAULT_GREETING_WAIT,
+            call_wait: DEFAULT_CALL_WAIT,
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            request_timeout: None,
+            idle_after: DEFAULT_IDLE_AFTER,
+            max_views: DEFAULT_MAX_VIEWS,
+            page_size: DEFAULT_PAGE_SIZE,
+            restart: Policy::default(),
+            roots: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! How the host is: what `hospes://status` says.
+
+use serde::{Deserialize, Serialize};
+
+use crate::upstream::{State, UpstreamStatus};
+
+/// How the host and all its servers are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Status {
+    /// The version of the host.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// How long it has been up.
+    pub uptime_ms: u64,
+    /// The servers, in the order of the configuration.
+    pub servers: Vec<UpstreamStatus>,
+    /// Servers that were not started, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<(String, String)>,
+    /// Names that several tools or prompts would have, so that none is shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collisions: Vec<String>,
+}
+
+impl Status {
+    pub(crate) fn new(servers: Vec<UpstreamStatus>) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ms: 0,
+            servers,
+            left_out: Vec::new(),
+            collisions: Vec::new(),
+        }
+    }
+
+    /// Whether every server is ready.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        self.servers.iter().all(|server| server.state == State::Ready)
+    }
+}

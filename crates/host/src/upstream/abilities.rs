@@ -1,0 +1,153 @@
+//! What an application can be asked for, as the key by which connections to servers are told apart.
+
+use std::fmt;
+
+use hospes_model::{ClientCapabilities, ElicitationCapability, RawJson, RootsCapability, SamplingCapability};
+
+/// What an application said it can be asked for.
+///
+/// Servers of the older era learn this once, when the connection opens. So each set of abilities has a connection
+/// of its own, on which nothing is declared that the application did not: a server that was told more would ask
+/// what nobody can answer.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Abilities(u8);
+
+const ROOTS: u8 = 1;
+const SAMPLING: u8 = 1 << 1;
+const SAMPLING_TOOLS: u8 = 1 << 2;
+const SAMPLING_CONTEXT: u8 = 1 << 3;
+const FORMS: u8 = 1 << 4;
+const URLS: u8 = 1 << 5;
+
+const NAMES: [(u8, &str); 6] = [
+    (ROOTS, "roots"),
+    (SAMPLING, "sampling"),
+    (SAMPLING_TOOLS, "sampling.tools"),
+    (SAMPLING_CONTEXT, "sampling.context"),
+    (FORMS, "elicitation.form"),
+    (URLS, "elicitation.url"),
+];
+
+impl Abilities {
+    /// Nothing at all.
+    pub const NONE: Self = Self(0);
+
+    /// What these capabilities amount to. Extensions and experiments are not carried: an upstream would ask what
+    /// nothing here understands.
+    #[must_use]
+    pub fn of(capabilities: &ClientCapabilities) -> Self {
+        let sampling = capabilities.sampling.as_ref();
+        let bits = [
+            (ROOTS, capabilities.roots.is_some()),
+            (SAMPLING, sampling.is_some()),
+            (SAMPLING_TOOLS, sampling.is_some_and(|sampling| sampling.tools.is_some())),
+            (SAMPLING_CONTEXT, sampling.is_some_and(|sampling| sampling.context.is_some())),
+            (FORMS, capabilities.elicits_forms()),
+            (URLS, capabilities.elicits_urls()),
+        ];
+        Self(bits.iter().filter(|(_, has)| *has).fold(0, |all, (bit, _)| all | bit))
+    }
+
+    /// The same, able to tell roots as well.
+    #[must_use]
+    pub fn with_roots(self) -> Self {
+        Self(self.0 | ROOTS)
+    }
+
+    /// Whether roots can be told.
+    #[must_use]
+    pub fn has_roots(self) -> bool {
+        self.has(ROOTS)
+    }
+
+    fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+
+    /// The capabilities to declare to a server.
+    #[must_use]
+    pub fn capabilities(self) -> ClientCapabilities {
+        let some = |bit| self.has(bit).then(RawJson::empty_object);
+        let mut capabilities = ClientCapabilities::new();
+        if self.has(ROOTS) {
+            capabilities.roots = Some(RootsCapability::new());
+        }
+        if self.has(SAMPLING) {
+            let mut sampling = SamplingCapability::new();
+            sampling.tools = some(SAMPLING_TOOLS);
+            sampling.context = some(SAMPLING_CONTEXT);
+            capabilities.sampling = Some(sampling);
+        }
+        if self.has(FORMS) || self.has(URLS) {
+            let mut elicitation = ElicitationCapability::new();
+            elicitation.form = some(FORMS);
+            elicitation.url = some(URLS);
+            capabilities.elicitation = Some(elicitation);
+        }
+        capabilities
+    }
+
+    /// As a number, to be remembered.
+    #[must_use]
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// From a remembered number; bits that mean nothing are dropped.
+    #[must_use]
+    pub fn from_bits(bits: u8) -> Self {
+        let known = NAMES.iter().fold(0, |all, (bit, _)| all | bit);
+        Self(bits & known)
+    }
+}
+
+impl fmt::Display for Abilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> =
+            NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| *name).collect();
+        f.write_str(if names.is_empty() { "nothing" } else { "" })?;
+        f.write_str(&names.join(", "))
+    }
+}
+
+impl fmt::Debug for Abilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Abilities({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Abilities {
+        Abilities::of(&serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn what_is_declared_is_what_was_declared() {
+        for json in [
+            "{}",
+            r#"{"roots":{}}"#,
+            r#"{"sampling":{},"elicitation":{"form":{}}}"#,
+            r#"{"sampling":{"tools":{},"context":{}},"roots":{},"elicitation":{"form":{},"url":{}}}"#,
+            r#"{"elicitation":{"url":{}}}"#,
+        ] {
+            let capabilities = read(json).capabilities();
+            let declared: serde_json::Value = serde_json::to_value(&capabilities).unwrap();
+            assert_eq!(declared, serde_json::from_str::<serde_json::Value>(json).unwrap());
+            assert_eq!(Abilities::of(&capabilities), read(json));
+        }
+    }
+
+    #[test]
+    fn what_is_no_question_makes_no_difference() {
+        assert_eq!(
+            read(r#"{"roots":{"listChanged":true},"experimental":{"x":{}}}"#),
+            read(r#"{"roots":{}}"#)
+        );
+        assert_eq!(read(r#"{"elicitation":{}}"#), read(r#"{"elicitation":{"form":{}}}"#));
+        assert_eq!(Abilities::from_bits(0xff).bits(), 0x3f);
+        assert_eq!(read("{}").to_string(), "nothing");
+    }
+}

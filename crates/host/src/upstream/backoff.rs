@@ -1,0 +1,153 @@
+//! When to start a server again that went away.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
+
+/// The first wait: the setting `restart_delay`.
+pub const DEFAULT_FIRST_DELAY: Duration = Duration::from_millis(500);
+/// The longest wait: the setting `restart_delay_max`.
+pub const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(60);
+/// How long a server has to stay up until its earlier failures are forgotten: the setting `healthy_after`.
+pub const DEFAULT_HEALTHY_AFTER: Duration = Duration::from_secs(30);
+/// After how many failures in a row a server counts as failed, and is tried only rarely: the setting
+/// `quarantine_after`.
+pub const DEFAULT_QUARANTINE_AFTER: u32 = 8;
+/// How long a server that counts as failed waits for its next try: the setting `quarantine_delay`.
+pub const DEFAULT_QUARANTINE_DELAY: Duration = Duration::from_secs(300);
+
+/// The settings of [`Backoff`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Policy {
+    /// The first wait; each further one is twice as long.
+    pub first: Duration,
+    /// The longest wait.
+    pub max: Duration,
+    /// How long a server has to stay up until its earlier failures are forgotten.
+    pub healthy_after: Duration,
+    /// After how many failures in a row a server counts as failed.
+    pub quarantine_after: u32,
+    /// How long a server that counts as failed waits.
+    pub quarantine: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            first: DEFAULT_FIRST_DELAY,
+            max: DEFAULT_MAX_DELAY,
+            healthy_after: DEFAULT_HEALTHY_AFTER,
+            quarantine_after: DEFAULT_QUARANTINE_AFTER,
+            quarantine: DEFAULT_QUARANTINE_DELAY,
+        }
+    }
+}
+
+/// Counts failures and says how long to wait: exponentially longer, with jitter so that servers which went away
+/// together do not come back together. Only time spent in health resets the count, not a connection that succeeds
+/// and breaks at once.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    policy: Policy,
+    failures: u32,
+    random: u64,
+}
+
+/// What to do about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// How many failures there have been in a row.
+    pub failures: u32,
+    /// How long to wait.
+    pub delay: Duration,
+    /// Whether it counts as failed.
+    pub quarantined: bool,
+}
+
+impl Backoff {
+    /// No failures yet.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self::seeded(policy, RandomState::new().build_hasher().finish())
+    }
+
+    /// The same with jitter that can be foretold.
+    #[must_use]
+    pub fn seeded(policy: Policy, seed: u64) -> Self {
+        // The generator below never leaves zero.
+        Self { policy, failures: 0, random: seed | 1 }
+    }
+
+    /// The server could not be started, or went away after `up` in health.
+    pub fn failed(&mut self, up: Option<Duration>) -> Verdict {
+        if up.is_some_and(|up| up >= self.policy.healthy_after) {
+            self.failures = 0;
+        }
+        self.failures = self.failures.saturating_add(1);
+        let quarantined = self.failures >= self.policy.quarantine_after;
+        let base = if quarantined {
+            self.policy.quarantine
+        } else {
+            let doubled = 1_u32.checked_shl(self.failures - 1).unwrap_or(u32::MAX);
+            self.policy.first.saturating_mul(doubled).min(self.policy.max)
+        };
+        // Between half and the whole of it.
+        let delay = base.mul_f64(0.5 + self.fraction() / 2.0);
+        Verdict { failures: self.failures, delay, quarantined }
+    }
+
+    /// Between 0 and 1, by xorshift.
+    fn fraction(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        f64::from(u32::try_from(self.random >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays(seed: u64, times: usize) -> Vec<Verdict> {
+        let mut backoff = Backoff::seeded(Policy::default(), seed);
+        std::iter::repeat_with(|| backoff.failed(None)).take(times).collect()
+    }
+
+    #[test]
+    fn each_wait_is_about_twice_the_last_until_the_longest() {
+        let policy = Policy { quarantine_after: u32::MAX, ..Policy::default() };
+        let mut backoff = Backoff::seeded(policy, 7);
+        for failure in 0..40 {
+            let nominal = policy.first.saturating_mul(1 << failure.min(20)).min(policy.max);
+            let delay = backoff.failed(None).delay;
+            assert!(delay >= nominal / 2 && delay <= nominal, "{failure}: {delay:?} of {nominal:?}");
+        }
+    }
+
+    #[test]
+    fn servers_that_went_together_do_not_come_back_together() {
+        assert_ne!(delays(1, 3), delays(2, 3));
+        assert_eq!(delays(3, 3), delays(3, 3));
+    }
+
+    #[test]
+    fn only_time_in_health_is_forgiveness() {
+        let mut backoff = Backoff::seeded(Policy::default(), 7);
+        backoff.failed(None);
+        backoff.failed(None);
+        let short = DEFAULT_HEALTHY_AFTER - Duration::from_millis(1);
+        assert_eq!(backoff.failed(Some(short)).failures, 3);
+        assert_eq!(backoff.failed(Some(DEFAULT_HEALTHY_AFTER)).failures, 1);
+    }
+
+    #[test]
+    fn a_server_that_keeps_failing_is_left_alone_for_long() {
+        let last = delays(7, 8).pop().unwrap();
+        assert!(last.quarantined);
+        assert!(last.delay >= DEFAULT_QUARANTINE_DELAY / 2);
+        assert!(!delays(7, 7)[6].quarantined);
+    }
+}

@@ -1,0 +1,125 @@
+//! Connections of the SDK's client: to child processes and to URLs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes::client::{Client, Target};
+use hospes::{BoxService, Call, Outcome, Service};
+use hospes_model::{Era, Reply, Revision, ServerCapabilities};
+
+use super::connector::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
+use crate::config::{EraChoice, Http, ServerConfig, Stdio, Transport};
+use crate::settings::Settings;
+
+/// How a connector gives the client less time than it has itself, so that the client can say what went wrong.
+const HEADSTART: Duration = Duration::from_secs(1);
+
+/// Connects with the SDK's client.
+#[derive(Debug)]
+struct ClientConnector {
+    name: Arc<str>,
+    target: Target,
+    era: Option<Era>,
+    connect_timeout: Duration,
+    request_timeout: Option<Duration>,
+    roots: Vec<PathBuf>,
+}
+
+/// What connects to a child process or a URL.
+pub(crate) fn client_connector(config: &ServerConfig, settings: &Settings) -> Arc<dyn Connector> {
+    let connect_timeout = config.timeouts.connect.unwrap_or(settings.connect_timeout);
+    Arc::new(ClientConnector {
+        name: config.name.as_str().into(),
+        target: target(&config.transport),
+        era: config.era.map(|era| match era {
+            EraChoice::Legacy => Era::Legacy,
+            EraChoice::Modern => Era::Modern,
+        }),
+        connect_timeout: connect_timeout.saturating_sub(HEADSTART).max(connect_timeout / 2),
+        request_timeout: config.timeouts.request.or(settings.request_timeout),
+        roots: settings.roots.clone(),
+    })
+}
+
+/// What the SDK connects to.
+#[must_use]
+pub fn target(transport: &Transport) -> Target {
+    match transport {
+        Transport::Stdio(Stdio { command, args, env, cwd }) => {
+            let mut target = Target::command(command.reveal())
+                .args(args.iter().map(|arg| arg.reveal()))
+                .envs(env.iter().map(|(name, value)| (name.as_str(), value.reveal())));
+            if let Some(folder) = cwd {
+                target = target.cwd(folder);
+            }
+            target.into()
+        }
+        Transport::Http(Http { url, headers, .. }) => {
+            let target = Target::url(url.reveal().as_str());
+            let headers = headers.iter();
+            headers.fold(target, |target, (name, value)| target.header(name, value.reveal())).into()
+        }
+        Transport::Builtin(builtin) => {
+            Target::Invalid { text: builtin.name.clone(), why: "it is part of this program".to_owned() }
+        }
+    }
+}
+
+impl Connector for ClientConnector {
+    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+        Box::pin(async move {
+            let name = Arc::clone(&self.name);
+            let mut builder = Client::builder()
+                .info(crate::implementation())
+                .connect_timeout(self.connect_timeout)
+                .on_stderr(move |line| tracing::debug!(target: "hospes::stderr", server = %name, "{line}"));
+            if let Some(era) = self.era.or(wish.era) {
+                builder = builder.era(era);
+            }
+            if let Some(timeout) = self.request_timeout {
+                builder = builder.timeout(timeout);
+            }
+            if wish.abilities.has_roots() {
+                // Asked outside of any call, when there is no application to ask.
+                builder = builder.roots(&self.roots);
+            }
+            let builder = builder.capabilities(wish.abilities.capabilities());
+            let client = builder.connect(self.target.clone()).await.map_err(|error| {
+                let hint = error.hint.clone();
+                ConnectProblem::new(error.to_string()).with_hint(hint)
+            })?;
+            Ok(connection(client))
+        })
+    }
+}
+
+fn connection(client: Client) -> Connection {
+    let client = Arc::new(client);
+    let mut connection = Connection::new(BoxService::new(Plain(Arc::clone(&client))), client.revision());
+    connection.server = client.server_info().cloned();
+    connection.capabilities = client.capabilities().cloned().unwrap_or_else(ServerCapabilities::new);
+    connection.instructions = client.instructions().map(str::to_owned);
+    let watched = Arc::clone(&client);
+    connection.closed = Box::new(move || {
+        let client = Arc::clone(&watched);
+        Box::pin(async move { client.wait_closed().await.to_string() })
+    });
+    connection.close = Box::new(move || {
+        let client = Arc::clone(&client);
+        Box::pin(async move { client.close().await })
+    });
+    connection
+}
+
+/// Calls as they are, without questions.
+struct Plain(Arc<Client>);
+
+impl Service for Plain {
+    async fn call(&self, call: Call) -> Outcome {
+        match self.0.raw(call.method.name(), call.params.raw()).await {
+            Ok(json) => Outcome::Complete(Reply::Raw { revision: Revision::LATEST, json }),
+            Err(error) => Outcome::Failed(error.to_rpc()),
+        }
+    }
+}

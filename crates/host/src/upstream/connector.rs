@@ -1,0 +1,121 @@
+//! How a connection to a server comes about: the seam between supervision and transports.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hospes::BoxService;
+use hospes_model::{Era, Implementation, Revision, ServerCapabilities};
+
+use super::abilities::Abilities;
+
+/// A future that owns its type no more.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Makes connections to one server.
+pub trait Connector: Send + Sync + 'static {
+    /// Connects. Dropping the future gives up and leaves nothing behind.
+    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>>;
+}
+
+/// What a connection is to be like.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Wish {
+    /// What may be declared to the server, and no more.
+    pub abilities: Abilities,
+    /// The era that this server was found to speak the last time.
+    pub era: Option<Era>,
+}
+
+impl Wish {
+    /// A connection on which these abilities are declared.
+    #[must_use]
+    pub fn new(abilities: Abilities) -> Self {
+        Self { abilities, era: None }
+    }
+
+    /// The same with the era that was remembered.
+    #[must_use]
+    pub fn with_era(mut self, era: Option<Era>) -> Self {
+        self.era = era;
+        self
+    }
+}
+
+/// A connection that stands.
+#[non_exhaustive]
+pub struct Connection {
+    /// Answers calls.
+    pub service: BoxService,
+    /// What is spoken.
+    pub revision: Revision,
+    /// Who the server says it is.
+    pub server: Option<Implementation>,
+    /// What it can do.
+    pub capabilities: ServerCapabilities,
+    /// What it tells the model about itself.
+    pub instructions: Option<String>,
+    /// Resolves with the reason once the connection is gone.
+    pub closed: Box<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>,
+    /// Closes it and waits until nothing of it is left.
+    pub close: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
+}
+
+impl Connection {
+    /// A connection that is closed by dropping it, and that never breaks by itself.
+    #[must_use]
+    pub fn new(service: BoxService, revision: Revision) -> Self {
+        Self {
+            service,
+            revision,
+            server: None,
+            capabilities: ServerCapabilities::new(),
+            instructions: None,
+            closed: Box::new(|| Box::pin(std::future::pending())),
+            close: Box::new(|| Box::pin(async {})),
+        }
+    }
+
+    /// Whether one connection can serve applications with different abilities: since 2026-07-28 every request says
+    /// what its client can do.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        !self.revision.is_legacy()
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("revision", &self.revision)
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct ConnectProblem {
+    /// What happened, for people.
+    pub message: Arc<str>,
+    /// What to do about it.
+    pub hint: Option<Arc<str>>,
+}
+
+impl ConnectProblem {
+    /// A problem without a hint.
+    #[must_use]
+    pub fn new(message: impl Into<Arc<str>>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    /// The same with what to do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: Option<impl Into<Arc<str>>>) -> Self {
+        self.hint = hint.map(Into::into);
+        self
+    }
+}

@@ -1,0 +1,427 @@
+//! One supervised connection to one server.
+//!
+//! ```text
+//!             ┌────────────── back-off over, or a call wants it ───────────────┐
+//!             ▼                                                                 │
+//!  ──────► Starting ── connected, lists read ──► Ready ── connection gone ──► Waiting
+//!             │                                    │ ▲                          ▲
+//!             │                                    └─┘ a list changed           │
+//!             └───────────── not connected ──────────────────────────────────────┘
+//!  any ── stop ──► Stopped
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hospes::{Call, Context, Event, Exchange, Outcome};
+use hospes_model::{
+    Implementation, LogMessageParams, Method, Notification, RawJson, Revision, ServerCapabilities,
+    SubscriptionFilter, SubscriptionsListenParams,
+};
+use tokio::sync::{Notify, broadcast, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::abilities::Abilities;
+use super::backoff::{Backoff, Policy};
+use super::connector::{ConnectProblem, Connection, Connector, Wish};
+use super::listing::{Kinds, Listing, Reader, peer};
+use super::memory::Memory;
+
+/// How long changes are gathered before a list is read again.
+const GATHER: Duration = Duration::from_millis(50);
+/// How long a connection may take to close before it is left alone.
+const CLOSE_LIMIT: Duration = Duration::from_secs(4);
+/// How long to wait before a stream of changes that ended is opened again.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+/// A call may bring forward the next try of a server that waits, but no sooner than this after the last one.
+const NUDGE_AFTER: Duration = Duration::from_secs(5);
+/// Log messages that wait for a slow listener.
+const MAX_LOGS: usize = 256;
+
+/// What every line of a server has in common.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) name: Arc<str>,
+    /// The server as it may be shown.
+    pub(crate) shown: String,
+    /// Under what its era is remembered.
+    pub(crate) definition: Option<String>,
+    pub(crate) policy: Policy,
+    /// From starting or dialling until its lists are read.
+    pub(crate) connect_timeout: Duration,
+}
+
+/// A supervised connection.
+pub(crate) struct Line {
+    pub(crate) server: Arc<Server>,
+    pub(crate) abilities: Abilities,
+    phase: watch::Sender<Phase>,
+    /// Where everything is looked at again when any line changes.
+    epoch: Arc<Epoch>,
+    stop: watch::Sender<bool>,
+    nudge: Notify,
+    logs: broadcast::Sender<LogMessageParams>,
+}
+
+/// Counts the changes of all lines.
+#[derive(Debug, Default)]
+pub(crate) struct Epoch(watch::Sender<u64>);
+
+impl Epoch {
+    pub(crate) fn now(&self) -> u64 {
+        *self.0.borrow()
+    }
+
+    pub(crate) fn bump(&self) {
+        self.0.send_modify(|epoch| *epoch += 1);
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+}
+
+/// How a line is.
+#[derive(Clone, Debug)]
+pub(crate) enum Phase {
+    /// Being connected.
+    Starting {
+        since: Instant,
+        /// How often it failed before.
+        failures: u32,
+        /// What it was before it went away.
+        last: Option<Arc<Live>>,
+    },
+    /// Connected.
+    Ready(Arc<Live>),
+    /// Not connected; there will be another try.
+    Waiting {
+        until: Instant,
+        failures: u32,
+        problem: ConnectProblem,
+        /// Whether it is tried only rarely.
+        quarantined: bool,
+        last: Option<Arc<Live>>,
+    },
+    /// Given up because it is not wanted any more.
+    Stopped,
+}
+
+/// A connection with what the server offers.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// A number that no other connection of this process has.
+    pub(crate) id: u64,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) listing: Listing,
+    pub(crate) since: Instant,
+}
+
+impl Live {
+    pub(crate) fn revision(&self) -> Revision {
+        self.connection.revision
+    }
+
+    pub(crate) fn capabilities(&self) -> &ServerCapabilities {
+        &self.connection.capabilities
+    }
+
+    pub(crate) fn implementation(&self) -> Option<&Implementation> {
+        self.connection.server.as_ref()
+    }
+}
+
+impl Phase {
+    /// The connection, where there is one.
+    pub(crate) fn ready(&self) -> Option<&Arc<Live>> {
+        match self {
+            Self::Ready(live) => Some(live),
+            _ => None,
+        }
+    }
+
+    /// What the server offers, or offered before it went away: a restart is no reason to take a list apart. A server
+    /// that has failed for good offers nothing.
+    pub(crate) fn offers(&self) -> Option<&Arc<Live>> {
+        match self {
+            Self::Ready(live) => Some(live),
+            Self::Starting { last, .. } | Self::Waiting { last, quarantined: false, .. } => last.as_ref(),
+            Self::Waiting { .. } | Self::Stopped => None,
+        }
+    }
+
+    /// Whether nothing is known yet about how the first try goes.
+    pub(crate) fn is_first_start(&self) -> bool {
+        matches!(self, Self::Starting { failures: 0, last: None, .. })
+    }
+}
+
+impl Line {
+    /// Begins to connect.
+    pub(crate) fn start(
+        server: Arc<Server>,
+        abilities: Abilities,
+        connector: Arc<dyn Connector>,
+        memory: Arc<Memory>,
+        epoch: Arc<Epoch>,
+    ) -> Arc<Self> {
+        let line = Arc::new(Self {
+            server,
+            abilities,
+            phase: watch::Sender::new(Phase::Starting { since: Instant::now(), failures: 0, last: None }),
+            epoch,
+            stop: watch::Sender::new(false),
+            nudge: Notify::new(),
+            logs: broadcast::Sender::new(MAX_LOGS),
+        });
+        tokio::spawn(Arc::clone(&line).run(connector, memory));
+        line
+    }
+
+    /// How it is now.
+    pub(crate) fn phase(&self) -> watch::Ref<'_, Phase> {
+        self.phase.borrow()
+    }
+
+    /// The connection, where there is one.
+    pub(crate) fn live(&self) -> Option<Arc<Live>> {
+        self.phase.borrow().ready().cloned()
+    }
+
+    /// Log messages that belong to no call.
+    pub(crate) fn logs(&self) -> broadcast::Receiver<LogMessageParams> {
+        self.logs.subscribe()
+    }
+
+    /// Waits until the phase is one that `wanted` takes.
+    pub(crate) async fn wait(&self, wanted: impl FnMut(&Phase) -> bool) {
+        // The sender is ours, so there is always one.
+        let _ = self.phase.subscribe().wait_for(wanted).await;
+    }
+
+    /// The connection, once there is one, unless the server is not to be had within `limit`.
+    pub(crate) async fn ready(&self, limit: Duration) -> Option<Arc<Live>> {
+        if let Some(live) = self.live() {
+            return Some(live);
+        }
+        self.nudge.notify_one();
+        let settled = |phase: &Phase| match phase {
+            Phase::Ready(_) | Phase::Stopped => true,
+            // A short wait is part of a restart; a long one is not waited for.
+            Phase::Waiting { until, .. } => until.duration_since(Instant::now()) > limit,
+            Phase::Starting { .. } => false,
+        };
+        let _ = timeout(limit, self.wait(settled)).await;
+        self.live()
+    }
+
+    /// Asks it to stop, and waits until nothing is left of it.
+    pub(crate) async fn stop(&self) {
+        self.stop.send_replace(true);
+        self.wait(|phase| matches!(phase, Phase::Stopped)).await;
+    }
+
+    fn set(&self, phase: Phase) {
+        self.phase.send_replace(phase);
+        self.epoch.bump();
+    }
+
+    async fn stopped(&self) {
+        let _ = self.stop.subscribe().wait_for(|stop| *stop).await;
+    }
+
+    async fn run(self: Arc<Self>, connector: Arc<dyn Connector>, memory: Arc<Memory>) {
+        let mut backoff = Backoff::new(self.server.policy);
+        let mut last: Option<Arc<Live>> = None;
+        let mut failures = 0;
+        loop {
+            let started = Instant::now();
+            self.set(Phase::Starting { since: started, failures, last: last.clone() });
+            let connected = tokio::select! {
+                () = self.stopped() => break,
+                connected = self.connect(&*connector, &memory) => connected,
+            };
+            let (problem, up) = match connected {
+                Ok(live) => {
+                    let live = Arc::new(live);
+                    self.announce(&live);
+                    self.set(Phase::Ready(Arc::clone(&live)));
+                    last = Some(Arc::clone(&live));
+                    let reason = tokio::select! {
+                        () = self.stopped() => None,
+                        reason = self.tend(&live, &mut last) => Some(reason),
+                    };
+                    let up = live.since.elapsed();
+                    let closing = (live.connection.close)();
+                    drop(live);
+                    if timeout(CLOSE_LIMIT, closing).await.is_err() {
+                        tracing::warn!(server = %self.server.name, "the connection does not close");
+                    }
+                    match reason {
+                        Some(reason) => (ConnectProblem::new(reason), Some(up)),
+                        None => break,
+                    }
+                }
+                Err(problem) => (problem, None),
+            };
+            let verdict = backoff.failed(up);
+            failures = verdict.failures;
+            let until = Instant::now() + verdict.delay;
+            tracing::warn!(
+                server = %self.server.name, failures, next = ?verdict.delay, problem = %problem,
+                "{}", if up.is_some() { "server went away" } else { "server cannot be reached" }
+            );
+            self.set(Phase::Waiting {
+                until,
+                failures,
+                problem,
+                quarantined: verdict.quarantined,
+                last: last.clone(),
+            });
+            let nudged = async {
+                sleep_until(started + NUDGE_AFTER).await;
+                self.nudge.notified().await;
+            };
+            tokio::select! {
+                () = self.stopped() => break,
+                () = sleep_until(until) => {}
+                () = nudged => {}
+            }
+        }
+        self.set(Phase::Stopped);
+    }
+
+    async fn connect(&self, connector: &dyn Connector, memory: &Memory) -> Result<Live, ConnectProblem> {
+        let definition = self.server.definition.as_deref();
+        let wish = Wish::new(self.abilities).with_era(definition.and_then(|key| memory.era(key)));
+        let work = async {
+            let connection = connector.connect(wish).await?;
+            if let Some(key) = definition {
+                memory.learn(key, connection.revision.era());
+            }
+            let kinds = Kinds::offered(&connection.capabilities);
+            let mut listing = Listing::default();
+            Reader::new(&connection.service, self.abilities).read(kinds, &mut listing).await;
+            for problem in &listing.problems {
+                tracing::warn!(server = %self.server.name, %problem, "a list cannot be read");
+            }
+            static NEXT: AtomicU64 = AtomicU64::new(1);
+            let id = NEXT.fetch_add(1, Ordering::Relaxed);
+            Ok(Live { id, connection: Arc::new(connection), listing, since: Instant::now() })
+        };
+        let limit = self.server.connect_timeout;
+        match timeout(limit, work).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                Err(ConnectProblem::new(format!("not ready within {limit:?} (setting connect_timeout)"))
+                    .with_hint(Some("raise `connect_timeout` if the server is only slow to start")))
+            }
+        }
+    }
+
+    fn announce(&self, live: &Live) {
+        let Listing { tools, prompts, resources, .. } = &live.listing;
+        tracing::info!(
+            server = %self.server.name, revision = %live.revision(), tools = tools.len(), prompts = prompts.len(),
+            resources = resources.len(), "server is ready"
+        );
+    }
+
+    /// Keeps the lists of a connection up to date until it is gone, and says why it is.
+    async fn tend(&self, live: &Arc<Live>, last: &mut Option<Arc<Live>>) -> String {
+        let closed = (live.connection.closed)();
+        tokio::pin!(closed);
+        let watched = Kinds::watched(live.capabilities());
+        let mut current = Arc::clone(live);
+        let mut stream = watched.any().then(|| self.listen(live, watched));
+        let mut again = Instant::now();
+        let mut stale = Kinds::default();
+        let mut read_at = Instant::now();
+        loop {
+            let is_listening = stream.is_some();
+            let event = async {
+                match &mut stream {
+                    Some(exchange) => std::future::poll_fn(|cx| exchange.poll_event(cx)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                reason = &mut closed => return reason,
+                event = event => match event {
+                    Event::Notify(Notification::LogMessage(message)) => {
+                        // Nobody may be listening.
+                        let _ = self.logs.send(message);
+                    }
+                    Event::Notify(notification) => {
+                        if !stale.any() {
+                            read_at = Instant::now() + GATHER;
+                        }
+                        match notification {
+                            Notification::ToolsListChanged => stale.tools = true,
+                            Notification::PromptsListChanged => stale.prompts = true,
+                            Notification::ResourcesListChanged => stale.resources = true,
+                            _ => {}
+                        }
+                    }
+                    Event::Ask(_) | Event::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => {
+                        stream = None;
+                        again = Instant::now() + LISTEN_AGAIN;
+                    }
+                    Event::Done(Outcome::Failed(error)) => {
+                        tracing::debug!(server = %self.server.name, %error, "the stream of changes ended");
+                        stream = None;
+                        again = Instant::now() + LISTEN_AGAIN;
+                    }
+                },
+                () = sleep_until(again), if !is_listening && watched.any() => {
+                    stream = Some(self.listen(live, watched));
+                    // Whatever changed while nobody listened.
+                    stale = watched;
+                    read_at = Instant::now() + GATHER;
+                }
+                () = sleep_until(read_at), if stale.any() => {
+                    let mut listing = current.listing.clone();
+                    let reader = Reader::new(&live.connection.service, self.abilities);
+                    tokio::select! {
+                        reason = &mut closed => return reason,
+                        () = reader.read(std::mem::take(&mut stale), &mut listing) => {}
+                    }
+                    if listing != current.listing {
+                        let connection = Arc::clone(&live.connection);
+                        current = Arc::new(Live { id: live.id, connection, listing, since: live.since });
+                        *last = Some(Arc::clone(&current));
+                        self.set(Phase::Ready(Arc::clone(&current)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn listen(&self, live: &Live, watched: Kinds) -> Exchange {
+        let filter = SubscriptionFilter::new()
+            .with_tools_list_changed(watched.tools)
+            .with_prompts_list_changed(watched.prompts)
+            .with_resources_list_changed(watched.resources);
+        let context = Context::new(peer(self.abilities));
+        listen(live, filter, context)
+    }
+}
+
+/// A call that stays pending and brings changes.
+pub(crate) fn listen(live: &Live, filter: SubscriptionFilter, context: Context) -> Exchange {
+    let params = RawJson::from_serialize(&SubscriptionsListenParams::new(filter));
+    let params = params.unwrap_or_else(|_| RawJson::empty_object());
+    let call = Call::new(Method::SubscriptionsListen, params, context);
+    Exchange::new(live.connection.service.clone(), call)
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Line")
+            .field("server", &self.server.name)
+            .field("abilities", &self.abilities)
+            .field("phase", &*self.phase())
+            .finish_non_exhaustive()
+    }
+}

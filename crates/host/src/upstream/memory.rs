@@ -1,0 +1,184 @@
+//! What is remembered from one run to the next: which era each server speaks, and what applications could do.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hospes_model::Era;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::abilities::Abilities;
+use crate::config::Transport;
+
+/// The most servers that are remembered.
+pub const MAX_REMEMBERED: usize = 1000;
+
+/// Remembers each server's era, so that finding it out is paid once for each definition of a server.
+///
+/// What is kept under is a hash of the definition: a changed command line is another server. Nothing depends on the
+/// memory being right, a server that changed its era is found out again; so a file that cannot be read or written
+/// is no error.
+#[derive(Debug, Default)]
+pub struct Memory {
+    file: Option<PathBuf>,
+    content: Mutex<Content>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Content {
+    #[serde(default)]
+    eras: BTreeMap<String, String>,
+    #[serde(default)]
+    abilities: u8,
+}
+
+impl Memory {
+    /// Remembers nothing beyond this run.
+    #[must_use]
+    pub fn forgetful() -> Self {
+        Self::default()
+    }
+
+    /// Remembers in a file.
+    #[must_use]
+    pub fn at(file: impl Into<PathBuf>) -> Self {
+        let file = file.into();
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let content = serde_json::from_str(&text).unwrap_or_default();
+        Self { file: Some(file), content: Mutex::new(content) }
+    }
+
+    /// The era of the server of this definition.
+    #[must_use]
+    pub fn era(&self, definition: &str) -> Option<Era> {
+        match self.content().eras.get(definition).map(String::as_str) {
+            Some("legacy") => Some(Era::Legacy),
+            Some("modern") => Some(Era::Modern),
+            _ => None,
+        }
+    }
+
+    /// Keeps the era of the server of this definition.
+    pub fn learn(&self, definition: &str, era: Era) {
+        let era = if era == Era::Legacy { "legacy" } else { "modern" };
+        self.change(|content| {
+            if content.eras.len() >= MAX_REMEMBERED {
+                content.eras.clear();
+            }
+            content.eras.insert(definition.to_owned(), era.to_owned());
+        });
+    }
+
+    /// What the last application could be asked for. Servers are started for one like it, so that there is no
+    /// second start when it comes back.
+    #[must_use]
+    pub fn abilities(&self) -> Abilities {
+        Abilities::from_bits(self.content().abilities)
+    }
+
+    /// Keeps what an application can be asked for.
+    pub fn learn_abilities(&self, abilities: Abilities) {
+        self.change(|content| content.abilities = abilities.bits());
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Content)) {
+        let mut content = self.content();
+        let before = content.clone();
+        change(&mut content);
+        if *content == before {
+            return;
+        }
+        let Some(file) = &self.file else { return };
+        if let Err(error) = write(file, &content) {
+            tracing::debug!(file = %file.display(), %error, "cannot be remembered");
+        }
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        // Each change is one insertion, so a panic elsewhere while it was held spoils nothing.
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes beside the file, then puts it in place: another process may read at any moment.
+fn write(file: &Path, content: &Content) -> std::io::Result<()> {
+    let folder = file.parent().unwrap_or_else(|| Path::new("."));
+    fs::create_dir_all(folder)?;
+    let beside = file.with_extension(format!("{}.new", std::process::id()));
+    let mut out = fs::File::create(&beside)?;
+    out.write_all(&serde_json::to_vec_pretty(content)?)?;
+    drop(out);
+    fs::rename(beside, file)
+}
+
+/// Under what a server's era is kept; none where there is nothing to find out.
+#[must_use]
+pub fn definition(transport: &Transport) -> Option<String> {
+    let mut hasher = Sha256::new();
+    let mut add = |part: &str| {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    };
+    match transport {
+        Transport::Stdio(stdio) => {
+            add("stdio");
+            add(stdio.command.reveal());
+            stdio.args.iter().for_each(|arg| add(arg.reveal()));
+            stdio.env.keys().for_each(|name| add(name));
+            add(&stdio.cwd.as_deref().map(Path::to_string_lossy).unwrap_or_default());
+        }
+        Transport::Http(http) => {
+            add("http");
+            add(http.url.reveal().as_str());
+        }
+        Transport::Builtin(_) => return None,
+    }
+    Some(hasher.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_era_outlives_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("state/memory.json");
+        let memory = Memory::at(&file);
+        let key = definition(&Transport::stdio("npx", ["-y", "server"])).unwrap();
+        assert_eq!(memory.era(&key), None);
+        memory.learn(&key, Era::Legacy);
+        memory.learn_abilities(Abilities::NONE.with_roots());
+        let memory = Memory::at(&file);
+        assert_eq!(memory.era(&key), Some(Era::Legacy));
+        assert_eq!(memory.abilities(), Abilities::NONE.with_roots());
+        let other = definition(&Transport::stdio("npx", ["-y", "server", "--new"])).unwrap();
+        assert_eq!(memory.era(&other), None, "another definition is another server");
+    }
+
+    #[test]
+    fn a_file_that_makes_no_sense_is_an_empty_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("memory.json");
+        fs::write(&file, "{\"eras\": 5").unwrap();
+        let memory = Memory::at(&file);
+        assert_eq!(memory.era("x"), None);
+        memory.learn("x", Era::Modern);
+        assert_eq!(Memory::at(&file).era("x"), Some(Era::Modern));
+    }
+
+    #[test]
+    fn no_secret_is_written() {
+        let mut transport = Transport::stdio("npx", ["--token", "hunter2"]);
+        if let Transport::Stdio(stdio) = &mut transport {
+            stdio.env.insert("TOKEN".into(), crate::config::Secret::new("hunter2"));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("memory.json");
+        Memory::at(&file).learn(&definition(&transport).unwrap(), Era::Legacy);
+        assert!(!fs::read_to_string(&file).unwrap().contains("hunter2"));
+    }
+}
