@@ -264,6 +264,12 @@ impl Context {
         state.unnamed = 0;
     }
 
+    /// Whether a notification waits to be taken.
+    #[cfg(feature = "server")]
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.state().outbox.is_empty()
+    }
+
     /// Takes the next notification that waits; registers `waker` when there is none.
     pub(crate) fn poll_notification(&self, waker: &Waker) -> Option<Notification> {
         let mut state = self.state();

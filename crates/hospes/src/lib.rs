@@ -13,6 +13,8 @@ pub mod prelude;
 mod round;
 #[cfg(feature = "server")]
 mod serve;
+#[cfg(feature = "server")]
+pub mod server;
 mod service;
 #[allow(dead_code, reason = "the connections that use it are being built")]
 pub mod transport;
@@ -25,6 +27,8 @@ pub use peer::Peer;
 pub use round::Round;
 #[cfg(feature = "server")]
 pub use serve::{ALLOWED_HOSTS_VARIABLE, HTTP_VARIABLE, serve};
+#[cfg(feature = "server")]
+pub use server::{IntoServer, Server};
 pub use service::{BoxService, Call, Outcome, Questions, Service};
 
 /// The types of the protocol.

@@ -1,0 +1,336 @@
+//! The rules for a tool's arguments: decode straight into the type where that is enough, check against the schema
+//! where it is not, and explain every mistake.
+
+use std::cell::Cell;
+use std::fmt;
+
+use hospes_model::RawJson;
+use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
+
+use crate::Error;
+use crate::server::mistakes;
+#[cfg(feature = "validate")]
+use crate::server::validate::Validator;
+
+/// What the arguments of one tool must be.
+pub(crate) struct Arguments {
+    pub(crate) tool: Box<str>,
+    /// The input schema; always an object.
+    pub(crate) schema: Value,
+    /// The only arguments there are; none where the schema is open.
+    pub(crate) known: Option<Box<[Box<str>]>>,
+    /// For schemas that want more than decoding checks.
+    #[cfg(feature = "validate")]
+    pub(crate) validator: Option<Validator>,
+    /// For the other schemas, to explain a mistake once there is one.
+    #[cfg(feature = "validate")]
+    pub(crate) explainer: std::sync::OnceLock<Option<Validator>>,
+}
+
+impl Arguments {
+    /// Decodes the arguments into `T`.
+    ///
+    /// # Errors
+    /// Mistakes in the arguments, in words that help a model to correct them (TOOL-18).
+    pub(crate) fn decode<T: DeserializeOwned>(&self, raw: &RawJson) -> Result<T, Error> {
+        // Checked already against the whole schema, if that is needed: what is left to find is what the type refuses.
+        let unknown = Cell::new(false);
+        let known = Known { names: self.known.as_deref(), unknown: &unknown };
+        let mut json = serde_json::Deserializer::from_slice(raw.as_bytes());
+        match T::deserialize(Strict { inner: &mut json, known }) {
+            Ok(value) if !unknown.get() => Ok(value),
+            _ => Err(mistakes::explain::<T>(self, raw)),
+        }
+    }
+
+    /// Checks what decoding into the type would not.
+    ///
+    /// # Errors
+    /// Mistakes in the arguments, as in [`Arguments::decode`].
+    pub(crate) fn check(&self, raw: &RawJson) -> Result<(), Error> {
+        #[cfg(feature = "validate")]
+        if let Some(validator) = &self.validator {
+            let fits = raw.to_value().is_ok_and(|value| validator.fits(&value));
+            if !fits {
+                return Err(mistakes::explain::<IgnoredAny>(self, raw));
+            }
+        }
+        let _ = raw;
+        Ok(())
+    }
+
+    /// Refuses any argument at all.
+    ///
+    /// # Errors
+    /// Mistakes in the arguments, as in [`Arguments::decode`].
+    pub(crate) fn none(&self, raw: &RawJson) -> Result<(), Error> {
+        if raw.as_bytes() == b"{}" { Ok(()) } else { self.decode::<IgnoredAny>(raw).map(drop) }
+    }
+}
+
+impl fmt::Debug for Arguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arguments").field("tool", &self.tool).finish_non_exhaustive()
+    }
+}
+
+/// The members that an object may have, and whether another one was met.
+#[derive(Clone, Copy)]
+struct Known<'k> {
+    names: Option<&'k [Box<str>]>,
+    unknown: &'k Cell<bool>,
+}
+
+impl Known<'_> {
+    fn meet(self, name: &str) {
+        if self.names.is_some_and(|names| names.iter().all(|known| **known != *name)) {
+            self.unknown.set(true);
+        }
+    }
+}
+
+/// A deserializer that looks at the names of the outermost object's members as they pass.
+struct Strict<'k, D> {
+    inner: D,
+    known: Known<'k>,
+}
+
+macro_rules! forward {
+    ($($method:ident)*) => { $(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+            self.inner.$method(StrictVisitor { inner: visitor, known: self.known })
+        }
+    )* };
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
+    type Error = D::Error;
+
+    forward! {
+        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+        deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
+        deserialize_f32 deserialize_f64 deserialize_char deserialize_str deserialize_string deserialize_bytes
+        deserialize_byte_buf deserialize_option deserialize_unit deserialize_seq deserialize_map
+        deserialize_identifier
+    }
+
+    /// To look at the names, even what is ignored has to be walked through.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_map(StrictVisitor { inner: visitor, known: self.known })
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_unit_struct(name, StrictVisitor { inner: visitor, known: self.known })
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_newtype_struct(name, StrictVisitor { inner: visitor, known: self.known })
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_tuple(len, visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_tuple_struct(name, len, visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_struct(name, fields, StrictVisitor { inner: visitor, known: self.known })
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_enum(name, variants, visitor)
+    }
+}
+
+struct StrictVisitor<'k, V> {
+    inner: V,
+    known: Known<'k>,
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.expecting(f)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_map(StrictMap { inner: map, known: self.known })
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        self.inner.visit_newtype_struct(Strict { inner: deserializer, known: self.known })
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        self.inner.visit_some(Strict { inner: deserializer, known: self.known })
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_unit()
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_none()
+    }
+}
+
+struct StrictMap<'k, A> {
+    inner: A,
+    known: Known<'k>,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for StrictMap<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        self.inner.next_key_seed(KeySeed { inner: seed, known: self.known })
+    }
+
+    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, A::Error> {
+        self.inner.next_value_seed(seed)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.inner.size_hint()
+    }
+}
+
+struct KeySeed<'k, S> {
+    inner: S,
+    known: Known<'k>,
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for KeySeed<'_, S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
+        self.inner.deserialize(Key { inner: deserializer, known: self.known })
+    }
+}
+
+struct Key<'k, D> {
+    inner: D,
+    known: Known<'k>,
+}
+
+macro_rules! forward_key {
+    ($($method:ident)*) => { $(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+            self.inner.$method(KeyVisitor { inner: visitor, known: self.known })
+        }
+    )* };
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Key<'_, D> {
+    type Error = D::Error;
+
+    forward_key! {
+        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+        deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
+        deserialize_f32 deserialize_f64 deserialize_char deserialize_str deserialize_string deserialize_bytes
+        deserialize_byte_buf deserialize_option deserialize_unit deserialize_seq deserialize_map
+        deserialize_identifier deserialize_ignored_any
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_unit_struct(name, visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_newtype_struct(name, visitor)
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_tuple(len, visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_tuple_struct(name, len, visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_struct(name, fields, visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_enum(name, variants, visitor)
+    }
+}
+
+struct KeyVisitor<'k, V> {
+    inner: V,
+    known: Known<'k>,
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for KeyVisitor<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.expecting(f)
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<V::Value, E> {
+        self.known.meet(name);
+        self.inner.visit_str(name)
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, name: &'de str) -> Result<V::Value, E> {
+        self.known.meet(name);
+        self.inner.visit_borrowed_str(name)
+    }
+
+    fn visit_string<E: de::Error>(self, name: String) -> Result<V::Value, E> {
+        self.known.meet(&name);
+        self.inner.visit_string(name)
+    }
+}

@@ -1,0 +1,263 @@
+//! All that is registered with a server, and its lists, page by page.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use hospes_model::{
+    CacheScope, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    Prepared, Reply, RpcError,
+};
+
+use crate::server::complete::{Completer, Completes, Of};
+use crate::server::cursor;
+use crate::server::error::RegisterError;
+use crate::server::prompt::PromptEntry;
+use crate::server::resource::{ResourceEntry, TemplateEntry};
+use crate::server::suggest::did_you_mean;
+use crate::server::tool::ToolEntry;
+
+/// Everything that is registered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Catalogue {
+    pub(crate) tools: Registry<ToolEntry>,
+    pub(crate) prompts: Registry<PromptEntry>,
+    pub(crate) resources: Registry<ResourceEntry>,
+    pub(crate) templates: Registry<TemplateEntry>,
+    pub(crate) completers: HashMap<Completes, Arc<Completer>>,
+}
+
+impl Catalogue {
+    pub(crate) fn complete(&mut self, what: Completes, completer: Completer) -> Result<(), RegisterError> {
+        completer.check(&what)?;
+        if let Some(arguments) = self.arguments_of(&what.of)
+            && !arguments.contains(&&*what.argument)
+        {
+            let (of, argument) = (what.of().to_owned(), what.argument.into());
+            return Err(RegisterError::NoSuchArgument { of, argument });
+        }
+        if self.completers.contains_key(&what) {
+            let name = format!("{} of {}", what.argument, what.of());
+            return Err(RegisterError::Duplicate { kind: "completion", name });
+        }
+        self.completers.insert(what, Arc::new(completer));
+        Ok(())
+    }
+
+    /// The names of the arguments of a prompt or a template; none if there is no such.
+    pub(crate) fn arguments_of(&self, of: &Of) -> Option<Vec<&str>> {
+        match of {
+            Of::Prompt(name) => {
+                let arguments = &self.prompts.get(name)?.listed.arguments;
+                Some(arguments.iter().map(|argument| argument.name.as_str()).collect())
+            }
+            Of::Template(template) => {
+                if let Some(entry) = self.templates.get(template) {
+                    return Some(entry.template.names().collect());
+                }
+                self.resources.get(template).map(|_| Vec::new())
+            }
+        }
+    }
+
+    /// Takes in all of `other`, after what is here.
+    pub(crate) fn merge(&mut self, other: Self) -> Result<(), RegisterError> {
+        self.tools.merge(other.tools)?;
+        self.prompts.merge(other.prompts)?;
+        self.resources.merge(other.resources)?;
+        self.templates.merge(other.templates)?;
+        for (what, completer) in other.completers {
+            if self.completers.contains_key(&what) {
+                let name = format!("{} of {}", what.argument, what.of());
+                return Err(RegisterError::Duplicate { kind: "completion", name });
+            }
+            self.completers.insert(what, completer);
+        }
+        Ok(())
+    }
+}
+
+/// How lists are given out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listing {
+    pub(crate) page_size: usize,
+    pub(crate) cache: Cache,
+}
+
+/// How long answers may be kept, and by whom.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cache {
+    pub(crate) ttl_ms: Option<u64>,
+    pub(crate) scope: Option<CacheScope>,
+}
+
+/// What a registry holds.
+pub(crate) trait Entry {
+    /// What it is called in errors.
+    const KIND: &'static str;
+    /// What tells its cursors from others'.
+    const TAG: u8;
+    /// What is listed of it.
+    type Listed: Clone;
+
+    fn key(&self) -> &str;
+    fn listed(&self) -> &Self::Listed;
+    fn page(entries: Vec<Self::Listed>, next: Option<String>, cache: Cache) -> Reply;
+}
+
+macro_rules! entries {
+    ($($entry:ident: $kind:literal $tag:literal $listed:ident by $key:ident in $result:ident;)*) => { $(
+        impl Entry for $entry {
+            const KIND: &'static str = $kind;
+            const TAG: u8 = $tag;
+            type Listed = hospes_model::$listed;
+
+            fn key(&self) -> &str {
+                &self.listed.$key
+            }
+
+            fn listed(&self) -> &Self::Listed {
+                &self.listed
+            }
+
+            fn page(entries: Vec<Self::Listed>, next: Option<String>, cache: Cache) -> Reply {
+                let mut result = $result::new(entries);
+                result.next_cursor = next;
+                result.ttl_ms = cache.ttl_ms;
+                result.cache_scope = cache.scope;
+                result.into()
+            }
+        }
+    )* };
+}
+
+entries! {
+    ToolEntry: "tool" 1 Tool by name in ListToolsResult;
+    PromptEntry: "prompt" 2 Prompt by name in ListPromptsResult;
+    ResourceEntry: "resource" 3 Resource by uri in ListResourcesResult;
+    TemplateEntry: "resource template" 4 ResourceTemplate by uri_template in ListResourceTemplatesResult;
+}
+
+/// Entries by name, and in the order in which they were registered (TOOL-40).
+#[derive(Debug)]
+pub(crate) struct Registry<E> {
+    by_name: HashMap<Box<str>, (u64, Arc<E>)>,
+    in_order: BTreeMap<u64, Arc<E>>,
+    last: u64,
+    /// The pages that a reader who begins at the beginning gets, by the entry that they follow.
+    pages: OnceLock<Vec<(u64, Reply)>>,
+}
+
+impl<E> Default for Registry<E> {
+    fn default() -> Self {
+        Self { by_name: HashMap::new(), in_order: BTreeMap::new(), last: 0, pages: OnceLock::new() }
+    }
+}
+
+impl<E> Clone for Registry<E> {
+    fn clone(&self) -> Self {
+        Self {
+            by_name: self.by_name.clone(),
+            in_order: self.in_order.clone(),
+            last: self.last,
+            pages: self.pages.clone(),
+        }
+    }
+}
+
+impl<E: Entry> Registry<E> {
+    /// Whether there is, or ever was, something here.
+    pub(crate) fn was_used(&self) -> bool {
+        self.last > 0
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&E> {
+        self.by_name.get(name).map(|(_, entry)| &**entry)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
+        self.in_order.values().map(|entry| &**entry)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.iter().map(Entry::key)
+    }
+
+    pub(crate) fn add(&mut self, entry: E) -> Result<(), RegisterError> {
+        self.add_shared(Arc::new(entry))
+    }
+
+    fn add_shared(&mut self, entry: Arc<E>) -> Result<(), RegisterError> {
+        let name = entry.key();
+        if self.by_name.contains_key(name) {
+            return Err(RegisterError::Duplicate { kind: E::KIND, name: name.to_owned() });
+        }
+        self.last += 1;
+        self.by_name.insert(name.into(), (self.last, Arc::clone(&entry)));
+        self.in_order.insert(self.last, entry);
+        self.pages = OnceLock::new();
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let Some((number, _)) = self.by_name.remove(name) else { return false };
+        self.in_order.remove(&number);
+        self.pages = OnceLock::new();
+        true
+    }
+
+    fn merge(&mut self, other: Self) -> Result<(), RegisterError> {
+        other.in_order.into_values().try_for_each(|entry| self.add_shared(entry))
+    }
+
+    /// Forgets the pages, when they are to be cut otherwise.
+    pub(crate) fn forget_pages(&mut self) {
+        self.pages = OnceLock::new();
+    }
+
+    /// The page that begins at `cursor`.
+    ///
+    /// # Errors
+    /// `-32602` for a cursor that we did not give out (PAGE-13).
+    pub(crate) fn page(&self, cursor: Option<&str>, listing: Listing) -> Result<Reply, RpcError> {
+        let after = match cursor {
+            None => 0,
+            Some(cursor) => cursor::read(E::TAG, cursor)
+                .filter(|after| (1..=self.last).contains(after))
+                .ok_or_else(|| RpcError::invalid_params("invalid cursor: begin again without one"))?,
+        };
+        let pages = self.pages.get_or_init(|| {
+            let (mut pages, mut after) = (Vec::new(), Some(0));
+            while let Some(begin) = after {
+                let (page, next) = self.cut(begin, listing);
+                pages.push((begin, Reply::from(Arc::new(Prepared::new(page)))));
+                after = next;
+            }
+            pages
+        });
+        match pages.iter().find(|(begin, _)| *begin == after) {
+            Some((_, page)) => Ok(page.clone()),
+            // The list has changed since the cursor was given out.
+            None => Ok(self.cut(after, listing).0),
+        }
+    }
+
+    /// The page after an entry, and the entry that the next one follows.
+    fn cut(&self, after: u64, listing: Listing) -> (Reply, Option<u64>) {
+        let mut rest = self.in_order.range(after + 1..);
+        let mut last = after;
+        let entries = rest.by_ref().take(listing.page_size).map(|(number, entry)| {
+            last = *number;
+            entry.listed().clone()
+        });
+        let entries: Vec<E::Listed> = entries.collect();
+        let next = rest.next().map(|_| last);
+        (E::page(entries, next.map(|after| cursor::write(E::TAG, after)), listing.cache), next)
+    }
+
+    /// `-32602` for a name that nothing has.
+    pub(crate) fn unknown(&self, name: &str) -> RpcError {
+        let shown = super::mistakes::shortened(name, 128);
+        let meant = did_you_mean(name, self.names());
+        RpcError::invalid_params(format!("unknown {}: {shown}{meant}", E::KIND))
+    }
+}

@@ -1,0 +1,218 @@
+//! Completion: what an argument's value may become.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use hospes_model::Completion;
+
+use crate::Error;
+use crate::server::error::RegisterError;
+use crate::server::extract::{Declaration, Declared, Input, Parts};
+use crate::server::handler::{Handler, Run, Running, erase};
+use crate::server::variables::Variables;
+
+/// What is completed: an argument of a prompt, or a variable of a resource template.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[must_use]
+pub struct Completes {
+    pub(crate) of: Of,
+    pub(crate) argument: Box<str>,
+}
+
+/// What an argument belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Of {
+    Prompt(Box<str>),
+    Template(Box<str>),
+}
+
+impl Completes {
+    /// An argument of the prompt called `name`.
+    pub fn prompt(name: impl Into<Box<str>>, argument: impl Into<Box<str>>) -> Self {
+        Self { of: Of::Prompt(name.into()), argument: argument.into() }
+    }
+
+    /// A variable of the resource template `template`.
+    pub fn template(template: impl Into<Box<str>>, variable: impl Into<Box<str>>) -> Self {
+        Self { of: Of::Template(template.into()), argument: variable.into() }
+    }
+
+    pub(crate) fn of(&self) -> &str {
+        match &self.of {
+            Of::Prompt(text) | Of::Template(text) => text,
+        }
+    }
+}
+
+/// What the handler of a completion can return: values, the best first. Of more than a hundred the first hundred are
+/// sent, and how many there are.
+#[diagnostic::on_unimplemented(
+    message = "a completion cannot return `{Self}`",
+    label = "not values to choose from",
+    note = "return `Vec<String>`, `Vec<&'static str>`, `Completion`, or a `Result` of one of them"
+)]
+pub trait IntoCompletion {
+    /// The values.
+    ///
+    /// # Errors
+    /// The handler's own.
+    fn into_completion(self) -> Result<Completion, Error>;
+}
+
+impl IntoCompletion for Completion {
+    fn into_completion(mut self) -> Result<Completion, Error> {
+        if self.values.len() > Completion::MAX_VALUES {
+            self.total.get_or_insert(u64::try_from(self.values.len()).unwrap_or(u64::MAX));
+            self.has_more = Some(true);
+            self.values.truncate(Completion::MAX_VALUES);
+        }
+        Ok(self)
+    }
+}
+
+impl IntoCompletion for Vec<String> {
+    fn into_completion(self) -> Result<Completion, Error> {
+        let total = u64::try_from(self.len()).unwrap_or(u64::MAX);
+        Completion::new(self).with_total(total).with_has_more(false).into_completion()
+    }
+}
+
+impl IntoCompletion for Vec<&str> {
+    fn into_completion(self) -> Result<Completion, Error> {
+        self.into_iter().map(str::to_owned).collect::<Vec<_>>().into_completion()
+    }
+}
+
+impl<T, E> IntoCompletion for Result<T, E>
+where
+    T: IntoCompletion,
+    E: Into<Box<dyn StdError + Send + Sync>>,
+{
+    fn into_completion(self) -> Result<Completion, Error> {
+        self.map_err(Error::new)?.into_completion()
+    }
+}
+
+/// Where completions come from: a handler that takes [`Typed`](crate::server::Typed), or a list of all the values
+/// there are, of which those are offered that fit what has been typed, the likeliest first.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not where completions can come from",
+    label = "neither a handler nor a list",
+    note = "give a list of strings, or an async function that takes `Typed` and returns a list of strings"
+)]
+pub trait Suggests<Marker>: Sized {
+    /// Makes it a way to complete.
+    #[doc(hidden)]
+    fn into_completer(self) -> Completer;
+}
+
+/// A registered completion.
+#[doc(hidden)]
+pub struct Completer {
+    run: Run<Completion>,
+    declared: Declared,
+}
+
+impl fmt::Debug for Completer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Completer")
+    }
+}
+
+impl Completer {
+    pub(crate) fn check(&self, what: &Completes) -> Result<(), RegisterError> {
+        match self.declared {
+            Declared::Twice => Err(RegisterError::ArgumentsTwice { name: what.of().to_owned() }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn start(
+        &self,
+        parts: &Parts<'_>,
+        typed: &str,
+        settled: &Variables,
+    ) -> Result<Running<Completion>, Error> {
+        (self.run)(&Parts { input: Input::Completion { typed, variables: settled }, ..*parts })
+    }
+}
+
+/// Marks a list of all the values there are.
+#[doc(hidden)]
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "there is no value of it")]
+pub enum Listed {}
+
+impl<H, P> Suggests<(P,)> for H
+where
+    H: Handler<P>,
+    H::Output: IntoCompletion,
+{
+    fn into_completer(self) -> Completer {
+        Completer {
+            declared: Declaration::of::<H, P>().arguments,
+            run: erase(self, <H::Output as IntoCompletion>::into_completion),
+        }
+    }
+}
+
+impl Suggests<Listed> for Vec<String> {
+    fn into_completer(self) -> Completer {
+        let run: Run<Completion> = std::sync::Arc::new(move |parts| {
+            let Input::Completion { typed, .. } = parts.input else {
+                return Err(hospes_model::RpcError::internal("only a completion can be completed").into());
+            };
+            let fitting: Vec<String> = fitting(typed, &self).into_iter().map(str::to_owned).collect();
+            Ok(Box::pin(std::future::ready(fitting.into_completion())))
+        });
+        Completer { run, declared: Declared::Nothing }
+    }
+}
+
+impl Suggests<Listed> for Vec<&str> {
+    fn into_completer(self) -> Completer {
+        self.into_iter().map(str::to_owned).collect::<Vec<_>>().into_completer()
+    }
+}
+
+impl<const N: usize> Suggests<Listed> for [&str; N] {
+    fn into_completer(self) -> Completer {
+        Vec::from(self).into_completer()
+    }
+}
+
+impl Suggests<Listed> for &[&str] {
+    fn into_completer(self) -> Completer {
+        self.to_vec().into_completer()
+    }
+}
+
+/// Those of `values` that fit what has been typed: first those that begin so, then those that hold it, then those
+/// that hold its letters in their order; upper and lower case are one.
+pub fn fitting<'v, V: AsRef<str>>(typed: &str, values: &'v [V]) -> Vec<&'v str> {
+    let typed = typed.to_lowercase();
+    let mut fitting: Vec<(u8, &str)> = values
+        .iter()
+        .map(AsRef::as_ref)
+        .filter_map(|value| {
+            let lower = value.to_lowercase();
+            let rank = if lower.starts_with(&typed) {
+                0
+            } else if lower.contains(&typed) {
+                1
+            } else if holds_letters(&lower, &typed) {
+                2
+            } else {
+                return None;
+            };
+            Some((rank, value))
+        })
+        .collect();
+    fitting.sort_by_key(|(rank, _)| *rank);
+    fitting.into_iter().map(|(_, value)| value).collect()
+}
+
+fn holds_letters(value: &str, typed: &str) -> bool {
+    let mut letters = value.chars();
+    typed.chars().all(|wanted| letters.any(|letter| letter == wanted))
+}

@@ -1,0 +1,359 @@
+//! A call finds its handler.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::task::Poll;
+
+use hospes_model::{
+    CallToolResult, CompleteParams, CompleteResult, DiscoverResult, Method, Notification, PromptsCapability,
+    RawJson, Reference, Reply, ResourceUpdatedParams, ResourcesCapability, Revision, RpcError,
+    ServerCapabilities, SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams,
+    SubscriptionsListenResult, ToolsCapability, meta_key,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::server::Server;
+use crate::server::bus::{Heard, List, MAX_SUBSCRIBED_URIS, Wants};
+use crate::server::catalogue::{Catalogue, Entry, Registry};
+use crate::server::complete::{Completes, Of};
+use crate::server::extract::{Input, Parts};
+use crate::server::resource::{self, is_uri, not_found};
+use crate::server::suggest::did_you_mean;
+use crate::server::variables::Variables;
+use crate::{Call, Context, Error, Outcome, Service};
+
+impl Service for Server {
+    async fn call(&self, call: Call) -> Outcome {
+        match call.method {
+            Method::ToolsCall => self.call_tool(&call).await,
+            Method::ToolsList => self.list(&call, |all| all.tools.was_used(), |all| &all.tools),
+            Method::PromptsGet => self.get_prompt(&call).await,
+            Method::PromptsList => self.list(&call, |all| all.prompts.was_used(), |all| &all.prompts),
+            Method::ResourcesRead => self.read_resource(&call).await,
+            Method::ResourcesList => self.list(&call, has_resources, |all| &all.resources),
+            Method::ResourceTemplatesList => self.list(&call, has_resources, |all| &all.templates),
+            Method::Complete => self.complete_argument(&call).await,
+            Method::Discover => Outcome::Complete(self.discover().into()),
+            Method::SubscriptionsListen => self.listen(&call).await,
+            ref other => Outcome::Failed(RpcError::method_not_found(other.name())),
+        }
+    }
+}
+
+/// Whether `resources` is declared.
+fn has_resources(catalogue: &Catalogue) -> bool {
+    catalogue.resources.was_used() || catalogue.templates.was_used()
+}
+
+impl Server {
+    async fn call_tool(&self, call: &Call) -> Outcome {
+        let view = call.params.view();
+        let Some(name) = view.name.as_deref() else {
+            return RpcError::invalid_params("tools/call wants the tool's `name`, a string").into();
+        };
+        let nothing = RawJson::empty_object();
+        let arguments = match &view.arguments {
+            Some(arguments) if arguments.is_object() => arguments,
+            Some(arguments) if !arguments.is_null() => {
+                return RpcError::invalid_params("tools/call wants `arguments` to be an object").into();
+            }
+            _ => &nothing,
+        };
+        let started = self.shared.read(|all| {
+            if !all.tools.was_used() {
+                return Err(RpcError::method_not_found(call.method.name()).into());
+            }
+            let Some(tool) = all.tools.get(name) else { return Err(all.tools.unknown(name).into()) };
+            if !tool.mirror.is_empty()
+                && !call.context.peer().revision.is_legacy()
+                && let Some(headers) = call.context.extensions().get::<http::HeaderMap>()
+            {
+                let raw: Option<&RawValue> = arguments.decode().ok();
+                tool.mirror.check(raw, headers)?;
+            }
+            tool.start(&self.parts(&call.context), arguments)
+        });
+        let result = match started {
+            Ok(running) => running.await,
+            Err(error) => Err(error),
+        };
+        match result.and_then(|result| self.keeps_promise(name, result)) {
+            Ok(result) => Outcome::Complete(Reply::CallTool(result)),
+            Err(error) => match asked_or_failed(&call.context, &error) {
+                Some(outcome) => outcome,
+                // TOOL-17: the model shall see it.
+                None => Outcome::Complete(Reply::CallTool(CallToolResult::error(error.to_string()))),
+            },
+        }
+    }
+
+    /// Checks a result against an output schema that was given by hand.
+    fn keeps_promise(&self, name: &str, result: CallToolResult) -> Result<CallToolResult, Error> {
+        self.shared.read(|all| match all.tools.get(name) {
+            Some(tool) if tool.promises() => tool.check_result(&result),
+            _ => Ok(()),
+        })?;
+        Ok(result)
+    }
+
+    async fn get_prompt(&self, call: &Call) -> Outcome {
+        #[derive(Deserialize)]
+        struct Wanted {
+            name: String,
+            #[serde(default)]
+            arguments: Option<BTreeMap<String, String>>,
+        }
+        let Wanted { name, arguments } = match call.decode() {
+            Ok(wanted) => wanted,
+            Err(error) => return error.into(),
+        };
+        let variables: Variables = arguments.unwrap_or_default().into_iter().collect();
+        let started = self.shared.read(|all| {
+            if !all.prompts.was_used() {
+                return Err(RpcError::method_not_found(call.method.name()).into());
+            }
+            let Some(prompt) = all.prompts.get(&name) else { return Err(all.prompts.unknown(&name).into()) };
+            prompt.start(&self.parts(&call.context), &variables)
+        });
+        let result = match started {
+            Ok(running) => running.await,
+            Err(error) => Err(error),
+        };
+        finish(&call.context, result)
+    }
+
+    async fn read_resource(&self, call: &Call) -> Outcome {
+        let Some(uri) = call.params.view().uri.as_deref() else {
+            return RpcError::invalid_params("resources/read wants the resource's `uri`, a string").into();
+        };
+        let started = self.shared.read(|all| {
+            if !has_resources(all) {
+                return Err(RpcError::method_not_found(call.method.name()).into());
+            }
+            if !is_uri(uri) {
+                // RES-23; and what is no URI is nobody's.
+                return Err(not_found(uri).into());
+            }
+            let parts = self.parts(&call.context);
+            if let Some(entry) = all.resources.get(uri) {
+                let mime = entry.mime_type().map(str::to_owned);
+                return entry.start(&parts, uri).map(|running| (running, mime));
+            }
+            for entry in all.templates.iter() {
+                if let Some(started) = entry.start(&parts, uri) {
+                    let mime = entry.mime_type().map(str::to_owned);
+                    return started.map(|running| (running, mime));
+                }
+            }
+            Err(not_found(uri).into())
+        });
+        let result = match started {
+            Ok((running, mime)) => running
+                .await
+                .and_then(|contents| resource::finish(contents, uri, mime.as_deref()).map_err(Error::from)),
+            Err(error) => Err(error),
+        };
+        finish(
+            &call.context,
+            result.map(|mut result| {
+                result.ttl_ms = result.ttl_ms.or(self.reading.ttl_ms);
+                result.cache_scope = result.cache_scope.or(self.reading.scope);
+                result
+            }),
+        )
+    }
+
+    async fn complete_argument(&self, call: &Call) -> Outcome {
+        let CompleteParams { reference, argument, context, .. } = match call.decode() {
+            Ok(params) => params,
+            Err(error) => return error.into(),
+        };
+        let of = match reference {
+            Reference::Prompt { name, .. } => Of::Prompt(name.into()),
+            Reference::Resource { uri } => Of::Template(uri.into()),
+            _ => return RpcError::invalid_params("`ref` is neither a prompt nor a resource").into(),
+        };
+        let settled: Variables =
+            context.map(|context| context.arguments).unwrap_or_default().into_iter().collect();
+        let what = Completes { of, argument: argument.name.into() };
+        let started = self.shared.read(|all| {
+            if all.completers.is_empty() {
+                return Err(RpcError::method_not_found(call.method.name()).into());
+            }
+            if let Some(completer) = all.completers.get(&what) {
+                return completer.start(&self.parts(&call.context), &argument.value, &settled).map(Some);
+            }
+            match all.arguments_of(&what.of) {
+                Some(known) if known.contains(&&*what.argument) => Ok(None),
+                Some(known) => {
+                    let shown = super::mistakes::shortened(&what.argument, 80);
+                    let meant = did_you_mean(&what.argument, known.into_iter());
+                    let message = format!("{} has no argument {shown}{meant}", what.of());
+                    Err(RpcError::invalid_params(message).into())
+                }
+                None => Err(match &what.of {
+                    Of::Prompt(name) => all.prompts.unknown(name),
+                    Of::Template(template) => all.templates.unknown(template),
+                }
+                .into()),
+            }
+        });
+        let result = match started {
+            Ok(Some(running)) => running.await,
+            // Nobody knows any values.
+            Ok(None) => Ok(hospes_model::Completion::new(Vec::new())),
+            Err(error) => Err(error),
+        };
+        finish(&call.context, result.map(CompleteResult::new))
+    }
+
+    fn list<E: Entry>(
+        &self,
+        call: &Call,
+        offered: impl Fn(&Catalogue) -> bool,
+        registry: impl for<'a> Fn(&'a Catalogue) -> &'a Registry<E>,
+    ) -> Outcome {
+        #[derive(Deserialize)]
+        struct Page<'a> {
+            #[serde(borrow, default)]
+            cursor: Option<Cow<'a, str>>,
+        }
+        self.shared.read(|all| {
+            // ERR-03: what is not declared is not there.
+            if !offered(all) {
+                return RpcError::method_not_found(call.method.name()).into();
+            }
+            match serde_json::from_slice::<Page<'_>>(call.params.raw().as_bytes()) {
+                Ok(page) => registry(all).page(page.cursor.as_deref(), self.listing).into(),
+                Err(error) => RpcError::invalid_params(format!("invalid params: {error}")).into(),
+            }
+        })
+    }
+
+    /// What the server is and offers.
+    fn discover(&self) -> DiscoverResult {
+        let mut capabilities = ServerCapabilities::new().with_logging(RawJson::empty_object());
+        let changes = self.changes.then_some(true);
+        self.shared.read(|all| {
+            if all.tools.was_used() {
+                let mut tools = ToolsCapability::new();
+                tools.list_changed = changes;
+                capabilities.tools = Some(tools);
+            }
+            if all.prompts.was_used() {
+                let mut prompts = PromptsCapability::new();
+                prompts.list_changed = changes;
+                capabilities.prompts = Some(prompts);
+            }
+            if has_resources(all) {
+                let mut resources = ResourcesCapability::new();
+                resources.list_changed = changes;
+                resources.subscribe = changes;
+                capabilities.resources = Some(resources);
+            }
+            if !all.completers.is_empty() {
+                capabilities.completions = Some(RawJson::empty_object());
+            }
+        });
+        capabilities.extensions = self.extensions.iter().cloned().collect();
+        let versions = Revision::ALL.iter().rev().map(|revision| revision.as_str().to_owned()).collect();
+        let mut result = DiscoverResult::new(versions, capabilities);
+        result.meta = result.meta.with(meta_key::SERVER_INFO, &self.info);
+        result.instructions.clone_from(&self.instructions);
+        result.ttl_ms = self.discovery.ttl_ms;
+        result.cache_scope = self.discovery.scope;
+        result
+    }
+
+    /// Tells of changes until the call is dropped or the server ends all such calls.
+    async fn listen(&self, call: &Call) -> Outcome {
+        let SubscriptionsListenParams { notifications: asked, .. } = match call.decode() {
+            Ok(params) => params,
+            Err(error) => return error.into(),
+        };
+        if asked.resource_subscriptions.len() > MAX_SUBSCRIBED_URIS {
+            let message = format!("more than {MAX_SUBSCRIBED_URIS} resources in one subscription");
+            return RpcError::invalid_params(message).into();
+        }
+        let (honoured, wants) = self.honoured(asked);
+        // First the ear, then the word: what changes in between is not lost.
+        let listener = self.shared.bus.listen(wants);
+        let acknowledged = SubscriptionsAcknowledgedParams::new(honoured);
+        call.context.notify(Notification::SubscriptionsAcknowledged(acknowledged));
+        poll_fn(|task| {
+            loop {
+                // What has been said must have been taken before more is: the rest waits with the bus, merged.
+                if call.context.has_queued() {
+                    return Poll::Pending;
+                }
+                let Poll::Ready(heard) = listener.poll(task.waker()) else { return Poll::Pending };
+                let Heard::Changes { lists, uris } = heard else { return Poll::Ready(()) };
+                for list in lists {
+                    call.context.notify(match list {
+                        List::Tools => Notification::ToolsListChanged,
+                        List::Prompts => Notification::PromptsListChanged,
+                        List::Resources => Notification::ResourcesListChanged,
+                    });
+                }
+                for uri in uris {
+                    call.context.notify(Notification::ResourceUpdated(ResourceUpdatedParams::new(uri)));
+                }
+            }
+        })
+        .await;
+        Outcome::Complete(SubscriptionsListenResult::new().into())
+    }
+
+    /// The part of a filter that is honoured: what is declared, and resources that can be read.
+    fn honoured(&self, asked: SubscriptionFilter) -> (SubscriptionFilter, Wants) {
+        let mut honoured = SubscriptionFilter::new();
+        if self.changes {
+            self.shared.read(|all| {
+                honoured.tools_list_changed = asked.tools_list_changed && all.tools.was_used();
+                honoured.prompts_list_changed = asked.prompts_list_changed && all.prompts.was_used();
+                honoured.resources_list_changed = asked.resources_list_changed && has_resources(all);
+                let mut uris = asked.resource_subscriptions;
+                uris.retain(|uri| {
+                    all.resources.get(uri).is_some()
+                        || (is_uri(uri)
+                            && all.templates.iter().any(|entry| entry.template.matches(uri).is_some()))
+                });
+                let mut seen = std::collections::HashSet::with_capacity(uris.len());
+                uris.retain(|uri| seen.insert(uri.clone()));
+                honoured.resource_subscriptions = uris;
+            });
+        }
+        let lists = [
+            (honoured.tools_list_changed, List::Tools),
+            (honoured.prompts_list_changed, List::Prompts),
+            (honoured.resources_list_changed, List::Resources),
+        ];
+        let lists = lists.into_iter().filter(|(yes, _)| *yes).map(|(_, list)| list);
+        let uris = honoured.resource_subscriptions.iter().map(|uri| uri.as_str().into()).collect();
+        let wants = Wants::new(lists, uris);
+        (honoured, wants)
+    }
+
+    fn parts<'a>(&'a self, context: &'a Context) -> Parts<'a> {
+        Parts { context, shared: &self.shared, states: &self.states, input: Input::Nothing }
+    }
+}
+
+/// The outcome of a handler for which every failure is a protocol error.
+fn finish<R: Into<Reply>>(context: &Context, result: Result<R, Error>) -> Outcome {
+    match result {
+        Ok(result) => Outcome::Complete(result.into()),
+        Err(error) => asked_or_failed(context, &error)
+            .unwrap_or_else(|| Outcome::Failed(RpcError::internal(error.to_string()))),
+    }
+}
+
+/// The questions that the handler has left behind, else the protocol error in its error.
+fn asked_or_failed(context: &Context, error: &Error) -> Option<Outcome> {
+    if let Some(questions) = context.take_questions() {
+        return Some(Outcome::InputRequired(questions));
+    }
+    error.protocol().cloned().map(Outcome::Failed)
+}

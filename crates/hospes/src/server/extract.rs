@@ -1,0 +1,285 @@
+//! What handlers take: typed arguments, shared state, the call's context.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use hospes_model::{RawJson, RpcError};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::server::arguments::Arguments;
+use crate::server::handle::ServerHandle;
+use crate::server::schema;
+use crate::server::shared::Shared;
+use crate::server::variables::{self, Variables};
+use crate::{Context, Error};
+
+/// What a handler can take from a call; the types of its parameters implement it.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot take `{Self}`",
+    label = "not something that a call has",
+    note = "typed arguments are taken as `Args<{Self}>`, with `#[derive(Deserialize, JsonSchema)]`; what the server shares as `State<{Self}>`"
+)]
+pub trait FromCall: Sized + Send {
+    /// Says at registration what it will need; most need nothing.
+    fn declare(_declaration: &mut Declaration) {}
+
+    /// Takes it from the call.
+    ///
+    /// # Errors
+    /// When this call does not have it. An [`RpcError`] becomes that protocol error; any other error becomes, in a
+    /// tool, a result that the model reads.
+    fn from_call(parts: &Parts<'_>) -> Result<Self, Error>;
+}
+
+/// What the parameters of a handler declare at registration.
+#[derive(Debug, Default)]
+pub struct Declaration {
+    pub(crate) arguments: Declared,
+}
+
+/// How a handler takes its arguments.
+#[derive(Debug, Default)]
+pub(crate) enum Declared {
+    /// Not at all.
+    #[default]
+    Nothing,
+    /// As a type, whose schema this is.
+    Typed { schema: serde_json::Value, type_name: &'static str },
+    /// As raw JSON.
+    Raw,
+    /// More than once, which cannot be meant.
+    Twice,
+}
+
+impl Declaration {
+    pub(crate) fn of<H: crate::server::Handler<P>, P>() -> Self {
+        let mut declaration = Self::default();
+        H::declare(&mut declaration);
+        declaration
+    }
+
+    fn set(&mut self, arguments: Declared) {
+        self.arguments = match self.arguments {
+            Declared::Nothing => arguments,
+            _ => Declared::Twice,
+        };
+    }
+}
+
+/// A call, as the extractors see it.
+pub struct Parts<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) states: &'a States,
+    pub(crate) input: Input<'a>,
+}
+
+/// What came with the call.
+pub(crate) enum Input<'a> {
+    /// Nothing yet.
+    Nothing,
+    /// A tool's arguments.
+    Tool { raw: &'a RawJson, rules: &'a Arguments },
+    /// A prompt's arguments.
+    Prompt { variables: &'a Variables },
+    /// A resource's URI, and what the template found in it.
+    Resource { uri: &'a str, variables: &'a Variables },
+    /// What has been typed, and what is settled already.
+    Completion { typed: &'a str, variables: &'a Variables },
+}
+
+impl Parts<'_> {
+    /// The call's context.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        self.context
+    }
+
+    /// The shared state of type `T`, if the server has some.
+    #[must_use]
+    pub fn state<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.states.get()
+    }
+
+    /// The URI that is being read; none unless this is a resource.
+    #[must_use]
+    pub fn uri(&self) -> Option<&str> {
+        match self.input {
+            Input::Resource { uri, .. } => Some(uri),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Parts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("context", self.context).finish_non_exhaustive()
+    }
+}
+
+/// The typed arguments of a tool or a prompt, or the variables of a resource template.
+///
+/// `T` is a struct that derives `Deserialize` and `JsonSchema`; its schema is what clients see. Arguments that it does
+/// not have are refused, unless the type says otherwise (a `#[serde(flatten)]`ed map, say). Prompts and templates have
+/// strings only; those are parsed into the numbers, booleans and enumerations that `T` asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "taken apart in the parameters of handlers")]
+pub struct Args<T>(pub T);
+
+impl<T: DeserializeOwned + JsonSchema + Send> FromCall for Args<T> {
+    fn declare(declaration: &mut Declaration) {
+        declaration.set(Declared::Typed { schema: schema::of::<T>(), type_name: type_name::<T>() });
+    }
+
+    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+        match &parts.input {
+            Input::Tool { raw, rules } => rules.decode(raw).map(Self),
+            Input::Prompt { variables } | Input::Completion { variables, .. } => variables::decode(variables)
+                .map(Self)
+                .map_err(|why| RpcError::invalid_params(why.to_string()).into()),
+            Input::Resource { variables, uri } => variables::decode(variables)
+                .map(Self)
+                .map_err(|why| RpcError::invalid_params(format!("{uri}: {why}")).into()),
+            Input::Nothing => Err(RpcError::internal("this call has no arguments").into()),
+        }
+    }
+}
+
+/// A tool's arguments as they came, checked against the schema that was given by hand.
+impl FromCall for RawJson {
+    fn declare(declaration: &mut Declaration) {
+        declaration.set(Declared::Raw);
+    }
+
+    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+        match &parts.input {
+            Input::Tool { raw, .. } => Ok((*raw).clone()),
+            Input::Prompt { variables }
+            | Input::Resource { variables, .. }
+            | Input::Completion { variables, .. } => Ok(Self::from_serialize(variables)?),
+            Input::Nothing => Ok(Self::empty_object()),
+        }
+    }
+}
+
+/// What the server shares among its handlers, given to it by [`Server::state`](crate::Server::state).
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "taken apart in the parameters of handlers")]
+pub struct State<T>(pub Arc<T>);
+
+impl<T> Deref for State<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Clone for State<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Send + Sync + 'static> FromCall for State<T> {
+    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+        parts.state().map(Self).ok_or_else(|| {
+            let name = type_name::<T>();
+            tracing::error!(
+                state = name,
+                "a handler wants a state that the server was not given: Server::state"
+            );
+            RpcError::internal(format!("the server has no state of type {name}")).into()
+        })
+    }
+}
+
+/// What the transport or a layer left in the context's extensions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "taken apart in the parameters of handlers")]
+pub struct Extension<T>(pub T);
+
+impl<T: Clone + Send + Sync + 'static> FromCall for Extension<T> {
+    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+        let found = parts.context.extensions().get::<T>().cloned().map(Self);
+        found.ok_or_else(|| RpcError::internal(format!("this call carries no {}", type_name::<T>())).into())
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> FromCall for Option<Extension<T>> {
+    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+        Ok(parts.context.extensions().get::<T>().cloned().map(Extension))
+    }
+}
+
+/// The URI that is being read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "taken apart in the parameters of handlers")]
+pub struct Uri(pub String);
+
+impl FromCall for Uri {
+    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+        let uri =
+            parts.uri().ok_or_else(|| RpcError::internal("only a resource's handler can take a Uri"))?;
+        Ok(Self(uri.to_owned()))
+    }
+}
+
+/// What has been typed so far of the argument that is to be completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "taken apart in the parameters of handlers")]
+pub struct Typed(pub String);
+
+impl FromCall for Typed {
+    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+        match parts.input {
+            Input::Completion { typed, .. } => Ok(Self(typed.to_owned())),
+            _ => Err(RpcError::internal("only a completion's handler can take a Typed").into()),
+        }
+    }
+}
+
+impl FromCall for Context {
+    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+        Ok(parts.context.clone())
+    }
+}
+
+impl FromCall for ServerHandle {
+    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+        Ok(Self::of(parts.shared))
+    }
+}
+
+/// Shared values by their types.
+#[derive(Clone, Default)]
+pub(crate) struct States(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl States {
+    /// Adds a value; false when there is one of its type already.
+    pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: Arc<T>) -> bool {
+        self.0.insert(TypeId::of::<T>(), value).is_none()
+    }
+
+    fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        let value = self.0.get(&TypeId::of::<T>())?;
+        Arc::clone(value).downcast().ok()
+    }
+
+    /// Takes in the values of `other` whose types are not here yet.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (id, value) in other.0 {
+            self.0.entry(id).or_insert(value);
+        }
+    }
+}
+
+impl fmt::Debug for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} states", self.0.len())
+    }
+}

@@ -1,0 +1,156 @@
+//! Changing a server while it runs.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use crate::server::Handler;
+use crate::server::bus::List;
+use crate::server::catalogue::Catalogue;
+use crate::server::complete::{Completes, Suggests};
+use crate::server::error::RegisterError;
+use crate::server::prompt::{IntoPrompt, Prompt, PromptEntry};
+use crate::server::resource::{Resource, ResourceEntry, Source, Template, TemplateEntry};
+use crate::server::result::IntoToolResult;
+use crate::server::shared::Shared;
+use crate::server::tool::{Tool, ToolEntry};
+
+/// Changes what a running server offers, and tells those who listen.
+///
+/// From [`Server::handle`](crate::Server::handle), or taken by a handler as a parameter. A handle does not keep its
+/// server alive: once that is dropped, additions fail with [`RegisterError::Gone`] and all else does nothing.
+#[derive(Clone)]
+pub struct ServerHandle(Weak<Shared>);
+
+impl ServerHandle {
+    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+        Self(Arc::downgrade(shared))
+    }
+
+    /// Adds a tool; see [`Server::tool`](crate::Server::tool).
+    ///
+    /// # Errors
+    /// What [`Server::tool`](crate::Server::tool) would panic with.
+    pub fn add_tool<H, P>(&self, tool: impl Into<Tool>, handler: H) -> Result<(), RegisterError>
+    where
+        H: Handler<P>,
+        H::Output: IntoToolResult,
+    {
+        let entry = ToolEntry::new(tool.into(), handler)?;
+        self.change(List::Tools, |catalogue| catalogue.tools.add(entry))
+    }
+
+    /// Removes a tool; false if there is none of that name. Calls under way go on.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        self.remove(List::Tools, |catalogue| catalogue.tools.remove(name))
+    }
+
+    /// Adds a prompt; see [`Server::prompt`](crate::Server::prompt).
+    ///
+    /// # Errors
+    /// What [`Server::prompt`](crate::Server::prompt) would panic with.
+    pub fn add_prompt<H, P>(&self, prompt: impl Into<Prompt>, handler: H) -> Result<(), RegisterError>
+    where
+        H: Handler<P>,
+        H::Output: IntoPrompt,
+    {
+        let entry = PromptEntry::new(prompt.into(), handler)?;
+        self.change(List::Prompts, |catalogue| catalogue.prompts.add(entry))
+    }
+
+    /// Removes a prompt; false if there is none of that name.
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        self.remove(List::Prompts, |catalogue| catalogue.prompts.remove(name))
+    }
+
+    /// Adds a resource; see [`Server::resource`](crate::Server::resource).
+    ///
+    /// # Errors
+    /// What [`Server::resource`](crate::Server::resource) would panic with.
+    pub fn add_resource<M>(
+        &self,
+        resource: impl Into<Resource>,
+        source: impl Source<M>,
+    ) -> Result<(), RegisterError> {
+        let entry = ResourceEntry::new(resource.into(), source)?;
+        self.change(List::Resources, |catalogue| catalogue.resources.add(entry))
+    }
+
+    /// Removes a resource; false if there is none at that URI.
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        self.remove(List::Resources, |catalogue| catalogue.resources.remove(uri))
+    }
+
+    /// Adds a resource template; see [`Server::resource_template`](crate::Server::resource_template).
+    ///
+    /// # Errors
+    /// What [`Server::resource_template`](crate::Server::resource_template) would panic with.
+    pub fn add_resource_template<M>(
+        &self,
+        template: impl Into<Template>,
+        source: impl Source<M>,
+    ) -> Result<(), RegisterError> {
+        let entry = TemplateEntry::new(template.into(), source)?;
+        self.change(List::Resources, |catalogue| catalogue.templates.add(entry))
+    }
+
+    /// Removes a resource template; false if there is none such.
+    pub fn remove_resource_template(&self, template: &str) -> bool {
+        self.remove(List::Resources, |catalogue| catalogue.templates.remove(template))
+    }
+
+    /// Adds a completion; see [`Server::complete`](crate::Server::complete).
+    ///
+    /// # Errors
+    /// What [`Server::complete`](crate::Server::complete) would panic with.
+    pub fn add_completion<M>(&self, what: Completes, values: impl Suggests<M>) -> Result<(), RegisterError> {
+        let completer = values.into_completer();
+        let shared = self.0.upgrade().ok_or(RegisterError::Gone)?;
+        shared.change(|catalogue| catalogue.complete(what, completer))
+    }
+
+    /// Tells those who asked for this resource that it has changed.
+    pub fn resource_updated(&self, uri: &str) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.bus.updated(uri);
+        }
+    }
+
+    /// How many listen for changes.
+    #[must_use]
+    pub fn listeners(&self) -> usize {
+        self.0.upgrade().map_or(0, |shared| shared.bus.listeners())
+    }
+
+    /// Ends every stream of changes, as a server does that is about to stop (SUBS-08).
+    pub fn end_subscriptions(&self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.bus.close();
+        }
+    }
+
+    fn change(
+        &self,
+        list: List,
+        change: impl FnOnce(&mut Catalogue) -> Result<(), RegisterError>,
+    ) -> Result<(), RegisterError> {
+        let shared = self.0.upgrade().ok_or(RegisterError::Gone)?;
+        shared.change(change)?;
+        shared.bus.changed(list);
+        Ok(())
+    }
+
+    fn remove(&self, list: List, remove: impl FnOnce(&mut Catalogue) -> bool) -> bool {
+        let Some(shared) = self.0.upgrade() else { return false };
+        let removed = shared.change(|catalogue| Ok(remove(catalogue))).unwrap_or(false);
+        if removed {
+            shared.bus.changed(list);
+        }
+        removed
+    }
+}
+
+impl fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerHandle")
+    }
+}

@@ -1,0 +1,142 @@
+//! Says what is wrong with a tool's arguments, so that a model can put it right: each path, what was wanted there,
+//! and what was given (TOOL-18).
+
+use std::fmt::Write as _;
+
+use hospes_model::RawJson;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::Error;
+use crate::server::arguments::Arguments;
+use crate::server::suggest::did_you_mean;
+
+/// The most mistakes that are told at once.
+pub(crate) const MAX_MISTAKES: usize = 20;
+/// The most characters of a wrong value that are shown.
+const SHOWN: usize = 80;
+
+/// Something wrong, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mistake {
+    /// `a.b[0]`; empty for the whole.
+    path: String,
+    text: String,
+}
+
+impl Mistake {
+    /// At a JSON pointer.
+    pub(crate) fn at(pointer: &str, text: String) -> Self {
+        Self { path: readable(pointer), text }
+    }
+
+    /// At a member of what is at a JSON pointer.
+    pub(crate) fn at_member(pointer: &str, name: &str, text: String) -> Self {
+        let mut path = readable(pointer);
+        push_name(&mut path, name);
+        Self { path, text }
+    }
+
+    /// A value that is not what was wanted.
+    pub(crate) fn wrong(pointer: &str, wanted: &str, given: &Value) -> Self {
+        Self::at(pointer, format!("wanted {wanted}, given {}", shortened(&given.to_string(), SHOWN)))
+    }
+}
+
+/// The error that tells what is wrong with `raw`, which has been refused.
+pub(crate) fn explain<T: DeserializeOwned>(rules: &Arguments, raw: &RawJson) -> Error {
+    let mut mistakes = Vec::new();
+    match raw.to_value() {
+        Ok(value) => by_schema(rules, &value, &mut mistakes),
+        Err(error) => mistakes.push(Mistake::at("", error.to_string())),
+    }
+    if mistakes.is_empty() {
+        // The type asks for more than its schema says.
+        let mut json = serde_json::Deserializer::from_slice(raw.as_bytes());
+        let text = match serde_path_to_error::deserialize::<_, T>(&mut json) {
+            Ok(_) => Mistake::at("", "not what the tool takes".to_owned()),
+            Err(error) => {
+                let path = error.path().to_string();
+                let path = if path == "." { String::new() } else { path };
+                Mistake { path, text: without_position(&error.into_inner().to_string()) }
+            }
+        };
+        mistakes.push(text);
+    }
+    let mut text = format!("invalid arguments for {}:", rules.tool);
+    for mistake in mistakes.iter().take(MAX_MISTAKES) {
+        // Writing to a string cannot fail.
+        let _ = if mistake.path.is_empty() {
+            write!(text, "\n- {}", mistake.text)
+        } else {
+            write!(text, "\n- {}: {}", mistake.path, mistake.text)
+        };
+    }
+    if mistakes.len() > MAX_MISTAKES {
+        text.push_str("\n- and more");
+    }
+    Error::msg(text)
+}
+
+#[cfg(feature = "validate")]
+fn by_schema(rules: &Arguments, value: &Value, mistakes: &mut Vec<Mistake>) {
+    let compiled = match &rules.validator {
+        Some(validator) => Some(validator),
+        None => rules
+            .explainer
+            .get_or_init(|| crate::server::validate::Validator::new(&rules.schema).ok())
+            .as_ref(),
+    };
+    match compiled {
+        Some(validator) => mistakes.extend(validator.mistakes(value, &rules.schema)),
+        None => unknown_members(rules, value, mistakes),
+    }
+}
+
+#[cfg(not(feature = "validate"))]
+fn by_schema(rules: &Arguments, value: &Value, mistakes: &mut Vec<Mistake>) {
+    unknown_members(rules, value, mistakes);
+}
+
+/// The arguments that the tool does not have.
+fn unknown_members(rules: &Arguments, value: &Value, mistakes: &mut Vec<Mistake>) {
+    let (Some(known), Value::Object(members)) = (&rules.known, value) else { return };
+    for name in members.keys().filter(|name| known.iter().all(|known| **known != ***name)) {
+        let meant = did_you_mean(name, known.iter().map(|known| &**known));
+        mistakes.push(Mistake::at_member("", name, format!("not known here{meant}")));
+    }
+}
+
+/// At most `most` characters of `text`.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// `/a/0/b~1c` as `a[0].b/c`.
+fn readable(pointer: &str) -> String {
+    let mut path = String::new();
+    for part in pointer.split('/').skip(1) {
+        let name = part.replace("~1", "/").replace("~0", "~");
+        if !path.is_empty() && !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
+            let _ = write!(path, "[{name}]");
+        } else {
+            push_name(&mut path, &name);
+        }
+    }
+    path
+}
+
+fn push_name(path: &mut String, name: &str) {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(&shortened(name, SHOWN));
+}
+
+/// Lines and columns mean nothing to somebody who wrote no text.
+fn without_position(message: &str) -> String {
+    message.split(" at line ").next().unwrap_or(message).to_owned()
+}

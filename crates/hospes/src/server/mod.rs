@@ -1,0 +1,353 @@
+//! Writing servers.
+//!
+//! A [`Server`] is built by registering plain async functions, and is a [`Service`](crate::Service) as it stands:
+//!
+//! ```
+//! use hospes::server::{Args, Server, Tool};
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//!
+//! /// Adds two numbers.
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Add {
+//!     a: f64,
+//!     b: f64,
+//! }
+//!
+//! let server = Server::new("calc", "1.0")
+//!     .tool("add", |Args(Add { a, b })| async move { a + b })
+//!     .tool(Tool::new("pi").description("The number.").read_only(true), || async { 3.141_592_653_59 })
+//!     .resource("calc://about", "A small calculator.")
+//!     .resource_template("calc://squares/{of}", |Args(Square { of })| async move { (of * of).to_string() });
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Square {
+//!     of: u32,
+//! }
+//! # let _ = server;
+//! ```
+//!
+//! `#[hospes::server]` on an `impl` block writes these calls.
+
+mod arguments;
+mod bus;
+mod catalogue;
+mod complete;
+mod cursor;
+mod dispatch;
+mod error;
+mod extract;
+mod handle;
+mod handler;
+mod mistakes;
+mod prompt;
+mod resource;
+mod result;
+mod schema;
+mod shared;
+mod suggest;
+mod template;
+#[cfg(test)]
+mod tests;
+mod tool;
+#[cfg(feature = "validate")]
+mod validate;
+mod variables;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes_model::{CacheScope, Icon, Implementation, RawJson, Stamp};
+use tower_layer::Layer;
+
+use crate::Service;
+use catalogue::{Cache, Catalogue, Listing};
+use extract::States;
+use prompt::PromptEntry;
+use resource::{ResourceEntry, TemplateEntry};
+use shared::Shared;
+use tool::ToolEntry;
+
+pub use bus::MAX_SUBSCRIBED_URIS;
+pub use complete::{Completer, Completes, IntoCompletion, Listed, Suggests, fitting};
+pub use error::RegisterError;
+pub use extract::{Args, Declaration, Extension, FromCall, Parts, State, Typed, Uri};
+pub use handle::ServerHandle;
+pub use handler::Handler;
+pub use prompt::{IntoPrompt, Prompt};
+pub use resource::{Contents, Fixed, IntoContents, Reader, Resource, Source, Template};
+pub use result::{IntoToolResult, Json};
+pub use schema::{MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS};
+pub use template::{BadTemplate, MAX_URI_LENGTH, UriTemplate};
+pub use tool::{MAX_TOOL_NAME, Tool};
+pub use variables::{Variable, Variables};
+
+/// How many entries a page of a list has, unless [`Server::page_size`] says otherwise.
+pub const DEFAULT_PAGE_SIZE: usize = 1000;
+
+/// What can be made into a [`Server`]: a server, or a type with `#[hospes::server]` on its `impl` block.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a server",
+    label = "not a server",
+    note = "put `#[hospes::server]` on an `impl {Self}` block, or build one with `Server::new`"
+)]
+pub trait IntoServer {
+    /// The server.
+    fn into_server(self) -> Server;
+}
+
+impl IntoServer for Server {
+    fn into_server(self) -> Server {
+        self
+    }
+}
+
+/// A server: tools, resources, prompts and completions, answered by async functions.
+///
+/// Registering something twice, a name that no tool may have, or a schema that cannot be used is a mistake in the
+/// program, and panics at the caller's line.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Server {
+    info: Implementation,
+    instructions: Option<String>,
+    extensions: Vec<(String, RawJson)>,
+    listing: Listing,
+    reading: Cache,
+    discovery: Cache,
+    /// Whether what is offered may change while the server runs.
+    changes: bool,
+    states: States,
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// A server that offers nothing yet.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            info: Implementation::new(name, version),
+            instructions: None,
+            extensions: Vec::new(),
+            listing: Listing { page_size: DEFAULT_PAGE_SIZE, cache: Cache::default() },
+            reading: Cache::default(),
+            discovery: Cache::default(),
+            changes: true,
+            states: States::default(),
+            shared: Arc::default(),
+        }
+    }
+
+    /// The name to show.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.info.title = Some(title.into());
+        self
+    }
+
+    /// What the server is.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.info.description = Some(description.into());
+        self
+    }
+
+    /// How to use the server, for the model.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Pictures of it.
+    pub fn icons(mut self, icons: impl IntoIterator<Item = Icon>) -> Self {
+        self.info.icons = icons.into_iter().collect();
+        self
+    }
+
+    /// Where to read about it.
+    pub fn website_url(mut self, url: impl Into<String>) -> Self {
+        self.info.website_url = Some(url.into());
+        self
+    }
+
+    /// Declares an extension with its settings (2026-07-28).
+    pub fn extension(mut self, identifier: impl Into<String>, settings: impl Into<RawJson>) -> Self {
+        self.extensions.push((identifier.into(), settings.into()));
+        self
+    }
+
+    /// A tool: its name, or a [`Tool`] that says more, and the function that runs it.
+    ///
+    /// # Panics
+    /// When there is a tool of that name, or its name or schema cannot be used.
+    #[track_caller]
+    pub fn tool<H, P>(self, tool: impl Into<Tool>, handler: H) -> Self
+    where
+        H: Handler<P>,
+        H::Output: IntoToolResult,
+    {
+        let entry = or_panic(ToolEntry::new(tool.into(), handler));
+        self.register(|catalogue| catalogue.tools.add(entry))
+    }
+
+    /// A prompt: its name, or a [`Prompt`] that says more, and the function that fills it in.
+    ///
+    /// # Panics
+    /// When there is a prompt of that name, or its arguments are no struct.
+    #[track_caller]
+    pub fn prompt<H, P>(self, prompt: impl Into<Prompt>, handler: H) -> Self
+    where
+        H: Handler<P>,
+        H::Output: IntoPrompt,
+    {
+        let entry = or_panic(PromptEntry::new(prompt.into(), handler));
+        self.register(|catalogue| catalogue.prompts.add(entry))
+    }
+
+    /// A resource: its URI, or a [`Resource`] that says more, and its content or the function that reads it.
+    ///
+    /// # Panics
+    /// When there is a resource at that URI, or it is no URI.
+    #[track_caller]
+    pub fn resource<M>(self, resource: impl Into<Resource>, source: impl Source<M>) -> Self {
+        let entry = or_panic(ResourceEntry::new(resource.into(), source));
+        self.register(|catalogue| catalogue.resources.add(entry))
+    }
+
+    /// A family of resources: its URI template, or a [`Template`] that says more, and the function that reads them.
+    /// Templates are tried in the order of their registration, after the resources with exactly that URI.
+    ///
+    /// # Panics
+    /// When there is such a template, it is none, or the function wants a variable that it does not have.
+    #[track_caller]
+    pub fn resource_template<M>(self, template: impl Into<Template>, source: impl Source<M>) -> Self {
+        let entry = or_panic(TemplateEntry::new(template.into(), source));
+        self.register(|catalogue| catalogue.templates.add(entry))
+    }
+
+    /// Values for an argument of a prompt or a resource template: a list, or a function that takes [`Typed`].
+    ///
+    /// # Panics
+    /// When there is a completion for it, or the prompt or template, registered before, has no such argument.
+    #[track_caller]
+    pub fn complete<M>(self, what: Completes, values: impl Suggests<M>) -> Self {
+        let completer = values.into_completer();
+        self.register(|catalogue| catalogue.complete(what, completer))
+    }
+
+    /// Something that handlers share; they take it as [`State<T>`](State).
+    ///
+    /// # Panics
+    /// When there is a state of that type.
+    #[track_caller]
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        assert!(
+            self.states.insert(Arc::new(value)),
+            "the server has a state of type {} already",
+            std::any::type_name::<T>()
+        );
+        self
+    }
+
+    /// All that `other` offers as well; its name, instructions and settings are left behind.
+    ///
+    /// # Panics
+    /// When both offer something of the same name.
+    #[track_caller]
+    pub fn add(mut self, other: impl IntoServer) -> Self {
+        let Self { states, shared, .. } = other.into_server();
+        self.states.merge(states);
+        let other = Shared::into_catalogue(shared);
+        self.register(|catalogue| catalogue.merge(other))
+    }
+
+    /// How many entries a page of a list has.
+    ///
+    /// # Panics
+    /// When it is zero.
+    #[track_caller]
+    pub fn page_size(mut self, entries: usize) -> Self {
+        assert!(entries > 0, "a page must have an entry");
+        self.listing.page_size = entries;
+        self.cut_lists_anew()
+    }
+
+    /// How long lists may be kept, and by whom (2026-07-28).
+    pub fn cache_lists(mut self, time: Duration, scope: CacheScope) -> Self {
+        self.listing.cache = cache(time, scope);
+        self.cut_lists_anew()
+    }
+
+    /// How long what is read of resources may be kept, and by whom (2026-07-28), where a handler does not say.
+    pub fn cache_reads(mut self, time: Duration, scope: CacheScope) -> Self {
+        self.reading = cache(time, scope);
+        self
+    }
+
+    /// How long the answer to `server/discover` may be kept, and by whom (2026-07-28).
+    pub fn cache_discovery(mut self, time: Duration, scope: CacheScope) -> Self {
+        self.discovery = cache(time, scope);
+        self
+    }
+
+    /// Says that nothing which is offered will ever change, so that clients need not listen for changes.
+    pub fn unchanging(mut self) -> Self {
+        self.changes = false;
+        self
+    }
+
+    /// Wraps the server in a layer.
+    pub fn layer<L>(self, layer: L) -> L::Service
+    where
+        L: Layer<Self>,
+        L::Service: Service,
+    {
+        layer.layer(self)
+    }
+
+    /// A way to change what the server offers while it runs. Best taken once all that is there from the start has been
+    /// registered.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle::of(&self.shared)
+    }
+
+    /// The server's name and version.
+    #[must_use]
+    pub fn info(&self) -> &Implementation {
+        &self.info
+    }
+
+    /// What a transport puts on results: who the server is.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        RawJson::from_serialize(&self.info).map_or_else(|_| Stamp::anonymous(), |info| Stamp::new(&info))
+    }
+
+    #[track_caller]
+    fn register(mut self, change: impl FnOnce(&mut Catalogue) -> Result<(), RegisterError>) -> Self {
+        or_panic(Shared::build(&mut self.shared, change));
+        self
+    }
+
+    fn cut_lists_anew(mut self) -> Self {
+        let done = Shared::build(&mut self.shared, |catalogue| {
+            catalogue.tools.forget_pages();
+            catalogue.prompts.forget_pages();
+            catalogue.resources.forget_pages();
+            catalogue.templates.forget_pages();
+            Ok(())
+        });
+        debug_assert!(done.is_ok(), "nothing was registered");
+        self
+    }
+}
+
+fn cache(time: Duration, scope: CacheScope) -> Cache {
+    Cache { ttl_ms: Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)), scope: Some(scope) }
+}
+
+#[track_caller]
+fn or_panic<T>(result: Result<T, RegisterError>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,432 @@
+//! Resources and resource templates, their registration, and what their handlers return.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+
+use bytes::Bytes;
+use hospes_model::{Annotations, Icon, Meta, ReadResourceResult, ResourceBody, ResourceContents, RpcError};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::Error;
+use crate::server::error::RegisterError;
+use crate::server::extract::{Declaration, Declared, Input, Parts};
+use crate::server::handler::{Handler, Run, Running, erase};
+use crate::server::result::Json;
+use crate::server::schema;
+use crate::server::template::UriTemplate;
+use crate::server::variables::Variables;
+
+macro_rules! described {
+    ($type:ident) => {
+        impl $type {
+            /// The name; without it, the URI is the name.
+            pub fn name(mut self, name: impl Into<String>) -> Self {
+                self.listed.name = name.into();
+                self
+            }
+
+            /// The name to show.
+            pub fn title(mut self, title: impl Into<String>) -> Self {
+                self.listed.title = Some(title.into());
+                self
+            }
+
+            /// What it is.
+            pub fn description(mut self, description: impl Into<String>) -> Self {
+                self.listed.description = Some(description.into());
+                self
+            }
+
+            /// The media type.
+            pub fn mime(mut self, mime_type: impl Into<String>) -> Self {
+                self.listed.mime_type = Some(mime_type.into());
+                self
+            }
+
+            /// Hints on its use.
+            pub fn annotations(mut self, annotations: Annotations) -> Self {
+                self.listed.annotations = Some(Box::new(annotations));
+                self
+            }
+
+            /// Pictures of it.
+            pub fn icons(mut self, icons: impl IntoIterator<Item = Icon>) -> Self {
+                self.listed.icons = icons.into_iter().collect();
+                self
+            }
+
+            /// Metadata, sent along in lists.
+            pub fn meta(mut self, meta: Meta) -> Self {
+                self.listed.meta = meta;
+                self
+            }
+        }
+
+        impl From<&str> for $type {
+            fn from(uri: &str) -> Self {
+                Self::new(uri)
+            }
+        }
+
+        impl From<String> for $type {
+            fn from(uri: String) -> Self {
+                Self::new(uri)
+            }
+        }
+    };
+}
+
+/// What is said of a resource when it is registered. A plain URI is enough.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Resource {
+    pub(crate) listed: hospes_model::Resource,
+}
+
+impl Resource {
+    /// The resource at `uri`.
+    pub fn new(uri: impl Into<String>) -> Self {
+        let uri = uri.into();
+        Self { listed: hospes_model::Resource::new(uri.clone(), uri) }
+    }
+
+    /// Its size in bytes; known of itself where the content is given instead of a handler.
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.listed.size = Some(bytes);
+        self
+    }
+}
+
+described!(Resource);
+
+/// What is said of a family of resources when it is registered. A plain URI template (RFC 6570) is enough.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Template {
+    pub(crate) listed: hospes_model::ResourceTemplate,
+}
+
+impl Template {
+    /// The resources at the URIs that `template` makes.
+    pub fn new(template: impl Into<String>) -> Self {
+        let template = template.into();
+        Self { listed: hospes_model::ResourceTemplate::new(template.clone(), template) }
+    }
+}
+
+described!(Template);
+
+/// What the handler of a resource can return: text, bytes, [`Json`], or contents that say all of it themselves.
+///
+/// `None`, and no contents at all, mean that there is no such resource (RES-22).
+#[diagnostic::on_unimplemented(
+    message = "a resource cannot be read as `{Self}`",
+    label = "not a resource's contents",
+    note = "return text (`String`), bytes (`Vec<u8>`), `Json<T>`, `ResourceContents` or a `Vec` of them, or an `Option` or a `Result` of one of these"
+)]
+pub trait IntoContents {
+    /// The contents; what they leave unsaid is filled in from the resource that is read.
+    ///
+    /// # Errors
+    /// The handler's own.
+    fn into_contents(self) -> Result<Contents, Error>;
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contents(Kind);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    /// One content of the URI that was read; with a media type if it is another than the resource's.
+    One { body: ResourceBody, mime_type: Option<&'static str> },
+    /// As the handler says.
+    Whole(ReadResourceResult),
+    /// No such resource.
+    Nothing,
+}
+
+impl Contents {
+    fn text(text: impl Into<String>) -> Self {
+        Self(Kind::One { body: ResourceBody::Text(text.into()), mime_type: None })
+    }
+
+    fn bytes(bytes: impl AsRef<[u8]>) -> Self {
+        Self(Kind::One { body: ResourceContents::bytes("", bytes).body, mime_type: None })
+    }
+
+    /// The result of reading `uri`; none if there is no such resource.
+    fn read(self, uri: &str, mime_type: Option<&str>) -> Option<ReadResourceResult> {
+        match self.0 {
+            Kind::Nothing => None,
+            Kind::Whole(result) => (!result.contents.is_empty()).then_some(result),
+            Kind::One { body, mime_type: own } => {
+                let usual = match &body {
+                    ResourceBody::Text(_) => "text/plain",
+                    ResourceBody::Blob(_) => "application/octet-stream",
+                };
+                let mime_type = mime_type.or(own).unwrap_or(usual);
+                let mut contents = ResourceContents::text(uri, "").with_mime_type(mime_type);
+                contents.body = body;
+                Some(ReadResourceResult::new(vec![contents]))
+            }
+        }
+    }
+}
+
+impl IntoContents for Contents {
+    fn into_contents(self) -> Result<Contents, Error> {
+        Ok(self)
+    }
+}
+
+macro_rules! text {
+    ($($type:ty)*) => { $(
+        impl IntoContents for $type {
+            fn into_contents(self) -> Result<Contents, Error> {
+                Ok(Contents::text(self))
+            }
+        }
+    )* };
+}
+
+text! { String &'static str Box<str> Cow<'static, str> }
+
+macro_rules! bytes {
+    ($($type:ty)*) => { $(
+        impl IntoContents for $type {
+            fn into_contents(self) -> Result<Contents, Error> {
+                Ok(Contents::bytes(self))
+            }
+        }
+    )* };
+}
+
+bytes! { Vec<u8> Bytes &'static [u8] }
+
+impl<T: Serialize> IntoContents for Json<T> {
+    fn into_contents(self) -> Result<Contents, Error> {
+        let text = serde_json::to_string(&self.0)?;
+        Ok(Contents(Kind::One { body: ResourceBody::Text(text), mime_type: Some("application/json") }))
+    }
+}
+
+impl IntoContents for ResourceContents {
+    fn into_contents(self) -> Result<Contents, Error> {
+        vec![self].into_contents()
+    }
+}
+
+impl IntoContents for Vec<ResourceContents> {
+    fn into_contents(self) -> Result<Contents, Error> {
+        ReadResourceResult::new(self).into_contents()
+    }
+}
+
+impl IntoContents for ReadResourceResult {
+    fn into_contents(self) -> Result<Contents, Error> {
+        Ok(Contents(Kind::Whole(self)))
+    }
+}
+
+impl<T: IntoContents> IntoContents for Option<T> {
+    fn into_contents(self) -> Result<Contents, Error> {
+        self.map_or(Ok(Contents(Kind::Nothing)), IntoContents::into_contents)
+    }
+}
+
+impl<T, E> IntoContents for Result<T, E>
+where
+    T: IntoContents,
+    E: Into<Box<dyn StdError + Send + Sync>>,
+{
+    fn into_contents(self) -> Result<Contents, Error> {
+        self.map_err(Error::new)?.into_contents()
+    }
+}
+
+/// Where a resource's contents come from: a handler, or the contents themselves (text, or bytes).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not where a resource's contents can come from",
+    label = "neither a handler nor contents",
+    note = "give text, bytes, or an async function that returns something that implements `IntoContents`"
+)]
+pub trait Source<Marker>: Sized {
+    /// Makes it a way to read.
+    #[doc(hidden)]
+    fn into_reader(self) -> Reader;
+}
+
+/// A way to read a resource.
+#[doc(hidden)]
+pub struct Reader {
+    run: Run<Contents>,
+    declared: Declared,
+    size: Option<u64>,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reader")
+    }
+}
+
+/// Marks contents that are given as they are.
+#[doc(hidden)]
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "there is no value of it")]
+pub enum Fixed {}
+
+impl<H, P> Source<(P,)> for H
+where
+    H: Handler<P>,
+    H::Output: IntoContents,
+{
+    fn into_reader(self) -> Reader {
+        Reader {
+            declared: Declaration::of::<H, P>().arguments,
+            run: erase(self, <H::Output as IntoContents>::into_contents),
+            size: None,
+        }
+    }
+}
+
+macro_rules! fixed {
+    ($($type:ty)*) => { $(
+        impl Source<Fixed> for $type {
+            fn into_reader(self) -> Reader {
+                let size = u64::try_from(self.len()).ok();
+                // What these types are can always be content.
+                let contents = self.into_contents().unwrap_or(Contents(Kind::Nothing));
+                let run: Run<Contents> = std::sync::Arc::new(move |_| {
+                    let contents = contents.clone();
+                    Ok(Box::pin(std::future::ready(Ok(contents))))
+                });
+                Reader { run, declared: Declared::Nothing, size }
+            }
+        }
+    )* };
+}
+
+fixed! { String &'static str Vec<u8> Bytes &'static [u8] }
+
+/// A registered resource.
+pub(crate) struct ResourceEntry {
+    pub(crate) listed: hospes_model::Resource,
+    run: Run<Contents>,
+}
+
+impl ResourceEntry {
+    pub(crate) fn new<M>(resource: Resource, source: impl Source<M>) -> Result<Self, RegisterError> {
+        let Resource { mut listed } = resource;
+        if !is_uri(&listed.uri) {
+            return Err(RegisterError::BadUri { uri: listed.uri });
+        }
+        let Reader { run, declared, size } = source.into_reader();
+        match declared {
+            Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.uri }),
+            Declared::Typed { schema, .. } => {
+                if let Some(variable) = required(&schema).into_iter().next() {
+                    return Err(RegisterError::NoSuchVariable { template: listed.uri, variable });
+                }
+            }
+            Declared::Nothing | Declared::Raw => {}
+        }
+        listed.size = listed.size.or(size);
+        Ok(Self { listed, run })
+    }
+
+    pub(crate) fn start(&self, parts: &Parts<'_>, uri: &str) -> Result<Running<Contents>, Error> {
+        let variables = Variables::new();
+        (self.run)(&Parts { input: Input::Resource { uri, variables: &variables }, ..*parts })
+    }
+
+    pub(crate) fn mime_type(&self) -> Option<&str> {
+        self.listed.mime_type.as_deref()
+    }
+}
+
+/// A registered resource template.
+pub(crate) struct TemplateEntry {
+    pub(crate) listed: hospes_model::ResourceTemplate,
+    pub(crate) template: UriTemplate,
+    run: Run<Contents>,
+}
+
+impl TemplateEntry {
+    pub(crate) fn new<M>(template: Template, source: impl Source<M>) -> Result<Self, RegisterError> {
+        let Template { listed } = template;
+        let template = UriTemplate::parse(listed.uri_template.as_str())?;
+        let Reader { run, declared, .. } = source.into_reader();
+        match declared {
+            Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.uri_template }),
+            Declared::Typed { schema, .. } => {
+                let missing = |variable: &String| template.names().all(|name| name != variable);
+                if let Some(variable) = required(&schema).into_iter().find(missing) {
+                    return Err(RegisterError::NoSuchVariable { template: listed.uri_template, variable });
+                }
+            }
+            Declared::Nothing | Declared::Raw => {}
+        }
+        Ok(Self { listed, template, run })
+    }
+
+    /// Starts the handler, if this template makes the URI.
+    pub(crate) fn start(&self, parts: &Parts<'_>, uri: &str) -> Option<Result<Running<Contents>, Error>> {
+        let variables = self.template.matches(uri)?;
+        Some((self.run)(&Parts { input: Input::Resource { uri, variables: &variables }, ..*parts }))
+    }
+
+    pub(crate) fn mime_type(&self) -> Option<&str> {
+        self.listed.mime_type.as_deref()
+    }
+}
+
+impl fmt::Debug for ResourceEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceEntry").field("uri", &self.listed.uri).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TemplateEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TemplateEntry").field("template", &self.template).finish_non_exhaustive()
+    }
+}
+
+/// The result of a read, or that there is no such resource.
+pub(crate) fn finish(
+    contents: Contents,
+    uri: &str,
+    mime_type: Option<&str>,
+) -> Result<ReadResourceResult, RpcError> {
+    contents.read(uri, mime_type).ok_or_else(|| not_found(uri))
+}
+
+/// `-32602` with the URI in `data` (RES-20); older revisions have a code of their own.
+pub(crate) fn not_found(uri: &str) -> RpcError {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        uri: &'a str,
+    }
+    let shown = super::mistakes::shortened(uri, 200);
+    RpcError::invalid_params(format!("resource not found: {shown}")).with_data(&Data { uri })
+}
+
+/// Whether the text is a URI, or an IRI, with a scheme.
+pub(crate) fn is_uri(text: &str) -> bool {
+    iri_string::types::IriStr::new(text).is_ok()
+}
+
+/// The variables without which a handler cannot run.
+fn required(schema: &Value) -> Vec<String> {
+    schema::shape(schema.clone())
+        .ok()
+        .and_then(|shaped| {
+            let all = shaped.schema.get("required")?.as_array()?.iter();
+            Some(all.filter_map(Value::as_str).map(str::to_owned).collect())
+        })
+        .unwrap_or_default()
+}

@@ -1,0 +1,292 @@
+//! JSON Schemas of Rust types, made fit for tools: 2020-12, an object at the root, closed unless the type is open.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+/// The most nested schemas that one tool's schema may have; beyond it checking arguments costs too much (JSCH-11).
+pub const MAX_SUBSCHEMAS: usize = 10_000;
+/// How deep they may nest.
+pub const MAX_SCHEMA_DEPTH: usize = 64;
+
+/// The schema of what `T` reads.
+pub(crate) fn of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_deserialize().with(|s| s.meta_schema = None);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// The schema of what `T` writes.
+pub(crate) fn of_output<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|s| s.meta_schema = None);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    if let Value::Object(root) = &mut schema {
+        root.remove("title");
+    }
+    strip_number_formats(&mut schema);
+    schema
+}
+
+/// The schema of a tool that takes nothing.
+pub(crate) fn nothing() -> Value {
+    json!({ "type": "object", "properties": {}, "additionalProperties": false })
+}
+
+/// What became of a type's schema on its way to being a tool's input schema.
+pub(crate) struct Shaped {
+    pub(crate) schema: Value,
+    /// What the type's doc comment says.
+    pub(crate) description: Option<String>,
+    /// Whether the schema wants more than decoding into the type checks.
+    pub(crate) exacting: bool,
+    /// The only arguments there are, where the schema is closed at its root.
+    pub(crate) known: Option<Box<[Box<str>]>>,
+}
+
+/// Makes the schema of a type into that of a tool's arguments.
+///
+/// # Errors
+/// When the type is not an object, so that its values cannot be arguments.
+pub(crate) fn shape(schema: Value) -> Result<Shaped, NotAnObject> {
+    let Value::Object(mut root) = schema else { return Err(NotAnObject) };
+    if root.get("type").and_then(Value::as_str) == Some("null") {
+        // `Args<()>`: a tool that takes nothing.
+        root.clear();
+        root.insert("type".into(), json!("object"));
+        root.insert("properties".into(), json!({}));
+    }
+    match root.get("type") {
+        Some(Value::String(kind)) if kind == "object" => {}
+        None if is_object_by_its_parts(&root) => {
+            root.insert("type".into(), json!("object"));
+        }
+        _ => return Err(NotAnObject),
+    }
+    root.remove("title");
+    let description = match root.remove("description") {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    };
+    if may_be_closed(&root) {
+        root.entry("properties").or_insert_with(|| json!({}));
+        root.insert("additionalProperties".into(), json!(false));
+    }
+    let known = known(&root);
+    let mut schema = Value::Object(root);
+    let exacting = wants_more_than_decoding(&schema);
+    strip_number_formats(&mut schema);
+    Ok(Shaped { schema, description, exacting, known })
+}
+
+/// The schema describes something that is no JSON object.
+#[derive(Debug)]
+pub(crate) struct NotAnObject;
+
+/// The names of the properties, where no others are allowed.
+pub(crate) fn known(root: &Map<String, Value>) -> Option<Box<[Box<str>]>> {
+    if root.get("additionalProperties") != Some(&Value::Bool(false)) || root.contains_key("patternProperties")
+    {
+        return None;
+    }
+    let properties = root.get("properties").and_then(Value::as_object);
+    Some(properties.map(|all| all.keys().map(|key| key.as_str().into()).collect()).unwrap_or_default())
+}
+
+/// An enumeration of structs, a reference to a struct: objects all the same.
+fn is_object_by_its_parts(root: &Map<String, Value>) -> bool {
+    let is_object = |part: &Value| {
+        resolve(part, root).is_some_and(|part| {
+            part.get("type").and_then(Value::as_str) == Some("object") || is_object_by_its_parts_of(part)
+        })
+    };
+    if root.contains_key("properties") {
+        return true;
+    }
+    if let Some(reference) = root.get("$ref") {
+        return is_object(&json!({ "$ref": reference }));
+    }
+    let any = |key: &str| root.get(key).and_then(Value::as_array);
+    ["oneOf", "anyOf", "allOf"]
+        .into_iter()
+        .filter_map(any)
+        .any(|parts| !parts.is_empty() && parts.iter().all(is_object))
+}
+
+fn is_object_by_its_parts_of(part: &Value) -> bool {
+    part.get("properties").is_some()
+}
+
+/// `schema`, or what it refers to within the document `root`.
+pub(crate) fn resolve<'a>(schema: &'a Value, root: &'a Map<String, Value>) -> Option<&'a Value> {
+    let mut schema = schema;
+    // Few hops: references to references are rare, and a circle must end.
+    for _ in 0..8 {
+        let Some(reference) = schema.get("$ref").and_then(Value::as_str) else { return Some(schema) };
+        let name = reference.strip_prefix("#/$defs/")?;
+        schema = root.get("$defs")?.get(name)?;
+    }
+    None
+}
+
+/// Whether `additionalProperties: false` says no more than what the type says: it must see all the properties.
+fn may_be_closed(root: &Map<String, Value>) -> bool {
+    const OPEN: [&str; 11] = [
+        "additionalProperties",
+        "unevaluatedProperties",
+        "patternProperties",
+        "propertyNames",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "if",
+        "$ref",
+        "$dynamicRef",
+        "dependentSchemas",
+    ];
+    OPEN.iter().all(|key| !root.contains_key(*key))
+}
+
+/// Number formats are schemars' own; some readers of schemas refuse what they do not know.
+fn strip_number_formats(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if members.get("format").and_then(Value::as_str).is_some_and(is_number_format) {
+                members.remove("format");
+            }
+            for (key, member) in members {
+                // What stands under these is data, not a schema.
+                if !matches!(key.as_str(), "default" | "const" | "enum" | "examples") {
+                    strip_number_formats(member);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip_number_formats),
+        _ => {}
+    }
+}
+
+fn is_number_format(format: &str) -> bool {
+    matches!(
+        format,
+        "int"
+            | "int8"
+            | "int16"
+            | "int32"
+            | "int64"
+            | "int128"
+            | "uint"
+            | "uint8"
+            | "uint16"
+            | "uint32"
+            | "uint64"
+            | "uint128"
+            | "float"
+            | "double"
+    )
+}
+
+/// Whether the schema of a type, as schemars made it, has keywords that decoding into the type does not enforce.
+fn wants_more_than_decoding(schema: &Value) -> bool {
+    let Value::Object(members) = schema else { return false };
+    let whole_number = members.get("format").and_then(Value::as_str).is_some_and(is_number_format);
+    members.iter().any(|(key, value)| match key.as_str() {
+        // The bounds of an integer type are the type's own, and decoding keeps them.
+        "minimum" | "maximum" => !(whole_number && is_bound_of_a_type(value)),
+        "exclusiveMinimum"
+        | "exclusiveMaximum"
+        | "multipleOf"
+        | "minLength"
+        | "maxLength"
+        | "pattern"
+        | "minItems"
+        | "maxItems"
+        | "uniqueItems"
+        | "contains"
+        | "minContains"
+        | "maxContains"
+        | "minProperties"
+        | "maxProperties"
+        | "patternProperties"
+        | "propertyNames"
+        | "dependentRequired"
+        | "dependentSchemas"
+        | "allOf"
+        | "if"
+        | "not"
+        | "unevaluatedProperties"
+        | "unevaluatedItems"
+        | "contentEncoding" => true,
+        // Types that decode from a string with a format (dates, addresses, ids) check it by decoding; a plain
+        // `String` with a format does not.
+        "format" => !value.as_str().is_some_and(is_number_format),
+        "default" | "const" | "enum" | "examples" | "title" | "description" | "required" | "type"
+        | "$ref" => false,
+        "properties" | "$defs" => {
+            value.as_object().is_some_and(|all| all.values().any(wants_more_than_decoding))
+        }
+        "oneOf" | "anyOf" | "prefixItems" => {
+            value.as_array().is_some_and(|all| all.iter().any(wants_more_than_decoding))
+        }
+        _ => wants_more_than_decoding(value),
+    })
+}
+
+fn is_bound_of_a_type(value: &Value) -> bool {
+    const BOUNDS: [i64; 6] = [0, 1, i8::MIN as i64, i8::MAX as i64, i16::MIN as i64, i16::MAX as i64];
+    const HIGH: [i64; 2] = [u8::MAX as i64, u16::MAX as i64];
+    value.as_i64().is_some_and(|bound| BOUNDS.contains(&bound) || HIGH.contains(&bound))
+}
+
+/// Whether a schema is small enough to check arguments against.
+pub(crate) fn is_bounded(schema: &Value) -> bool {
+    fn count(schema: &Value, depth: usize, left: &mut usize) -> bool {
+        if depth > 2 * MAX_SCHEMA_DEPTH || *left == 0 {
+            return false;
+        }
+        match schema {
+            Value::Object(members) => {
+                *left -= 1;
+                members.values().all(|member| count(member, depth + 1, left))
+            }
+            Value::Array(items) => items.iter().all(|item| count(item, depth + 1, left)),
+            _ => true,
+        }
+    }
+    count(schema, 0, &mut { MAX_SUBSCHEMAS })
+}
+
+/// What a schema wants, in few words: `integer`, `one of "a", "b"`, `array of string`.
+pub(crate) fn wanted(schema: &Value, root: &Map<String, Value>) -> String {
+    let Some(schema) = resolve(schema, root) else { return "another value".into() };
+    if let Some(value) = schema.get("const") {
+        return value.to_string();
+    }
+    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+        let all: Vec<_> = values.iter().take(20).map(Value::to_string).collect();
+        return format!("one of {}", all.join(", "));
+    }
+    for key in ["oneOf", "anyOf"] {
+        if let Some(parts) = schema.get(key).and_then(Value::as_array) {
+            let mut all: Vec<_> = parts.iter().take(8).map(|part| wanted(part, root)).collect();
+            all.dedup();
+            return all.join(" or ");
+        }
+    }
+    let one = |kind: &str| match kind {
+        "array" => match schema.get("items") {
+            Some(items) if items.is_object() => format!("array of {}", wanted(items, root)),
+            _ => "array".into(),
+        },
+        "string" => match schema.get("format").and_then(Value::as_str) {
+            Some(format) => format!("string in the format {format}"),
+            None => "string".into(),
+        },
+        other => other.to_owned(),
+    };
+    match schema.get("type") {
+        Some(Value::String(kind)) => one(kind),
+        Some(Value::Array(kinds)) => {
+            kinds.iter().filter_map(Value::as_str).map(one).collect::<Vec<_>>().join(" or ")
+        }
+        _ => "another value".into(),
+    }
+}

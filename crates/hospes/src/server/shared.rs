@@ -1,0 +1,62 @@
+//! What a server and its handles share: the catalogue, which may change while calls are answered, and the listeners.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::server::bus::Bus;
+use crate::server::catalogue::Catalogue;
+use crate::server::error::RegisterError;
+
+/// What a server and its handles share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// What was registered before anybody else could see it; read without a lock for as long as nothing changes.
+    base: Catalogue,
+    /// What has taken its place.
+    live: RwLock<Option<Arc<Catalogue>>>,
+    changed: AtomicBool,
+    pub(crate) bus: Bus,
+}
+
+impl Shared {
+    /// Reads the catalogue as it now is. No lock is held meanwhile, so `read` may run handlers.
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&Catalogue) -> R) -> R {
+        if !self.changed.load(Ordering::Acquire) {
+            return read(&self.base);
+        }
+        let live = self.live.read().unwrap_or_else(PoisonError::into_inner).clone();
+        read(live.as_deref().unwrap_or(&self.base))
+    }
+
+    /// Changes the catalogue; readers see it before or after, never between. A change that fails changes nothing.
+    pub(crate) fn change<R>(
+        &self,
+        change: impl FnOnce(&mut Catalogue) -> Result<R, RegisterError>,
+    ) -> Result<R, RegisterError> {
+        let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = live.as_deref().unwrap_or(&self.base).clone();
+        let result = change(&mut next)?;
+        *live = Some(Arc::new(next));
+        self.changed.store(true, Ordering::Release);
+        Ok(result)
+    }
+
+    /// Changes the catalogue of a server that is being built.
+    pub(crate) fn build<R>(
+        this: &mut Arc<Self>,
+        change: impl FnOnce(&mut Catalogue) -> Result<R, RegisterError>,
+    ) -> Result<R, RegisterError> {
+        if let Some(Self { base, changed, .. }) = Arc::get_mut(this)
+            && !*changed.get_mut()
+        {
+            return change(base);
+        }
+        // A handle has been given out already.
+        this.change(change)
+    }
+
+    /// All that is registered, taken out.
+    pub(crate) fn into_catalogue(this: Arc<Self>) -> Catalogue {
+        this.read(Catalogue::clone)
+    }
+}

@@ -1,0 +1,380 @@
+//! URI templates (RFC 6570): expanded by `iri-string`, matched here.
+//!
+//! Matching turns expansion round: where the values of a template's variables can be told apart in a URI at all,
+//! `matches(expand(variables)) == variables`.
+
+mod parse;
+
+use std::fmt;
+
+use iri_string::spec::UriSpec;
+use iri_string::template::UriTemplateStr;
+use iri_string::template::context::{Context, VarName, Visitor};
+
+use crate::server::variables::{Variable, Variables};
+use parse::{Expression, Kind, Part, Variable as Spec};
+
+/// The longest URI that is matched against templates; matching may take the square of it.
+pub const MAX_URI_LENGTH: usize = 4096;
+/// The most ways to cut a URI that are tried for one template.
+const MAX_STEPS: u32 = 100_000;
+
+/// A parsed URI template.
+#[derive(Clone)]
+pub struct UriTemplate {
+    text: Box<str>,
+    parts: Box<[Part]>,
+    /// Whether a variable comes twice.
+    repeats: bool,
+}
+
+/// The text is no URI template.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{template:?} is not a URI template: {why}")]
+#[non_exhaustive]
+pub struct BadTemplate {
+    /// The text.
+    pub template: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl UriTemplate {
+    /// Parses a template.
+    ///
+    /// # Errors
+    /// When the text is none.
+    pub fn parse(template: impl Into<Box<str>>) -> Result<Self, BadTemplate> {
+        let text = template.into();
+        let bad = |why: String| BadTemplate { template: text.to_string(), why };
+        UriTemplateStr::new(&text).map_err(|error| bad(error.to_string()))?;
+        let parts = parse::parts(&text).ok_or_else(|| bad("it cannot be matched".into()))?;
+        let template = Self { text, parts, repeats: false };
+        let mut names: Vec<&str> = template.names().collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        let repeats = names.len() < all;
+        Ok(Self { repeats, ..template })
+    }
+
+    /// The template's text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The names of its variables, in their order; a name may come twice.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.expressions().flat_map(|expression| expression.variables.iter().map(|variable| &*variable.name))
+    }
+
+    fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Expression(expression) => Some(expression),
+            Part::Literal(_) => None,
+        })
+    }
+
+    /// The URI that these variables make.
+    ///
+    /// # Errors
+    /// When a variable is a list or a map where the template cuts it to a prefix.
+    pub fn expand(&self, variables: &Variables) -> Result<String, BadTemplate> {
+        let bad = |why: String| BadTemplate { template: self.text.to_string(), why };
+        let template = UriTemplateStr::new(&self.text).map_err(|error| bad(error.to_string()))?;
+        let values = Values(variables);
+        let expanded = template.expand::<UriSpec, _>(&values).map_err(|error| bad(error.to_string()))?;
+        Ok(expanded.to_string())
+    }
+
+    /// The variables that make this URI, if there are such; percent-decoded. An empty value that has no name in the
+    /// URI counts as no value.
+    ///
+    /// A value may hold anything, `..` and control characters too: what is used as a path must be checked.
+    #[must_use]
+    pub fn matches(&self, uri: &str) -> Option<Variables> {
+        if uri.len() > MAX_URI_LENGTH {
+            return None;
+        }
+        let dead = vec![false; (self.parts.len() + 1) * (uri.len() + 1)];
+        Search { template: self, uri, dead, fuel: MAX_STEPS }.from(0, 0, &Variables::new())
+    }
+}
+
+impl fmt::Debug for UriTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UriTemplate").field(&self.text).finish()
+    }
+}
+
+impl fmt::Display for UriTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+struct Values<'a>(&'a Variables);
+
+impl Context for Values<'_> {
+    fn visit<V: Visitor>(&self, visitor: V) -> V::Result {
+        let name: VarName<'_> = visitor.var_name();
+        match self.0.get(name.as_str()) {
+            None => visitor.visit_undefined(),
+            Some(Variable::Text(text)) => visitor.visit_string(text),
+            Some(Variable::List(items)) => visitor.visit_list_direct(items),
+            Some(Variable::Map(members)) => {
+                visitor.visit_assoc_direct(members.iter().map(|(name, value)| (name, value)))
+            }
+        }
+    }
+}
+
+/// A search, longest first, for a way to lay the parts over the URI.
+struct Search<'a> {
+    template: &'a UriTemplate,
+    uri: &'a str,
+    /// Which pairs of part and position lead nowhere. Where a variable comes twice it depends on what was found
+    /// before, so nothing is noted then.
+    dead: Vec<bool>,
+    fuel: u32,
+}
+
+impl Search<'_> {
+    fn from(&mut self, part: usize, at: usize, found: &Variables) -> Option<Variables> {
+        let (uri, template) = (self.uri, self.template);
+        let Some(this) = template.parts.get(part) else {
+            let reached = at == uri.len() && (!template.repeats || is_expansion(template, found, uri));
+            return reached.then(|| found.clone());
+        };
+        let state = part * (uri.len() + 1) + at;
+        if self.dead[state] {
+            return None;
+        }
+        let rest = &uri[at..];
+        let result = match this {
+            Part::Literal(literal) => {
+                literal_length(literal, rest).and_then(|length| self.from(part + 1, at + length, found))
+            }
+            Part::Expression(expression) => self.expression(expression, part, at, found),
+        };
+        if result.is_none() && !template.repeats {
+            self.dead[state] = true;
+        }
+        result
+    }
+
+    fn expression(
+        &mut self,
+        expression: &Expression,
+        part: usize,
+        at: usize,
+        found: &Variables,
+    ) -> Option<Variables> {
+        let rest = &self.uri[at..];
+        let longest = expression.kind.reach(rest);
+        let mut ends: Vec<usize> =
+            rest[..longest].char_indices().map(|(end, _)| end).chain(std::iter::once(longest)).collect();
+        ends.dedup();
+        for end in ends.into_iter().rev() {
+            self.fuel = self.fuel.checked_sub(1)?;
+            if cuts_an_escape(rest, end) {
+                continue;
+            }
+            let mut found = found.clone();
+            if !read(expression, &rest[..end], &mut found) {
+                continue;
+            }
+            if let Some(all) = self.from(part + 1, at + end, &found) {
+                return Some(all);
+            }
+        }
+        None
+    }
+}
+
+/// Whether the variables make this URI, but for what is escaped and need not be.
+fn is_expansion(template: &UriTemplate, variables: &Variables, uri: &str) -> bool {
+    template.expand(variables).is_ok_and(|expanded| decoded(&expanded) == decoded(uri))
+}
+
+/// How much of `rest` the literal covers; percent escapes are the same in either case.
+fn literal_length(literal: &str, rest: &str) -> Option<usize> {
+    if rest.starts_with(literal) {
+        return Some(literal.len());
+    }
+    let head = rest.get(..literal.len())?;
+    (literal.contains('%') && head.eq_ignore_ascii_case(literal) && decoded(head)? == decoded(literal)?)
+        .then_some(literal.len())
+}
+
+/// Whether cutting here would leave half of a percent escape on each side.
+fn cuts_an_escape(text: &str, end: usize) -> bool {
+    let bytes = text.as_bytes();
+    (end >= 1 && bytes[end - 1] == b'%') || (end >= 2 && bytes[end - 2] == b'%')
+}
+
+/// Reads the values out of what an expression was expanded to; false when it cannot have been.
+fn read(expression: &Expression, text: &str, found: &mut Variables) -> bool {
+    if text.is_empty() {
+        // No value at all.
+        return true;
+    }
+    let Some(text) = text.strip_prefix(expression.kind.first()) else { return false };
+    if expression.kind.is_named() {
+        return read_named(expression, text, found);
+    }
+    let separator = expression.kind.separator();
+    let variables = &expression.variables;
+    if let [only] = &variables[..] {
+        let items: Vec<&str> = if only.explode {
+            text.split(separator).collect()
+        } else if expression.kind.keeps_reserved() {
+            // A comma may as well be the value's own.
+            vec![text]
+        } else {
+            text.split(',').collect()
+        };
+        return match &items[..] {
+            [one] if !only.explode => put_text(only, one, found),
+            items => put_items(only, items, found),
+        };
+    }
+    let mut items = text.split(separator).peekable();
+    for (index, variable) in variables.iter().enumerate() {
+        let last = index + 1 == variables.len();
+        let done = if last && variable.explode {
+            let rest: Vec<&str> = items.by_ref().collect();
+            rest.is_empty() || put_items(variable, &rest, found)
+        } else if last && expression.kind.keeps_reserved() {
+            let rest: Vec<&str> = items.by_ref().collect();
+            rest.is_empty() || put_text(variable, &rest.join(separator), found)
+        } else {
+            items.next().is_none_or(|item| put_text(variable, item, found))
+        };
+        if !done {
+            return false;
+        }
+    }
+    items.next().is_none()
+}
+
+/// `a=1&b=2`, in any order; what the template does not name goes to its exploded variable, if it has one.
+fn read_named(expression: &Expression, text: &str, found: &mut Variables) -> bool {
+    let mut gathered: Vec<(&Spec, Vec<(&str, &str)>)> = Vec::new();
+    for pair in text.split(expression.kind.separator()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let named = expression.variables.iter().find(|variable| *variable.name == *name);
+        let exploded = || expression.variables.iter().find(|variable| variable.explode);
+        let Some(variable) = named.or_else(exploded) else { return false };
+        match gathered.iter_mut().find(|(known, _)| known.name == variable.name) {
+            Some((_, pairs)) => pairs.push((name, value)),
+            None => gathered.push((variable, vec![(name, value)])),
+        }
+    }
+    gathered.into_iter().all(|(variable, pairs)| {
+        if !variable.explode {
+            let [(_, value)] = pairs[..] else { return false };
+            let items: Vec<&str> = value.split(',').collect();
+            return match &items[..] {
+                [one] => put_text(variable, one, found),
+                items => put_items(variable, items, found),
+            };
+        }
+        if pairs.iter().all(|(name, _)| **name == *variable.name) {
+            let items: Option<Vec<String>> = pairs.iter().map(|(_, value)| decoded(value)).collect();
+            return items.is_some_and(|items| put(variable, Variable::List(items), found));
+        }
+        let members: Option<Vec<(String, String)>> =
+            pairs.iter().map(|(name, value)| Some((decoded(name)?, decoded(value)?))).collect();
+        members.is_some_and(|members| put(variable, Variable::Map(members), found))
+    })
+}
+
+fn put_text(variable: &Spec, text: &str, found: &mut Variables) -> bool {
+    let Some(text) = decoded(text) else { return false };
+    if let Some(most) = variable.prefix {
+        if text.chars().count() > usize::from(most) {
+            return false;
+        }
+        // The whole value may stand elsewhere in the URI; then this is its beginning.
+        return match found.text(&variable.name) {
+            Some(whole) => whole.chars().take(usize::from(most)).eq(text.chars()),
+            None => put(variable, Variable::Text(text), found),
+        };
+    }
+    put(variable, Variable::Text(text), found)
+}
+
+fn put_items(variable: &Spec, items: &[&str], found: &mut Variables) -> bool {
+    if variable.prefix.is_some() {
+        return false;
+    }
+    if variable.explode && items.iter().all(|item| item.contains('=')) {
+        let members: Option<Vec<(String, String)>> = items
+            .iter()
+            .filter_map(|item| item.split_once('='))
+            .map(|(name, value)| Some((decoded(name)?, decoded(value)?)))
+            .collect();
+        return members.is_some_and(|members| put(variable, Variable::Map(members), found));
+    }
+    let items: Option<Vec<String>> = items.iter().map(|item| decoded(item)).collect();
+    items.is_some_and(|items| put(variable, Variable::List(items), found))
+}
+
+/// Sets a variable that is not set to something else.
+fn put(variable: &Spec, value: Variable, found: &mut Variables) -> bool {
+    match found.get(&variable.name) {
+        Some(old) if *old == value => true,
+        // What stands there is only the beginning, from an earlier `{name:3}`.
+        Some(Variable::Text(old)) => match &value {
+            Variable::Text(new) if new.starts_with(old.as_str()) => {
+                found.set(&*variable.name, value);
+                true
+            }
+            _ => false,
+        },
+        Some(_) => false,
+        None => {
+            found.set(&*variable.name, value);
+            true
+        }
+    }
+}
+
+/// The text without its percent escapes; none when they are not UTF-8, or half.
+fn decoded(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let high = char::from(rest.next()?).to_digit(16)?;
+        let low = char::from(rest.next()?).to_digit(16)?;
+        bytes.push(u8::try_from(high * 16 + low).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+impl Kind {
+    /// How far an expansion of this kind can reach into `rest`.
+    ///
+    /// Readers put values into templates without escaping them more often than not, so this lets through more than
+    /// an expansion would hold: all but what ends a path segment, a query or a fragment.
+    fn reach(self, rest: &str) -> usize {
+        let ends: &[char] = match self {
+            Self::Reserved | Self::Fragment => &[],
+            Self::Query | Self::Continuation => &['#'],
+            Self::Path | Self::Parameters => &['?', '#'],
+            Self::Simple | Self::Label => &['/', '?', '#'],
+        };
+        let first = self.first().len();
+        let Some(body) = rest.get(first..).filter(|_| rest.starts_with(self.first())) else { return 0 };
+        body.find(ends).map_or(rest.len(), |end| first + end)
+    }
+}

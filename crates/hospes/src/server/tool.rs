@@ -1,0 +1,288 @@
+//! Tools and their registration.
+
+use std::fmt;
+
+use hospes_model::{CallToolResult, Icon, Meta, RawJson, ToolAnnotations, ToolExecution};
+use hospes_proto::http::Mirror;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use crate::Error;
+use crate::server::arguments::Arguments;
+use crate::server::error::RegisterError;
+use crate::server::extract::{Declaration, Declared, Input, Parts};
+use crate::server::handler::{Handler, Run, Running, erase};
+use crate::server::result::IntoToolResult;
+use crate::server::schema::{self, NotAnObject};
+
+/// The longest name a tool may have (TOOL-38).
+pub const MAX_TOOL_NAME: usize = 128;
+
+/// What is said of a tool when it is registered. A plain name is enough:
+/// `server.tool("add", handler)` is `server.tool(Tool::new("add"), handler)`.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Tool {
+    pub(crate) listed: hospes_model::Tool,
+    annotations: ToolAnnotations,
+    input_schema: Option<RawJson>,
+}
+
+impl Tool {
+    /// A tool called `name`: up to 128 of the characters `A-Z a-z 0-9 _ - .`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            listed: hospes_model::Tool::new(name, RawJson::empty_object()),
+            annotations: ToolAnnotations::new(),
+            input_schema: None,
+        }
+    }
+
+    /// The name to show.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.listed.title = Some(title.into());
+        self
+    }
+
+    /// What it does, for the model. Without it, the doc comment of the arguments' type is used.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.listed.description = Some(description.into());
+        self
+    }
+
+    /// Whether it changes nothing (a hint; unsaid means that it does).
+    pub fn read_only(mut self, yes: bool) -> Self {
+        self.annotations.read_only_hint = Some(yes);
+        self
+    }
+
+    /// Whether it may destroy something, rather than only add (a hint; unsaid means that it may).
+    pub fn destructive(mut self, yes: bool) -> Self {
+        self.annotations.destructive_hint = Some(yes);
+        self
+    }
+
+    /// Whether a second call with the same arguments changes nothing more (a hint; unsaid means that it does).
+    pub fn idempotent(mut self, yes: bool) -> Self {
+        self.annotations.idempotent_hint = Some(yes);
+        self
+    }
+
+    /// Whether it reaches things outside a closed set, the web for one (a hint; unsaid means that it does).
+    pub fn open_world(mut self, yes: bool) -> Self {
+        self.annotations.open_world_hint = Some(yes);
+        self
+    }
+
+    /// Pictures of it.
+    pub fn icons(mut self, icons: impl IntoIterator<Item = Icon>) -> Self {
+        self.listed.icons = icons.into_iter().collect();
+        self
+    }
+
+    /// Metadata, sent along in lists.
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.listed.meta = meta;
+        self
+    }
+
+    /// How it may be run (2025-11-25).
+    pub fn execution(mut self, execution: ToolExecution) -> Self {
+        self.listed.execution = Some(execution);
+        self
+    }
+
+    /// The JSON Schema of its arguments, listed exactly as it is written here, and enforced.
+    ///
+    /// Without it the schema is that of the handler's [`Args`](crate::server::Args).
+    pub fn input_schema(mut self, schema: impl Into<RawJson>) -> Self {
+        self.input_schema = Some(schema.into());
+        self
+    }
+
+    /// The JSON Schema of its structured content. Without it the schema is that of the [`Json`](crate::server::Json)
+    /// which the handler returns, if it does.
+    pub fn output_schema(mut self, schema: impl Into<RawJson>) -> Self {
+        self.listed.output_schema = Some(schema.into());
+        self
+    }
+}
+
+impl From<&str> for Tool {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<String> for Tool {
+    fn from(name: String) -> Self {
+        Self::new(name)
+    }
+}
+
+/// A registered tool.
+pub(crate) struct ToolEntry {
+    pub(crate) listed: hospes_model::Tool,
+    rules: Arguments,
+    takes: Takes,
+    /// The arguments that HTTP headers repeat.
+    pub(crate) mirror: Mirror,
+    /// For an output schema that was given by hand.
+    #[cfg(feature = "validate")]
+    output: Option<super::validate::Validator>,
+    run: Run<CallToolResult>,
+}
+
+/// What the handler makes of the arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Typed,
+    Raw,
+}
+
+impl ToolEntry {
+    pub(crate) fn new<H, P>(tool: Tool, handler: H) -> Result<Self, RegisterError>
+    where
+        H: Handler<P>,
+        H::Output: IntoToolResult,
+    {
+        let Tool { mut listed, annotations, input_schema } = tool;
+        let name: Box<str> = listed.name.as_str().into();
+        check_name(&name)?;
+        let bad_schema = |why: String| RegisterError::BadSchema { tool: name.to_string(), why };
+        if annotations != ToolAnnotations::new() {
+            listed.annotations = Some(Box::new(annotations));
+        }
+        let (takes, derived) = match Declaration::of::<H, P>().arguments {
+            Declared::Nothing => (Takes::Nothing, schema::shape(schema::nothing())),
+            Declared::Typed { schema, type_name } => {
+                let shaped = schema::shape(schema);
+                if shaped.is_err() && input_schema.is_none() {
+                    return Err(RegisterError::ArgumentsNotAnObject { tool: name.into(), type_name });
+                }
+                (Takes::Typed, shaped)
+            }
+            Declared::Raw => (
+                Takes::Raw,
+                schema::shape(serde_json::json!({ "type": "object", "additionalProperties": true })),
+            ),
+            Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: name.into() }),
+        };
+        #[cfg(feature = "validate")]
+        let output = match &listed.output_schema {
+            Some(schema) => Some(compile(&value_of(schema).map_err(bad_schema)?).map_err(bad_schema)?),
+            None => None,
+        };
+        if listed.output_schema.is_none() {
+            listed.output_schema = H::Output::output_schema();
+        }
+        let (schema, known, exacting) = match (input_schema, derived) {
+            (Some(given), _) => {
+                let schema = value_of(&given).map_err(bad_schema)?;
+                if schema.get("type").and_then(Value::as_str) != Some("object") {
+                    return Err(bad_schema("its root must say \"type\": \"object\"".into()));
+                }
+                listed.input_schema = given;
+                (schema, None, true)
+            }
+            (None, Ok(shaped)) => {
+                if listed.description.is_none() {
+                    listed.description = shaped.description;
+                }
+                listed.input_schema = RawJson::from(shaped.schema.clone());
+                (shaped.schema, shaped.known, shaped.exacting)
+            }
+            (None, Err(NotAnObject)) => return Err(bad_schema("arguments are an object".into())),
+        };
+        if !schema::is_bounded(&schema) {
+            return Err(bad_schema("it is too large or too deep to be checked".into()));
+        }
+        let mirror = Mirror::of(&listed.input_schema).map_err(|error| bad_schema(error.to_string()))?;
+        #[cfg(feature = "validate")]
+        let validator = if exacting { Some(compile(&schema).map_err(bad_schema)?) } else { None };
+        #[cfg(not(feature = "validate"))]
+        let _ = exacting;
+        Ok(Self {
+            listed,
+            rules: Arguments {
+                tool: name,
+                schema,
+                known,
+                #[cfg(feature = "validate")]
+                validator,
+                #[cfg(feature = "validate")]
+                explainer: std::sync::OnceLock::new(),
+            },
+            takes,
+            mirror,
+            #[cfg(feature = "validate")]
+            output,
+            run: erase(handler, <H::Output as IntoToolResult>::into_tool_result),
+        })
+    }
+
+    /// Checks the arguments and starts the handler.
+    pub(crate) fn start(
+        &self,
+        parts: &Parts<'_>,
+        arguments: &RawJson,
+    ) -> Result<Running<CallToolResult>, Error> {
+        self.rules.check(arguments)?;
+        match self.takes {
+            Takes::Nothing => self.rules.none(arguments)?,
+            // Nothing decodes these, so nobody else would see an argument that is not known.
+            Takes::Raw if self.rules.known.is_some() => drop(self.rules.decode::<IgnoredAny>(arguments)?),
+            Takes::Raw | Takes::Typed => {}
+        }
+        (self.run)(&Parts { input: Input::Tool { raw: arguments, rules: &self.rules }, ..*parts })
+    }
+
+    /// Checks that the result keeps what an output schema given by hand promises (TOOL-32).
+    pub(crate) fn check_result(&self, result: &CallToolResult) -> Result<(), Error> {
+        #[cfg(feature = "validate")]
+        if let Some(output) = &self.output
+            && !result.failed()
+        {
+            let fits = result.structured_content.as_ref().and_then(|json| json.to_value().ok());
+            if !fits.is_some_and(|value| output.fits(&value)) {
+                tracing::error!(tool = %self.rules.tool, "a tool's structured content does not fit its output schema");
+                let why = format!("the result of {} does not fit its output schema", self.rules.tool);
+                return Err(hospes_model::RpcError::internal(why).into());
+            }
+        }
+        let _ = result;
+        Ok(())
+    }
+
+    /// Whether [`ToolEntry::check_result`] has anything to check.
+    pub(crate) fn promises(&self) -> bool {
+        #[cfg(feature = "validate")]
+        return self.output.is_some();
+        #[cfg(not(feature = "validate"))]
+        false
+    }
+}
+
+impl fmt::Debug for ToolEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolEntry").field("name", &self.listed.name).finish_non_exhaustive()
+    }
+}
+
+fn check_name(name: &str) -> Result<(), RegisterError> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    if name.is_empty() || name.len() > MAX_TOOL_NAME || !name.bytes().all(allowed) {
+        return Err(RegisterError::BadToolName { name: name.into() });
+    }
+    Ok(())
+}
+
+fn value_of(schema: &RawJson) -> Result<Value, String> {
+    schema.to_value().map_err(|error| error.to_string())
+}
+
+#[cfg(feature = "validate")]
+fn compile(schema: &Value) -> Result<super::validate::Validator, String> {
+    super::validate::Validator::new(schema)
+}

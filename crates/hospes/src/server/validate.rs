@@ -1,0 +1,137 @@
+//! JSON Schema validation, offline: no schema makes us fetch anything (JSCH-07).
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use serde_json::{Map, Value};
+
+use crate::server::mistakes::{MAX_MISTAKES, Mistake, shortened};
+use crate::server::schema::wanted;
+use crate::server::suggest::did_you_mean;
+
+/// A compiled schema.
+#[derive(Debug)]
+pub(crate) struct Validator {
+    compiled: jsonschema::Validator,
+}
+
+impl Validator {
+    /// Compiles a schema under the dialect it names; 2020-12 if it names none (JSCH-01).
+    ///
+    /// # Errors
+    /// Why not: it is not valid, names a dialect that is not spoken here (JSCH-04), or refers to something outside of
+    /// itself (JSCH-10).
+    pub(crate) fn new(schema: &Value) -> Result<Self, String> {
+        let options = jsonschema::options().with_retriever(Nowhere);
+        let options = if schema.get("$schema").is_none() {
+            options.with_draft(jsonschema::Draft::Draft202012)
+        } else {
+            options
+        };
+        if let Some(dialect) = schema.get("$schema").and_then(Value::as_str) {
+            let known = DIALECTS.contains(&dialect.trim_end_matches('#'));
+            if !known {
+                let spoken = DIALECTS.join(", ");
+                return Err(format!("the dialect {dialect} is not spoken here; these are: {spoken}"));
+            }
+        }
+        let compiled =
+            options.should_validate_formats(true).build(schema).map_err(|error| error.to_string())?;
+        Ok(Self { compiled })
+    }
+
+    /// Whether `value` is valid.
+    pub(crate) fn fits(&self, value: &Value) -> bool {
+        self.compiled.is_valid(value)
+    }
+
+    /// What is wrong with `value`, if anything.
+    pub(crate) fn mistakes(&self, value: &Value, schema: &Value) -> Vec<Mistake> {
+        let nothing = Map::new();
+        let root = schema.as_object().unwrap_or(&nothing);
+        let mut mistakes = Vec::new();
+        for error in self.compiled.iter_errors(value) {
+            if mistakes.len() > MAX_MISTAKES {
+                break;
+            }
+            // The schema that holds the failed keyword.
+            let holder = error.schema_path().as_str().rsplit_once('/').map_or("", |(holder, _)| holder);
+            let holder = schema.pointer(holder).unwrap_or(schema);
+            let path = error.instance_path().as_str();
+            match error.kind() {
+                ValidationErrorKind::Required { property } => {
+                    let name = property.as_str().unwrap_or_default();
+                    let property = holder.get("properties").and_then(|all| all.get(name));
+                    let what = property.map_or_else(|| "a value".to_owned(), |schema| wanted(schema, root));
+                    mistakes.push(Mistake::at_member(path, name, format!("missing; wanted {what}")));
+                }
+                ValidationErrorKind::AdditionalProperties { unexpected }
+                | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+                    let properties = holder.get("properties").and_then(Value::as_object);
+                    for name in unexpected {
+                        let known = || properties.into_iter().flat_map(Map::keys).map(String::as_str);
+                        let mut text = format!("not known here{}", did_you_mean(name, known()));
+                        if !text.ends_with('?') {
+                            let all =
+                                known().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
+                            text += &if all.is_empty() {
+                                "; nothing is taken".to_owned()
+                            } else {
+                                format!("; known: {all}")
+                            };
+                        }
+                        mistakes.push(Mistake::at_member(path, name, text));
+                    }
+                }
+                kind => {
+                    let wanted = match kind {
+                        ValidationErrorKind::Type { kind: TypeKind::Single(_) | TypeKind::Multiple(_) }
+                        | ValidationErrorKind::Enum { .. }
+                        | ValidationErrorKind::Constant { .. }
+                        | ValidationErrorKind::AnyOf { .. }
+                        | ValidationErrorKind::OneOfNotValid { .. } => wanted(holder, root),
+                        ValidationErrorKind::Minimum { limit } => format!("at least {limit}"),
+                        ValidationErrorKind::Maximum { limit } => format!("at most {limit}"),
+                        ValidationErrorKind::ExclusiveMinimum { limit } => format!("more than {limit}"),
+                        ValidationErrorKind::ExclusiveMaximum { limit } => format!("less than {limit}"),
+                        ValidationErrorKind::MultipleOf { multiple_of } => {
+                            format!("a multiple of {multiple_of}")
+                        }
+                        ValidationErrorKind::MinLength { limit } => format!("{limit} characters or more"),
+                        ValidationErrorKind::MaxLength { limit } => format!("{limit} characters or fewer"),
+                        ValidationErrorKind::MinItems { limit } => format!("{limit} items or more"),
+                        ValidationErrorKind::MaxItems { limit } => format!("{limit} items or fewer"),
+                        ValidationErrorKind::UniqueItems => "no item twice".to_owned(),
+                        ValidationErrorKind::Pattern { pattern } => format!("text that matches {pattern}"),
+                        ValidationErrorKind::Format { format } => format!("text in the format {format}"),
+                        _ => {
+                            mistakes.push(Mistake::at(path, shortened(&error.to_string(), 300)));
+                            continue;
+                        }
+                    };
+                    mistakes.push(Mistake::wrong(path, &wanted, error.instance()));
+                }
+            }
+        }
+        mistakes
+    }
+}
+
+/// The dialects that are spoken here; 2020-12 is the one to write (JSCH-06).
+const DIALECTS: [&str; 5] = [
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-04/schema",
+];
+
+/// Finds no schema anywhere.
+struct Nowhere;
+
+impl jsonschema::Retrieve for Nowhere {
+    fn retrieve(
+        &self,
+        uri: &jsonschema::Uri<String>,
+    ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+        Err(format!("the schema refers to {uri}, and schemas are never fetched").into())
+    }
+}
