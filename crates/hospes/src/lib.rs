@@ -29,7 +29,7 @@ pub use round::Round;
 pub use serve::{ALLOWED_HOSTS_VARIABLE, HTTP_VARIABLE, serve};
 #[cfg(feature = "server")]
 pub use server::{IntoServer, Server};
-pub use service::{BoxService, Call, Outcome, Questions, Service};
+pub use service::{BoxService, Call, IntoService, Outcome, Questions, Service};
 
 /// The types of the protocol.
 pub use hospes_model as model;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::service::Service;
+use crate::service::{IntoService, Service};
 use crate::{Error, Result};
 
 /// The environment variable that asks for HTTP and says where, as the flag `--http` does.
@@ -24,7 +24,8 @@ pub const ALLOWED_HOSTS_VARIABLE: &str = "HOSPES_ALLOWED_HOSTS";
 ///
 /// # Errors
 /// When the address is none or is taken, or the process has no usable stdin and stdout.
-pub async fn serve(service: impl Service) -> Result<()> {
+pub async fn serve(service: impl IntoService) -> Result<()> {
+    let service = service.into_service();
     match http_address(std::env::args_os().skip(1), std::env::var_os(HTTP_VARIABLE))? {
         Some(address) => over_http(service, &address).await,
         None => over_stdio(service).await,

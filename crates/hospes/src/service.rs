@@ -20,6 +20,28 @@ pub trait Service: Send + Sync + 'static {
     fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send;
 }
 
+/// What can be made into a [`Service`]: every service, and a type with `#[hospes::server]` on its `impl` block.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a service nor a server",
+    label = "cannot be served",
+    note = "put `#[hospes::server]` on an `impl {Self}` block, or build a server with `Server::new`"
+)]
+pub trait IntoService {
+    /// The service that it becomes.
+    type Service: Service;
+
+    /// The service.
+    fn into_service(self) -> Self::Service;
+}
+
+impl<S: Service> IntoService for S {
+    type Service = S;
+
+    fn into_service(self) -> S {
+        self
+    }
+}
+
 /// One call, complete in itself.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

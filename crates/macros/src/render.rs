@@ -28,6 +28,15 @@ pub(crate) fn server(server: &Server) -> TokenStream {
                 server
             }
         }
+
+        #[automatically_derived]
+        impl #impl_generics ::hospes::IntoService for #self_ty #where_clause {
+            type Service = ::hospes::Server;
+
+            fn into_service(self) -> ::hospes::Server {
+                ::hospes::IntoServer::into_server(self)
+            }
+        }
     }
 }
 
@@ -38,6 +47,15 @@ pub(crate) fn stub(block: &ItemImpl) -> TokenStream {
         #[automatically_derived]
         impl #impl_generics ::hospes::IntoServer for #self_ty #where_clause {
             fn into_server(self) -> ::hospes::Server {
+                ::core::unreachable!()
+            }
+        }
+
+        #[automatically_derived]
+        impl #impl_generics ::hospes::IntoService for #self_ty #where_clause {
+            type Service = ::hospes::Server;
+
+            fn into_service(self) -> ::hospes::Server {
                 ::core::unreachable!()
             }
         }

@@ -61,10 +61,11 @@ pub trait IntoCompletion {
 
 impl IntoCompletion for Completion {
     fn into_completion(mut self) -> Result<Completion, Error> {
-        if self.values.len() > Completion::MAX_VALUES {
-            self.total.get_or_insert(u64::try_from(self.values.len()).unwrap_or(u64::MAX));
+        if self.values.len() > Self::MAX_VALUES {
+            let all = u64::try_from(self.values.len()).unwrap_or(u64::MAX);
+            self.total = self.total.or(Some(all));
             self.has_more = Some(true);
-            self.values.truncate(Completion::MAX_VALUES);
+            self.values.truncate(Self::MAX_VALUES);
         }
         Ok(self)
     }
@@ -162,7 +163,7 @@ impl Suggests<Listed> for Vec<String> {
             let Input::Completion { typed, .. } = parts.input else {
                 return Err(hospes_model::RpcError::internal("only a completion can be completed").into());
             };
-            let fitting: Vec<String> = fitting(typed, &self).into_iter().map(str::to_owned).collect();
+            let fitting: Self = fitting(typed, &self).into_iter().map(str::to_owned).collect();
             Ok(Box::pin(std::future::ready(fitting.into_completion())))
         });
         Completer { run, declared: Declared::Nothing }

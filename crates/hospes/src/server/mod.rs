@@ -251,11 +251,11 @@ impl Server {
     /// # Panics
     /// When both offer something of the same name.
     #[track_caller]
+    #[expect(clippy::should_implement_trait, reason = "servers are no numbers")]
     pub fn add(mut self, other: impl IntoServer) -> Self {
         let Self { states, shared, .. } = other.into_server();
         self.states.merge(states);
-        let other = Shared::into_catalogue(shared);
-        self.register(|catalogue| catalogue.merge(other))
+        self.register(|catalogue| catalogue.merge(shared.catalogue()))
     }
 
     /// How many entries a page of a list has.

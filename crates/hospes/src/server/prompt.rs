@@ -173,8 +173,8 @@ impl PromptEntry {
                 for more in said {
                     match listed.arguments.iter_mut().find(|argument| argument.name == more.name) {
                         Some(argument) => {
-                            argument.title = more.title.or(argument.title.take());
-                            argument.description = more.description.or(argument.description.take());
+                            argument.title = more.title.or_else(|| argument.title.take());
+                            argument.description = more.description.or_else(|| argument.description.take());
                             argument.required = more.required.or(argument.required);
                         }
                         None => listed.arguments.push(more),

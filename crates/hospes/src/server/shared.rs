@@ -55,8 +55,8 @@ impl Shared {
         this.change(change)
     }
 
-    /// All that is registered, taken out.
-    pub(crate) fn into_catalogue(this: Arc<Self>) -> Catalogue {
-        this.read(Catalogue::clone)
+    /// All that is registered.
+    pub(crate) fn catalogue(&self) -> Catalogue {
+        self.read(Catalogue::clone)
     }
 }
