@@ -1,0 +1,318 @@
+//! The older revisions: sessions.
+
+use super::*;
+use crate::transport::http_server::Principal;
+use crate::transport::probe::Change;
+
+/// covers: HSES-01 HSES-03 HSES-05 HSES-07 HSES-13 HTTP-01 HTTP-13 VER-04
+#[tokio::test]
+async fn a_session_lives_from_initialize_to_delete() {
+    let site = Site::new().await;
+    for (asked, spoken) in
+        [("2025-03-26", "2025-03-26"), ("2025-06-18", "2025-06-18"), ("2030-01-01", "2025-11-25")]
+    {
+        let answer = site.post(initialize(asked), &[("mcp-protocol-version", asked)]).await;
+        let id = answer.headers["mcp-session-id"].to_str().unwrap().to_owned();
+        assert!(id.len() >= 16 && id.bytes().all(|b| matches!(b, 0x21..=0x7e)), "{id}");
+        assert_eq!(answer.json().await["result"]["protocolVersion"], spoken);
+        let answer = site.in_session(&id, tool(1, "echo", json!({"text": "hi"}))).await;
+        assert!(!answer.is_stream());
+        let answer = answer.json().await;
+        assert_eq!(text(&answer), "hi");
+        assert!(answer["result"].get("resultType").is_none());
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        assert_eq!(
+            site.in_session(&id, ping).await.json().await,
+            json!({"jsonrpc": "2.0", "id": 2, "result": {}})
+        );
+        assert_eq!(site.endpoint.sessions(), 1);
+        assert!(site.delete(&id).await.status.is_success());
+        let answer = site.in_session(&id, tool(3, "echo", json!({}))).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND);
+        assert_eq!(site.delete(&id).await.status, StatusCode::NOT_FOUND);
+        assert_eq!(site.get(&id, &[]).await.status, StatusCode::NOT_FOUND);
+    }
+    let answer = site.post(tool(4, "echo", json!({})), &[]).await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    assert!(answer.json().await["error"]["message"].as_str().unwrap().contains("Mcp-Session-Id"));
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(site.post(initialized, &[]).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(site.endpoint.sessions(), 0);
+}
+
+/// Peers allocate for whoever knocks.
+#[tokio::test]
+async fn a_session_is_entered_only_when_all_is_well() {
+    let site = Site::new().await;
+    let mut bad = initialize("2025-11-25");
+    bad["params"]["clientInfo"] = json!(7);
+    let answer = site.post(bad, &[]).await;
+    assert!(!answer.headers.contains_key("mcp-session-id"));
+    assert_eq!(code(&answer.json().await), -32602);
+    assert_eq!(site.endpoint.sessions(), 0);
+}
+
+/// covers: HSES-14 HSES-12
+#[tokio::test]
+async fn a_session_is_its_principals_alone() {
+    let endpoint = Endpoint::new(Probe::new());
+    let request = |who: Option<&str>, session: Option<&str>, body| {
+        let mut request = post(body, &[("mcp-session-id", session.unwrap_or_default())]);
+        if let Some(who) = who {
+            request.extensions_mut().insert(Principal::new(who));
+        }
+        request
+    };
+    let answer = direct(&endpoint, request(Some("ada"), None, initialize("2025-11-25"))).await;
+    let id = answer.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    for (who, status) in [(Some("ada"), 200), (Some("eve"), 404), (None, 404)] {
+        let answer = direct(&endpoint, request(who, Some(&id), tool(1, "echo", json!({})))).await;
+        assert_eq!(answer.status(), status, "{who:?}");
+    }
+}
+
+/// covers: HHDR-03 HHDR-04
+#[tokio::test]
+async fn a_version_header_must_name_a_version() {
+    let site = Site::new().await;
+    let id = site.session("2025-06-18").await;
+    for (version, status) in [("2025-06-18", 200), ("", 200), ("1999-01-01", 400), ("x", 400)] {
+        let headers = [("mcp-session-id", &*id), ("mcp-protocol-version", version)];
+        assert_eq!(site.post(tool(1, "echo", json!({})), &headers).await.status, status, "{version}");
+    }
+}
+
+/// covers: HTTP-16 HTTP-18 HTTP-19 HTTP-24 HTTP-35 HRES-01 HRES-02
+#[tokio::test]
+async fn a_call_that_notifies_is_answered_as_a_stream_that_can_be_resumed() {
+    let site = Site::new().await;
+    let call = |id: u32| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+               "params": {"name": "progress", "_meta": {"progressToken": "t"}}})
+    };
+    let mut ids = std::collections::HashSet::new();
+    for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let session = site.session(revision).await;
+        let mut answer = site.in_session(&session, call(1)).await;
+        if revision == "2025-11-25" {
+            let prime = answer.event().await.unwrap();
+            assert_eq!(prime.data, Value::Null);
+            assert!(prime.id.is_some() && prime.retry.is_some());
+        }
+        let mut events = Vec::new();
+        while let Some(event) = answer.event().await {
+            ids.insert((revision, event.id.clone().unwrap()));
+            events.push(event);
+        }
+        assert_eq!(events.len(), 4);
+        assert_eq!(text(&events[3].data), "there");
+        // Lost after the second: the rest, and nothing of another stream.
+        let mut other = site.in_session(&session, call(2)).await;
+        while other.event().await.is_some() {}
+        let mut resumed = site.get(&session, &[("last-event-id", events[1].id.as_deref().unwrap())]).await;
+        assert_eq!(resumed.message().await["params"]["progress"], 3.0);
+        assert_eq!(text(&resumed.message().await), "there");
+        assert!(resumed.event().await.is_none());
+        for unknown in ["99-0", "nonsense"] {
+            let answer = site.get(&session, &[("last-event-id", unknown)]).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+        }
+    }
+    assert_eq!(ids.len(), 12);
+}
+
+/// covers: HTTP-19 HTTP-20 MSG-22
+#[tokio::test]
+async fn a_question_is_a_request_on_the_calls_own_stream() {
+    let site = Site::new().await;
+    let session = site.session("2025-06-18").await;
+    let mut answer = site.in_session(&session, tool(1, "ask", json!({}))).await;
+    let question = answer.message().await;
+    assert_eq!(question["method"], "elicitation/create");
+    let result = json!({"action": "accept", "content": {"name": "Ada"}});
+    let reply = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+    let taken = site.in_session(&session, reply.clone()).await;
+    assert_eq!(taken.status, StatusCode::ACCEPTED);
+    assert_eq!(text(&answer.message().await), format!("answered {result}"));
+    assert!(answer.event().await.is_none());
+    // Late or foreign answers do no harm.
+    assert_eq!(site.in_session(&session, reply.clone()).await.status, StatusCode::ACCEPTED);
+    assert_eq!(site.post(reply, &[]).await.status, StatusCode::BAD_REQUEST);
+}
+
+/// covers: HTTP-30 HTTP-31 HTTP-33 HMUL-02
+#[tokio::test]
+async fn changes_come_on_the_sessions_stream() {
+    let site = Site::new().await;
+    let session = site.session("2025-06-18").await;
+    let mut stream = site.get(&session, &[]).await;
+    assert_eq!(stream.status, StatusCode::OK);
+    until(|| site.probe.listening() == 1).await;
+    site.probe.change(Change::Tools);
+    let event = stream.event().await.unwrap();
+    assert_eq!(event.data, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    // A second stream replaces the first; nothing comes twice.
+    let mut second = site.get(&session, &[]).await;
+    assert!(stream.event().await.is_none());
+    site.probe.change(Change::Prompts);
+    assert_eq!(second.message().await["method"], "notifications/prompts/list_changed");
+    // What changes while nobody listens is heard by the next one, behind what it had.
+    second.hang_up().await;
+    let subscribe =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "x:1"}});
+    assert_eq!(site.in_session(&session, subscribe).await.json().await["result"], json!({}));
+    site.probe.change(Change::Tools);
+    let mut third = site.get(&session, &[("last-event-id", event.id.as_deref().unwrap())]).await;
+    assert_eq!(third.message().await["method"], "notifications/tools/list_changed");
+    until(|| site.probe.listening() == 1).await;
+    site.probe.change(Change::Resource("x:1".into()));
+    let updated = third.message().await;
+    assert_eq!(
+        (&updated["method"], &updated["params"]["uri"]),
+        (&json!("notifications/resources/updated"), &json!("x:1"))
+    );
+    // The end of the session is the end of its stream, and of the call behind it.
+    site.delete(&session).await;
+    assert!(third.event().await.is_none());
+    until(|| site.probe.listening() == 0).await;
+}
+
+/// covers: HTTP-35 HTTP-36 HTTP-38 HRES-06 HRES-07 HTTP-23
+#[tokio::test]
+async fn a_handler_may_close_its_stream_and_the_client_polls() {
+    let site = Site::with(|endpoint| endpoint.retry(Duration::from_millis(20))).await;
+    let session = site.session("2025-11-25").await;
+    let mut stream = site.in_session(&session, tool(1, "poll", json!({"millis": 50}))).await;
+    let prime = stream.event().await.unwrap();
+    assert_eq!((&prime.data, prime.retry), (&Value::Null, Some(Duration::from_millis(20))));
+    assert!(stream.event().await.is_none(), "closed before the answer");
+    let mut stream = site.get(&session, &[("last-event-id", prime.id.as_deref().unwrap())]).await;
+    let answer = stream.message().await;
+    assert_eq!((text(&answer), &answer["id"]), ("came back", &json!(1)));
+    assert!(stream.event().await.is_none());
+    // Revisions without polling keep their stream.
+    let session = site.session("2025-06-18").await;
+    let answer = site.in_session(&session, tool(1, "poll", json!({}))).await;
+    assert_eq!(text(&answer.json().await), "came back");
+}
+
+/// covers: HTTP-25
+#[tokio::test]
+async fn hanging_up_is_no_cancellation() {
+    let site = Site::with(|endpoint| endpoint.stream_after(Duration::from_millis(20))).await;
+    let session = site.session("2025-11-25").await;
+    // Lost before anything was said.
+    let mut connection = site.connect().await;
+    let call = post(tool(1, "sleep", json!({"millis": 100})), &[("mcp-session-id", &session)]);
+    let send = tokio::spawn(async move { connection.try_send(call).await.map(|_| ()) });
+    site.running(1).await;
+    send.abort();
+    until(|| site.probe.finished() == 1).await;
+    // Lost in the stream: the rest is there for whoever comes back.
+    let mut stream = site.in_session(&session, tool(2, "sleep", json!({"millis": 200}))).await;
+    let prime = stream.event().await.unwrap();
+    stream.hang_up().await;
+    let mut stream = site.get(&session, &[("last-event-id", prime.id.as_deref().unwrap())]).await;
+    assert_eq!(text(&stream.message().await), "slept");
+    until(|| site.endpoint.calls() == 0).await;
+}
+
+/// covers: HTTP-26 CANC-04 CANC-06
+#[tokio::test]
+async fn a_cancelled_call_gets_no_answer() {
+    let site = Site::with(|endpoint| endpoint.stream_after(Duration::from_millis(20))).await;
+    let session = site.session("2025-11-25").await;
+    let cancel =
+        |id: u32| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+    let mut stream = site.in_session(&session, tool(1, "forever", json!({}))).await;
+    stream.event().await.unwrap();
+    assert_eq!(site.in_session(&session, cancel(1)).await.status, StatusCode::ACCEPTED);
+    assert!(stream.event().await.is_none());
+    site.running(0).await;
+    // The id of a running call is taken.
+    let mut stream = site.in_session(&session, tool(2, "forever", json!({}))).await;
+    stream.event().await.unwrap();
+    assert_eq!(code(&site.in_session(&session, tool(2, "echo", json!({}))).await.json().await), -32600);
+    // The end of the session answers what still runs.
+    site.delete(&session).await;
+    assert!(stream.message().await["error"]["message"].as_str().unwrap().contains("session"));
+    site.running(0).await;
+}
+
+/// covers: HMUL-01
+#[tokio::test]
+async fn several_streams_go_on_at_once() {
+    let site = Site::new().await;
+    let session = site.session("2025-11-25").await;
+    let call = |id: u32| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+               "params": {"name": "progress", "_meta": {"progressToken": id}}})
+    };
+    let answers = (1000..1003).map(|id| {
+        let (site, session) = (&site, &session);
+        async move {
+            let mut answer = site.in_session(session, call(id)).await;
+            let mut last = Value::Null;
+            while let Some(event) = answer.event().await {
+                assert!(
+                    event.data["params"]["progressToken"].as_u64().is_none_or(|token| token == u64::from(id))
+                );
+                last = event.data;
+            }
+            assert_eq!(last["id"], id);
+        }
+    });
+    futures::future::join_all(answers).await;
+}
+
+/// covers: BATCH-01 BATCH-03 BATCH-04 BATCH-06 BATCH-08 BATCH-09
+#[tokio::test]
+async fn batches_belong_to_2025_03_26() {
+    let site = Site::new().await;
+    let session = site.session("2025-03-26").await;
+    let ids = |answer: &Value| {
+        let mut ids: Vec<_> = answer.as_array().unwrap().iter().map(|part| part["id"].to_string()).collect();
+        ids.sort();
+        ids.join(" ")
+    };
+    let batch = json!([
+        tool(1, "echo", json!({"text": "a"})),
+        tool(2, "sleep", json!({"millis": 20})),
+        {"jsonrpc": "2.0", "id": 3, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"},
+        initialize("2025-03-26"),
+        {"jsonrpc": "2.0", "id": 5},
+    ]);
+    let answer = site.in_session(&session, batch).await.json().await;
+    assert_eq!(ids(&answer), "0 1 2 3 5", "{answer}");
+    // As a stream where something precedes an answer.
+    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+                      "params": {"name": "progress", "_meta": {"progressToken": 1}}});
+    let mut stream = site.in_session(&session, json!([tool(6, "echo", json!({})), call])).await;
+    let mut seen = Vec::new();
+    while let Some(event) = stream.event().await {
+        seen.push(event.data["id"].to_string());
+    }
+    assert_eq!(seen, ["6", "null", "null", "null", "7"]);
+    let quiet = json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}, {"jsonrpc": "2.0", "id": 9, "result": {}}]);
+    assert_eq!(site.in_session(&session, quiet).await.status, StatusCode::ACCEPTED);
+    assert_eq!(site.in_session(&session, json!([])).await.status, StatusCode::BAD_REQUEST);
+    let newer = site.session("2025-06-18").await;
+    let answer = site.in_session(&newer, json!([tool(1, "echo", json!({}))])).await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+}
+
+/// covers: PROG-07 LOG-05
+#[tokio::test]
+async fn log_messages_are_sent_at_the_sessions_level() {
+    let site = Site::new().await;
+    let session = site.session("2025-11-25").await;
+    assert!(!site.in_session(&session, tool(1, "log", json!({}))).await.is_stream());
+    let level =
+        json!({"jsonrpc": "2.0", "id": 2, "method": "logging/setLevel", "params": {"level": "debug"}});
+    assert_eq!(site.in_session(&session, level).await.json().await["result"], json!({}));
+    let mut stream = site.in_session(&session, tool(3, "log", json!({}))).await;
+    stream.event().await.unwrap();
+    assert_eq!(stream.message().await["method"], "notifications/message");
+    assert_eq!(text(&stream.message().await), "logged");
+}
