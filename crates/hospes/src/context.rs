@@ -1,5 +1,6 @@
 //! What a call knows besides its params: the peer, the answers so far, and the way out for notifications.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -50,6 +51,7 @@ struct State {
     dropped_logs: u32,
     progress: Option<f64>,
     waker: Option<Waker>,
+    kept: Vec<Box<dyn Any + Send>>,
 }
 
 /// Makes a [`Context`]; for adapters, gateways and tests.
@@ -254,6 +256,12 @@ impl Context {
         let requests = std::mem::take(&mut state.asked);
         let round = state.round.clone();
         Some(crate::Questions::new(requests, round))
+    }
+
+    /// Keeps `guard` for as long as the call is in memory here, and drops it then. (A call of 2026-07-28 is here only
+    /// while it runs; of older revisions also while its questions are answered.)
+    pub fn keep(&self, guard: impl Any + Send) {
+        self.state().kept.push(Box::new(guard));
     }
 
     /// Makes ready for the next run of the same call.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hospes_model::{
     CallToolResult, CompleteParams, CompleteResult, Era, GetPromptParams, GetPromptResult, Implementation,
     LoggingLevel, Method, Notification, Prompt, RawJson, ReadResourceResult, Reply, Resource,
-    ResourceTemplate, Revision, ServerCapabilities, SetLevelParams, Tool,
+    ResourceTemplate, Revision, ServerCapabilities, Tool,
 };
 use serde::Serialize;
 
@@ -42,7 +42,9 @@ pub struct Client {
 
 impl Client {
     pub(super) fn new(core: Core) -> Self {
-        Self { core: Arc::new(core) }
+        let core = Arc::new(core);
+        core.keep_listening();
+        Self { core }
     }
 
     /// Connects to a command, a URL or a [`Target`], as a client that can only call.
@@ -148,10 +150,7 @@ impl Client {
             // Every request says so by itself.
             return Ok(());
         }
-        let params = members(&SetLevelParams::new(level))?;
-        let method = Method::SetLevel;
-        let outgoing = Outgoing { members: Members::Text(&params), ..self.core.request(&method) };
-        self.core.run(&outgoing, &mut None).await.map(drop)
+        self.core.send_log_level(level).await
     }
 
     /// Changes the folders that the server may work in, and tells it where its revision has a message for that.

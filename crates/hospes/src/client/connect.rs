@@ -20,6 +20,7 @@ use super::desk::Desk;
 use super::duplex::{self, Wire};
 use super::error::{Attempt, CallError, Closed, ConnectError, Stage};
 use super::link::{Exchange as _, LinkEvent, Members, Outgoing};
+use super::parked::Parked;
 use super::settings::Settings;
 use super::target::{Command, Target};
 
@@ -269,6 +270,8 @@ fn ready(probing: Probing<'_>, agreed: Agreed, link: Link, desk: Arc<Desk>) -> C
         speech,
         server: probing.server,
         log_level: AtomicU8::new(u8::MAX),
+        parked: Parked::default(),
+        subscribing: tokio::sync::Mutex::new(()),
     };
     Client::new(core)
 }

@@ -11,13 +11,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use hospes_model::{
     Answer, Id, Implementation, InputRequiredResult, InputResponse, LoggingLevel, Method, Notification,
-    ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, decode_error,
+    ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, SetLevelParams, decode_error,
 };
 
+use super::connect::members;
 use super::desk::{Desk, ReplyTo};
 use super::duplex::{Duplex, DuplexCall};
 use super::error::CallError;
-use super::link::{Exchange, LinkEvent, Outgoing, write_text};
+use super::link::{Exchange, LinkEvent, Members, Outgoing, write_text};
+use super::parked::Parked;
 use super::settings::Settings;
 #[cfg(feature = "stdio")]
 use crate::transport::child::ChildHandle;
@@ -136,6 +138,9 @@ pub(crate) struct Core {
     pub(crate) speech: Speech,
     pub(crate) server: ServerFacts,
     pub(crate) log_level: AtomicU8,
+    pub(crate) parked: Parked,
+    /// Held while subscribing or unsubscribing on a session.
+    pub(crate) subscribing: tokio::sync::Mutex<()>,
 }
 
 impl Core {
@@ -156,6 +161,15 @@ impl Core {
         let position = level.and_then(|level| LoggingLevel::ALL.iter().position(|l| *l == level));
         let position = position.and_then(|position| u8::try_from(position).ok());
         self.log_level.store(position.unwrap_or(u8::MAX), Ordering::Relaxed);
+    }
+
+    /// Tells an older server which log messages are wanted.
+    pub(crate) async fn send_log_level(&self, level: LoggingLevel) -> Result<(), CallError> {
+        let params = members(&SetLevelParams::new(level))?;
+        let method = Method::SetLevel;
+        let outgoing =
+            Outgoing { members: Members::Text(&params), ..Outgoing::new(&method, self.settings.times) };
+        self.run(&outgoing, &mut None).await.map(drop)
     }
 
     /// Sends a request and waits for its result, as it came.

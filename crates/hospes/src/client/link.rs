@@ -201,14 +201,14 @@ mod tests {
         };
         assert_eq!(
             written(&call, ""),
-            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say "hi"","arguments":{"a":1},"_meta":{"progressToken":7}}}"#
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say \"hi\"","arguments":{"a":1},"_meta":{"progressToken":7}}}"#
         );
         let meta = Meta { members: br#""x":0"#, progress: true, log_level: Some(LoggingLevel::Error) };
         let again = Outgoing { more: br#""requestState":"s""#, meta, ..call };
         assert_eq!(
             written(&again, r#""a/b":1"#),
             concat!(
-                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say "hi"","arguments":{"a":1},"#,
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say \"hi\"","arguments":{"a":1},"#,
                 r#""requestState":"s","_meta":{"a/b":1,"x":0,"io.modelcontextprotocol/logLevel":"error","progressToken":7}}}"#
             )
         );

@@ -21,10 +21,14 @@ mod core;
 mod desk;
 mod duplex;
 mod error;
+mod forward;
 mod handlers;
 mod link;
+mod listen;
 mod listing;
+mod parked;
 mod request;
+mod service;
 mod settings;
 mod target;
 
@@ -32,6 +36,7 @@ pub use api::Client;
 pub use builder::ClientBuilder;
 pub use desk::List;
 pub use error::{Attempt, CallError, Closed, ConnectError, ConnectFailure, HttpFailure, Stage, TimeLimit};
+pub use listen::Subscription;
 pub use listing::{Listed, Listing, MAX_PAGES};
 pub use request::{FromReply, Request};
 pub use settings::{

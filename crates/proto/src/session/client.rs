@@ -252,6 +252,16 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_waits_for_us_is_not_silent() {
+        let (mut session, now) = (ClientSession::default(), start());
+        session.begin(now, limits(10, 25), ()).unwrap();
+        session.handle_request(&"q".into()).unwrap();
+        assert!(session.handle_timeout(now + SECOND * 10).is_empty());
+        assert_eq!(session.poll_timeout(), Some(now + SECOND * 20));
+        assert_eq!(session.handle_timeout(now + SECOND * 25)[0].ran, Ran::MaxTimeout);
+    }
+
+    #[test]
     fn what_waits_is_bounded() {
         let (mut session, now) = (ClientSession::new(2, 1), start());
         session.begin(now, TimeLimits::NONE, 1).unwrap();

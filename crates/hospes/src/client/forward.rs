@@ -1,0 +1,137 @@
+//! Params of somebody else's request, made ready to be sent as ours.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use hospes_model::{Method, RawJson, Revision, lower_params, meta_key};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::link::write_text;
+use crate::params::Params;
+
+/// What one leg of a conversation says of itself; it never crosses to another.
+const OWN_META: &[&str] = &[
+    meta_key::PROGRESS_TOKEN,
+    meta_key::PROTOCOL_VERSION,
+    meta_key::CLIENT_INFO,
+    meta_key::CLIENT_CAPABILITIES,
+    meta_key::LOG_LEVEL,
+    meta_key::SUBSCRIPTION_ID,
+];
+
+/// What is ours to say again in the next round.
+const OWN_PARAMS: &[&str] = &["_meta", "inputResponses", "requestState"];
+
+/// The members of params and of their `_meta`, written out, as far as they cross.
+#[derive(Debug)]
+pub(crate) struct Forwarded {
+    raw: Option<RawJson>,
+    rewritten: Vec<u8>,
+    pub(crate) meta: Vec<u8>,
+}
+
+impl Forwarded {
+    pub(crate) fn new(method: &Method, to: Revision, params: &Params) -> Self {
+        let view = params.view();
+        let meta = view.meta.as_ref().map(|meta| without(meta, OWN_META)).unwrap_or_default();
+        let touched = view.meta.is_some() || view.input_responses.is_some() || view.request_state.is_some();
+        let raw = if to.is_legacy() {
+            lower_params(method, to, params.raw().clone())
+        } else {
+            params.raw().clone()
+        };
+        if touched {
+            return Self { rewritten: without(&raw, OWN_PARAMS), raw: None, meta };
+        }
+        Self { raw: Some(raw), rewritten: Vec::new(), meta }
+    }
+
+    /// The members of params.
+    pub(crate) fn members(&self) -> &[u8] {
+        match &self.raw {
+            Some(raw) => inside(raw.as_bytes()),
+            None => &self.rewritten,
+        }
+    }
+}
+
+/// What stands between the braces.
+fn inside(object: &[u8]) -> &[u8] {
+    let inside = object.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
+    inside.unwrap_or_default().trim_ascii()
+}
+
+/// The members of an object except some, written out.
+fn without(object: &RawJson, left_out: &[&str]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(object.as_bytes().len());
+    let Ok(members) = object.decode::<Members<'_>>() else { return out };
+    for (key, value) in members.0 {
+        if left_out.contains(&&*key) {
+            continue;
+        }
+        if !out.is_empty() {
+            out.push(b',');
+        }
+        write_text(&mut out, &key);
+        out.push(b':');
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    out
+}
+
+/// The members of an object in order, not decoded.
+struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry::<String, &'de RawValue>()? {
+                    members.push((Cow::Owned(member.0), member.1));
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forwarded(text: &str, to: Revision) -> (String, String) {
+        let params = Params::new(RawJson::parse(text.to_owned()).unwrap());
+        let forwarded = Forwarded::new(&Method::ToolsCall, to, &params);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        (text(forwarded.members()), text(&forwarded.meta))
+    }
+
+    #[test]
+    fn what_has_nothing_of_its_own_leg_crosses_untouched() {
+        let (members, meta) = forwarded(r#"{ "name":"a" ,"arguments":{ "b" : 1 } }"#, Revision::V2026_07_28);
+        assert_eq!(members, r#""name":"a" ,"arguments":{ "b" : 1 }"#);
+        assert_eq!(meta, "");
+        assert_eq!(forwarded("{}", Revision::V2024_11_05), (String::new(), String::new()));
+    }
+
+    #[test]
+    fn what_belongs_to_one_leg_does_not_cross() {
+        let text = r#"{"_meta":{"progressToken":1,"traceparent":"t","io.modelcontextprotocol/clientInfo":{"name":"x"}},
+            "name":"say \"hi\"","requestState":"s","inputResponses":{},"arguments":{"_meta":1}}"#;
+        let (members, meta) = forwarded(text, Revision::V2026_07_28);
+        assert_eq!(members, r#""name":"say \"hi\"","arguments":{"_meta":1}"#);
+        assert_eq!(meta, r#""traceparent":"t""#);
+    }
+}

@@ -1,0 +1,319 @@
+//! Hearing of changes: `subscriptions/listen` to a modern server; to an older one `resources/subscribe`, and what its
+//! session tells anyway.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use hospes_model::{
+    Meta, Method, Notification, RawJson, Revision, RpcError, ServerCapabilities, SubscribeParams,
+    SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, meta_key,
+};
+use hospes_proto::session::client::TimeLimits;
+
+use super::Client;
+use super::changes::Listener;
+use super::connect::members;
+use super::core::Core;
+use super::error::CallError;
+use super::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing};
+use crate::context::Context;
+use crate::exchange::{Event, Exchange};
+use crate::peer::Peer;
+use crate::service::{BoxService, Call, Outcome};
+
+/// How long a listen stream that ended is left alone before it is opened again: longer each time, until news comes.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A stream of changes. Dropping it ends it.
+#[derive(Debug)]
+pub struct Subscription {
+    exchange: Option<Exchange>,
+    honoured: SubscriptionFilter,
+    early: VecDeque<Notification>,
+    ended: Option<RpcError>,
+}
+
+impl Client {
+    /// Listens for changes; resolves once the server has said which it will tell.
+    ///
+    /// # Errors
+    /// When the server refuses, or is gone.
+    pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
+        let params = RawJson::from_serialize(&SubscriptionsListenParams::new(filter))
+            .map_err(|error| CallError::Arguments(Arc::new(error)))?;
+        let peer = Peer::new(Revision::LATEST, None, self.core.settings.capabilities.clone());
+        let call = Call::new(Method::SubscriptionsListen, params, Context::new(Arc::new(peer)));
+        let exchange = Exchange::new(BoxService::new(self.clone()), call);
+        let mut subscription = Subscription {
+            exchange: Some(exchange),
+            honoured: SubscriptionFilter::new(),
+            early: VecDeque::new(),
+            ended: None,
+        };
+        loop {
+            match subscription.next_event().await {
+                Some(Notification::SubscriptionsAcknowledged(params)) => {
+                    subscription.honoured = params.notifications;
+                    return Ok(subscription);
+                }
+                Some(early) => subscription.early.push_back(early),
+                None => {
+                    let ended = subscription.ended.take();
+                    return Err(CallError::Rpc(
+                        ended.unwrap_or_else(|| RpcError::internal("it ended at once")),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Listens for changes of one resource.
+    ///
+    /// # Errors
+    /// When the server refuses, or is gone.
+    pub async fn subscribe(&self, uri: impl Into<String>) -> Result<Subscription, CallError> {
+        let mut filter = SubscriptionFilter::new();
+        filter.resource_subscriptions.push(uri.into());
+        self.listen(filter).await
+    }
+}
+
+impl Subscription {
+    /// What the server said it will tell: of what was asked for, perhaps not all.
+    #[must_use]
+    pub fn honoured(&self) -> &SubscriptionFilter {
+        &self.honoured
+    }
+
+    /// The next change; none when the stream has ended.
+    pub async fn next(&mut self) -> Option<Notification> {
+        match self.early.pop_front() {
+            Some(early) => Some(early),
+            None => self.next_event().await,
+        }
+    }
+
+    /// Why the stream has ended, where it was not the server's wish.
+    #[must_use]
+    pub fn error(&self) -> Option<&RpcError> {
+        self.ended.as_ref()
+    }
+
+    async fn next_event(&mut self) -> Option<Notification> {
+        let exchange = self.exchange.as_mut()?;
+        match poll_fn(|cx| exchange.poll_event(cx)).await {
+            Event::Notify(notification) => Some(notification),
+            Event::Done(Outcome::Failed(error)) => {
+                self.exchange = None;
+                self.ended = Some(error);
+                None
+            }
+            _ => {
+                self.exchange = None;
+                None
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Serves `subscriptions/listen` with this connection.
+    pub(super) async fn serve_listen(self: &Arc<Self>, call: Call) -> Outcome {
+        let params: SubscriptionsListenParams = match call.decode() {
+            Ok(params) => params,
+            Err(error) => return Outcome::Failed(error),
+        };
+        let outcome = if self.speech.revision.is_legacy() {
+            self.listen_to_session(params.notifications, &call.context).await
+        } else {
+            self.listen_to_stream(&params, |method, params| {
+                let notification = Notification::decode(method, self.speech.revision, params);
+                if let Ok(notification) = notification {
+                    call.context.notify(without_subscription(notification));
+                }
+            })
+            .await
+        };
+        match outcome {
+            Ok(()) => Outcome::Complete(hospes_model::SubscriptionsListenResult::new().into()),
+            Err(error) => Outcome::Failed(error.to_rpc()),
+        }
+    }
+
+    /// Opens a listen stream and tells what comes until the server ends it.
+    async fn listen_to_stream(
+        &self,
+        params: &SubscriptionsListenParams,
+        mut tell: impl FnMut(&Method, Option<&RawJson>),
+    ) -> Result<(), CallError> {
+        let text = members(params)?;
+        let outgoing = Outgoing {
+            members: Members::Text(&text),
+            ears: Ears::Notifications,
+            ..Outgoing::new(&Method::SubscriptionsListen, TimeLimits::NONE)
+        };
+        let mut call = self.link.open(&outgoing, &self.speech).await?;
+        loop {
+            match poll_fn(|cx| call.poll_event(cx)).await {
+                LinkEvent::Notification(method, params) => tell(&method, params.as_ref()),
+                LinkEvent::Question(..) => {}
+                LinkEvent::Done(outcome) => {
+                    return outcome.map(drop).map_err(|error| self.lift_error(outgoing.method, error));
+                }
+            }
+        }
+    }
+
+    /// Tells what the session tells, as far as it was asked for.
+    async fn listen_to_session(
+        self: &Arc<Self>,
+        wanted: SubscriptionFilter,
+        context: &Context,
+    ) -> Result<(), CallError> {
+        let honoured = self.honour(wanted);
+        let listener = self.subscribe_all(&honoured).await;
+        let params = SubscriptionsAcknowledgedParams::new(honoured);
+        context.notify(Notification::SubscriptionsAcknowledged(params));
+        while let Some(change) = poll_fn(|cx| listener.listener.poll_change(cx)).await {
+            context.notify(change);
+        }
+        match self.desk.closed() {
+            Some(closed) => Err(CallError::Closed(closed)),
+            None => Ok(()),
+        }
+    }
+
+    /// As much of a filter as the server declared.
+    fn honour(&self, mut filter: SubscriptionFilter) -> SubscriptionFilter {
+        let undeclared = ServerCapabilities::new();
+        let has = self.server.capabilities.as_ref().unwrap_or(&undeclared);
+        let told = |flag: Option<Option<bool>>| flag.flatten() == Some(true);
+        filter.tools_list_changed &= told(has.tools.as_ref().map(|has| has.list_changed));
+        filter.prompts_list_changed &= told(has.prompts.as_ref().map(|has| has.list_changed));
+        filter.resources_list_changed &= told(has.resources.as_ref().map(|has| has.list_changed));
+        if !told(has.resources.as_ref().map(|has| has.subscribe)) {
+            filter.resource_subscriptions.clear();
+        }
+        filter.task_ids.clear();
+        filter
+    }
+
+    async fn subscribe_all(self: &Arc<Self>, filter: &SubscriptionFilter) -> Leave {
+        // Subscribing and unsubscribing must not overtake each other.
+        let _turn = self.subscribing.lock().await;
+        let (listener, new) = self.desk.changes.listen(filter.clone());
+        let leave = Leave { core: Arc::downgrade(self), listener };
+        for uri in new {
+            if let Err(error) = self.subscribe(&Method::ResourcesSubscribe, &uri).await {
+                tracing::warn!(%error, "the server does not tell of a resource's changes");
+            }
+        }
+        leave
+    }
+
+    async fn subscribe(&self, method: &Method, uri: &str) -> Result<(), CallError> {
+        let text = members(&SubscribeParams::new(uri))?;
+        let outgoing =
+            Outgoing { members: Members::Text(&text), ..Outgoing::new(method, self.settings.times) };
+        self.run(&outgoing, &mut None).await.map(drop)
+    }
+
+    /// Keeps a listen stream open to a modern server, so that the desk hears of changes. Ends with the connection.
+    pub(super) fn keep_listening(self: &Arc<Self>) {
+        let mut lists = SubscriptionFilter::new();
+        (lists.tools_list_changed, lists.prompts_list_changed, lists.resources_list_changed) =
+            (true, true, true);
+        let filter = self.honour(lists);
+        if self.speech.revision.is_legacy() || filter.is_empty() || self.desk.on_list_changed.is_none() {
+            return;
+        }
+        tokio::spawn(keep_listening(Arc::downgrade(self), SubscriptionsListenParams::new(filter)));
+    }
+}
+
+async fn keep_listening(core: Weak<Core>, params: SubscriptionsListenParams) {
+    let mut pause = FIRST_PAUSE;
+    let Ok(text) = members(&params) else { return };
+    let outgoing = Outgoing {
+        members: Members::Text(&text),
+        ears: Ears::Notifications,
+        ..Outgoing::new(&Method::SubscriptionsListen, TimeLimits::NONE)
+    };
+    loop {
+        // Only the call is kept across the waiting: it does not keep the connection.
+        let Some(strong) = core.upgrade() else { return };
+        let opened = strong.link.open(&outgoing, &strong.speech).await;
+        let desk = Arc::clone(&strong.desk);
+        drop(strong);
+        match opened {
+            Ok(mut call) => loop {
+                match poll_fn(|cx| call.poll_event(cx)).await {
+                    LinkEvent::Notification(method, params) => {
+                        pause = FIRST_PAUSE;
+                        desk.notification(&method, params.as_ref());
+                    }
+                    LinkEvent::Question(..) => {}
+                    LinkEvent::Done(Err(error)) if error.is_closed() => return,
+                    // It will not do that, however often it is asked.
+                    LinkEvent::Done(Err(CallError::Rpc(error))) => {
+                        tracing::debug!(%error, "the server does not tell of changes");
+                        return;
+                    }
+                    LinkEvent::Done(_) => break,
+                }
+            },
+            Err(error) if error.is_closed() => return,
+            Err(error) => tracing::debug!(%error, "listening failed"),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// A listener of a session; leaving, it unsubscribes from what nobody else wants.
+struct Leave {
+    core: Weak<Core>,
+    listener: Arc<Listener>,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        let Some(core) = self.core.upgrade() else { return };
+        let unwanted = core.desk.changes.leave(&self.listener);
+        if unwanted.is_empty() || core.desk.closed().is_some() {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let weak = Weak::clone(&self.core);
+        drop(core);
+        runtime.spawn(async move {
+            for uri in unwanted {
+                let Some(core) = weak.upgrade() else { return };
+                let _turn = core.subscribing.lock().await;
+                // Somebody may have come to want it since.
+                if !core.desk.changes.wanted().contains(&uri)
+                    && let Err(error) = core.subscribe(&Method::ResourcesUnsubscribe, &uri).await
+                {
+                    tracing::debug!(%error, "the server does not take back a subscription");
+                }
+            }
+        });
+    }
+}
+
+/// The id of the stream belongs to this leg only.
+fn without_subscription(mut notification: Notification) -> Notification {
+    let meta: Option<&mut Meta> = match &mut notification {
+        Notification::ResourceUpdated(params) => Some(&mut params.meta),
+        Notification::SubscriptionsAcknowledged(params) => Some(&mut params.meta),
+        Notification::TasksChanged(changed) => Some(&mut changed.meta),
+        _ => None,
+    };
+    if let Some(meta) = meta {
+        meta.remove(meta_key::SUBSCRIPTION_ID);
+    }
+    notification
+}

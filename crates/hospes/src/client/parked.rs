@@ -1,0 +1,153 @@
+//! Upstream calls that wait while somebody else answers their questions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use hospes_model::{Id, InputRequest, InputResponse, Method, RawJson, Revision, RpcError};
+use tokio::task::AbortHandle;
+
+use super::core::{Core, LinkCall};
+use super::desk::ReplyTo;
+use super::error::CallError;
+use super::settings::MAX_PARKED_CALLS;
+
+/// The parked calls of one connection, by handle.
+#[derive(Debug, Default)]
+pub(crate) struct Parked(Mutex<HashMap<String, (ParkedCall, AbortHandle)>>);
+
+/// A call that waits. Dropping it cancels it, and refuses its questions.
+#[derive(Debug)]
+pub(crate) struct ParkedCall {
+    pub(crate) call: LinkCall,
+    asked: Vec<Asked>,
+    reply: ReplyTo,
+    /// Whom the call is for: nobody else may go on with it.
+    principal: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    key: String,
+    id: Id,
+    request: InputRequest,
+}
+
+impl ParkedCall {
+    pub(crate) fn new(call: LinkCall, reply: ReplyTo, principal: Option<Arc<str>>) -> Self {
+        Self { call, asked: Vec::new(), reply, principal }
+    }
+
+    /// One more question; the key that its answer comes under.
+    pub(crate) fn ask(&mut self, id: Id, request: InputRequest) -> String {
+        let key = format!("u{id}");
+        self.asked.push(Asked { key: key.clone(), id, request });
+        key
+    }
+
+    /// Hands the answers on. The questions that have none.
+    pub(crate) fn answer(
+        &mut self,
+        answers: &BTreeMap<String, RawJson>,
+        revision: Revision,
+    ) -> Vec<(String, InputRequest)> {
+        let mut unanswered = Vec::new();
+        for asked in std::mem::take(&mut self.asked) {
+            let Some(answer) = answers.get(&asked.key) else {
+                unanswered.push((asked.key.clone(), asked.request.clone()));
+                self.asked.push(asked);
+                continue;
+            };
+            let method = Method::from_name(asked.request.method());
+            let encoded = InputResponse::decode(&method, answer).and_then(|answer| {
+                answer.encode(revision).map_err(|error| RpcError::internal(error.to_string()))
+            });
+            self.reply.answer(&asked.id, encoded.as_ref());
+        }
+        unanswered
+    }
+}
+
+impl Drop for ParkedCall {
+    fn drop(&mut self) {
+        let gone = RpcError::internal("nobody answered");
+        self.asked.drain(..).for_each(|asked| self.reply.answer(&asked.id, Err(&gone)));
+    }
+}
+
+impl Parked {
+    /// Keeps `call` for as long as the setting `park_timeout` says. The handle to get it back.
+    pub(crate) fn park(&self, core: &Arc<Core>, call: ParkedCall) -> Result<String, CallError> {
+        let handle = new_handle()?;
+        let (weak, key, limit) = (Arc::downgrade(core), handle.clone(), core.settings.park_timeout);
+        let mut calls = self.lock();
+        if calls.len() >= MAX_PARKED_CALLS {
+            let what = "parked calls";
+            return Err(CallError::TooMany { what, max: MAX_PARKED_CALLS, setting: "MAX_PARKED_CALLS" });
+        }
+        let timer = tokio::spawn(async move {
+            tokio::time::sleep(limit).await;
+            if abandon(&weak, &key) {
+                tracing::warn!(?limit, "a parked call was given up (setting park_timeout)");
+            }
+        });
+        calls.insert(handle.clone(), (call, timer.abort_handle()));
+        Ok(handle)
+    }
+
+    /// The call of this handle, once.
+    pub(crate) fn take(&self, handle: &str, principal: Option<&str>) -> Option<ParkedCall> {
+        let mut calls = self.lock();
+        if calls.get(handle)?.0.principal.as_deref() != principal {
+            return None;
+        }
+        let (call, timer) = calls.remove(handle)?;
+        timer.abort();
+        Some(call)
+    }
+
+    /// How many calls are parked.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn remove(&self, handle: &str) -> Option<ParkedCall> {
+        let (call, timer) = self.lock().remove(handle)?;
+        timer.abort();
+        Some(call)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (ParkedCall, AbortHandle)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives up the parked call of a handle when the call it is for is over.
+#[derive(Debug)]
+pub(crate) struct Abandon {
+    pub(crate) core: Weak<Core>,
+    pub(crate) handle: String,
+}
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        abandon(&self.core, &self.handle);
+    }
+}
+
+/// Whether there was anything to give up.
+fn abandon(core: &Weak<Core>, handle: &str) -> bool {
+    // The call is dropped once the lock is let go.
+    core.upgrade().and_then(|core| core.parked.remove(handle)).is_some()
+}
+
+/// A handle that nobody can guess.
+fn new_handle() -> Result<String, CallError> {
+    let mut random = [0_u8; 16];
+    getrandom::fill(&mut random).map_err(|_| CallError::Rpc(RpcError::internal("no randomness")))?;
+    let mut text = String::with_capacity(32);
+    for byte in random {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(text)
+}

@@ -1,0 +1,285 @@
+//! A client as a [`Service`]: what a gateway is made of.
+//!
+//! A call goes up as it came, and its result comes down as it came; what belongs to one leg only (ids, tokens, what
+//! each side says of itself) is said anew on the other. A question of the server goes to whoever made the call. A
+//! server of 2026-07-28 gives its state along with the question, which is carried down and up again. A server of an older
+//! revision goes on waiting for the answer to its request, so its call is *parked* meanwhile, for as long as the
+//! setting `park_timeout` says, and carried is the handle to it.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use hospes_model::{
+    Answer, DiscoverResult, ElicitAction, ElicitParams, ElicitResult, InputRequest, LoggingLevel, Method,
+    Notification, RawJson, Reply, Revision, RpcError, ServerCapabilities, meta_key,
+};
+use serde::Deserialize;
+
+use super::Client;
+use super::core::{Core, LinkCall, malformed, write_round};
+use super::error::CallError;
+use super::forward::Forwarded;
+use super::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing};
+use super::parked::{Abandon, ParkedCall};
+use crate::context::Context;
+use crate::round::Round;
+use crate::service::{Call, Outcome, Questions, Service};
+
+/// Stands in place of a handle where a call is to be made again from the start.
+const AGAIN: &str = "again";
+/// How long a server that only wants to be asked again is left alone.
+const PAUSE: Duration = Duration::from_millis(200);
+
+impl Service for Client {
+    async fn call(&self, call: Call) -> Outcome {
+        // The futures below differ in size by much, and most calls need only the small one.
+        match &call.method {
+            Method::Discover => Outcome::Complete(self.core.describe().into()),
+            Method::SubscriptionsListen => Box::pin(self.core.serve_listen(call)).await,
+            _ => self.core.relay(call).await,
+        }
+    }
+}
+
+impl Core {
+    /// The server as it would describe itself.
+    fn describe(&self) -> DiscoverResult {
+        let server = &self.server;
+        let versions = vec![Revision::LATEST.to_string()];
+        let capabilities = server.capabilities.clone().unwrap_or_else(everything);
+        let mut result = DiscoverResult::new(versions, capabilities);
+        result.instructions.clone_from(&server.instructions);
+        if let Some(info) = &server.info {
+            result.meta = result.meta.with(meta_key::SERVER_INFO, info);
+        }
+        result
+    }
+
+    async fn relay(self: &Arc<Self>, call: Call) -> Outcome {
+        let outcome = match self.go_on(&call) {
+            Some(Ok(parked)) => self.wait(&call, parked).await,
+            Some(Err(error)) => Err(error),
+            None => self.begin(&call).await,
+        };
+        outcome.unwrap_or_else(|error| Outcome::Failed(error.to_rpc()))
+    }
+
+    /// The parked call that the answers in `call` are for, if it is one.
+    fn go_on(&self, call: &Call) -> Option<Result<ParkedCall, CallError>> {
+        if !self.speech.revision.is_legacy() {
+            return None;
+        }
+        let round = call.context.round();
+        let handle = round.carried.as_deref()?;
+        if handle == AGAIN {
+            return declined(&round).map(Err);
+        }
+        let parked = self.parked.take(handle, call.context.principal());
+        let gone = "the call that these answers belong to is no longer waiting; it was not made again";
+        Some(parked.ok_or_else(|| CallError::Rpc(RpcError::invalid_params(gone))))
+    }
+
+    async fn begin(self: &Arc<Self>, call: &Call) -> Result<Outcome, CallError> {
+        let revision = self.speech.revision;
+        if !call.method.in_revision(revision) {
+            let method = call.method.name().into();
+            return Err(CallError::NotInRevision { method, revision });
+        }
+        let forwarded = Forwarded::new(&call.method, revision, &call.params);
+        let view = call.params.view();
+        let round = call.context.round();
+        let mut more = if revision.is_legacy() { Vec::new() } else { answers_for(&round) };
+        let mut outgoing = Outgoing {
+            name: view.name.as_deref().or(view.uri.as_deref()).or(view.task_id.as_deref()),
+            arguments: view.arguments.as_ref(),
+            members: Members::Text(forwarded.members()),
+            ears: Ears::Questions,
+            ..Outgoing::new(&call.method, self.settings.times)
+        };
+        outgoing.meta.members = &forwarded.meta;
+        if call.context.progress_token().is_some() {
+            outgoing.meta.progress = true;
+        }
+        let wanted = call.context.log_level();
+        if revision.is_legacy() {
+            self.want_logs(wanted).await;
+        } else {
+            outgoing.meta.log_level = wanted;
+        }
+        let mut rounds = 0;
+        loop {
+            let link_call = self.link.open(&Outgoing { more: &more, ..outgoing }, &self.speech).await?;
+            let parked = ParkedCall::new(link_call, self.link.reply_to(), principal(&call.context));
+            let outcome = self.wait(call, parked).await?;
+            match outcome {
+                // A server that asks nothing wants only to be called again.
+                Outcome::InputRequired(questions) if questions.requests.is_empty() => {
+                    rounds += 1;
+                    if rounds > self.settings.max_input_rounds {
+                        return Err(CallError::TooManyRounds(self.settings.max_input_rounds));
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                    more = write_round(&BTreeMap::new(), questions.round.carried.as_deref());
+                }
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+
+    /// Waits for the result, or for questions, and passes on what is told meanwhile.
+    async fn wait(self: &Arc<Self>, call: &Call, mut parked: ParkedCall) -> Result<Outcome, CallError> {
+        let context = &call.context;
+        let round = context.round();
+        // What was not answered is asked again.
+        let mut requests = parked.answer(&round.answers, self.speech.revision);
+        loop {
+            let event = next_event(&mut parked.call, !requests.is_empty()).await;
+            match event {
+                Some(LinkEvent::Notification(method, params)) => {
+                    self.pass_on(context, &method, params.as_ref())
+                }
+                Some(LinkEvent::Question(id, method, params)) => {
+                    let params = params.unwrap_or_else(RawJson::empty_object);
+                    match InputRequest::decode(&method, &params) {
+                        Ok(request) if request.required_capability(&context.peer().capabilities).is_ok() => {
+                            requests.push((parked.ask(id, request.clone()), request));
+                        }
+                        // Whoever made the call cannot answer that; perhaps we can.
+                        _ => self.desk.request(id, method, Some(params), self.link.reply_to()),
+                    }
+                }
+                Some(LinkEvent::Done(outcome)) => return self.finish(call, outcome),
+                // Questions have come, and nothing more for now.
+                None => break,
+            }
+        }
+        let mut round = Round { answers: BTreeMap::new(), ..round };
+        let handle = self.parked.park(self, parked)?;
+        if context.peer().revision.is_legacy() {
+            // Its questions are asked while the call is kept in memory; when it is over, so is the parked one.
+            context.keep(Abandon { core: Arc::downgrade(self), handle: handle.clone() });
+        }
+        round.carried = Some(handle);
+        Ok(Outcome::InputRequired(Questions::new(requests, round)))
+    }
+
+    fn finish(&self, call: &Call, outcome: Result<RawJson, CallError>) -> Result<Outcome, CallError> {
+        let (method, revision) = (&call.method, self.speech.revision);
+        let raw = match outcome.map_err(|error| self.lift_error(method, error)) {
+            Ok(raw) => raw,
+            Err(CallError::Rpc(error)) => {
+                return Ok(url_questions(call, &error).unwrap_or(Outcome::Failed(error)));
+            }
+            Err(error) => return Err(error),
+        };
+        let complete = revision.is_legacy() || {
+            #[derive(Deserialize)]
+            #[serde(rename_all = "camelCase")]
+            struct Peek<'a> {
+                #[serde(borrow)]
+                result_type: Option<std::borrow::Cow<'a, str>>,
+            }
+            let peek = raw.decode::<Peek<'_>>().map_err(|error| malformed(method, &error.to_string()))?;
+            peek.result_type.is_none_or(|result_type| result_type == "complete")
+        };
+        if complete {
+            return Ok(Outcome::Complete(Reply::Raw { revision, json: raw }));
+        }
+        match self.decode(method, &raw)? {
+            Answer::Complete(reply) => Ok(Outcome::Complete(reply)),
+            Answer::InputRequired(asked) => {
+                let mut round = Round { answers: BTreeMap::new(), ..call.context.round() };
+                round.carried = asked.request_state;
+                Ok(Outcome::InputRequired(Questions::new(asked.input_requests.into_iter().collect(), round)))
+            }
+            _ => Err(malformed(method, "it became a task, which was not asked for")),
+        }
+    }
+
+    fn pass_on(&self, context: &Context, method: &Method, params: Option<&RawJson>) {
+        let Ok(notification) = Notification::decode(method, self.speech.revision, params) else { return };
+        match notification {
+            Notification::Progress(progress) => {
+                context.progress(progress.progress, progress.total, progress.message.as_deref());
+            }
+            Notification::LogMessage(ref message)
+                if context.log_level().is_some_and(|wanted| message.level >= wanted) =>
+            {
+                context.notify(notification);
+            }
+            // Changes are told to those who listen.
+            _ => {}
+        }
+    }
+
+    /// Older servers have one level for the whole session: the most verbose that any call wants.
+    async fn want_logs(&self, wanted: Option<LoggingLevel>) {
+        let Some(wanted) = wanted else { return };
+        let offered = self.server.capabilities.as_ref().is_some_and(|has| has.logging.is_some());
+        if !offered || self.log_level().is_some_and(|level| level <= wanted) {
+            return;
+        }
+        self.set_log_level(Some(wanted));
+        if let Err(error) = self.send_log_level(wanted).await {
+            tracing::debug!(%error, "the server does not take the log level");
+        }
+    }
+}
+
+/// The next event; none when there is nothing for now and that is what is wanted to be known.
+async fn next_event(call: &mut LinkCall, only_ready: bool) -> Option<LinkEvent> {
+    poll_fn(|cx| match call.poll_event(cx) {
+        Poll::Ready(event) => Poll::Ready(Some(event)),
+        Poll::Pending if only_ready => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}
+
+/// The answers that came last, and the server's own state, as the next round wants them.
+fn answers_for(round: &Round) -> Vec<u8> {
+    let fresh = round.fresh.iter().filter_map(|key| Some((key.as_str(), round.answers.get(key)?.clone())));
+    write_round(&fresh.collect(), round.carried.as_deref())
+}
+
+/// The URL elicitations that an error of 2025-11-25 names, as questions; the call is made again afterwards.
+fn url_questions(call: &Call, error: &RpcError) -> Option<Outcome> {
+    let wanted = error.url_elicitations()?;
+    if !call.context.peer().capabilities.elicits_urls() || wanted.is_empty() {
+        return None;
+    }
+    let questions = wanted.into_iter().enumerate();
+    let questions = questions.map(|(number, url)| (format!("url{number}"), ElicitParams::Url(url).into()));
+    let mut round = Round { answers: BTreeMap::new(), ..call.context.round() };
+    round.carried = Some(AGAIN.into());
+    Some(Outcome::InputRequired(Questions::new(questions.collect(), round)))
+}
+
+/// An error if one of the URL elicitations was not accepted.
+fn declined(round: &Round) -> Option<CallError> {
+    let accepted = |key: &String| {
+        let answer = round.answers.get(key).and_then(|answer| answer.decode::<ElicitResult>().ok());
+        answer.is_some_and(|answer| answer.action == ElicitAction::Accept)
+    };
+    if round.fresh.iter().all(accepted) {
+        return None;
+    }
+    Some(CallError::Rpc(RpcError::invalid_params("the person did not accept what the server asked for")))
+}
+
+fn principal(context: &Context) -> Option<Arc<str>> {
+    context.peer().principal.clone()
+}
+
+/// What a server that says nothing of itself is taken to offer.
+fn everything() -> ServerCapabilities {
+    let mut capabilities = ServerCapabilities::new();
+    capabilities.tools = Some(hospes_model::ToolsCapability::new());
+    capabilities.prompts = Some(hospes_model::PromptsCapability::new());
+    capabilities.resources = Some(hospes_model::ResourcesCapability::new());
+    capabilities.completions = Some(RawJson::empty_object());
+    capabilities
+}
