@@ -105,8 +105,12 @@ impl<T> ClientSession<T> {
         self.asked.poll_timeout()
     }
 
-    /// Gives up what was not answered in time, oldest first.
+    /// Gives up what was not answered in time, oldest first. While the server waits for an answer of ours it is not
+    /// silent, so only ceilings count then.
     pub fn handle_timeout(&mut self, now: Instant) -> Vec<Expired<T>> {
+        if !self.answering.is_empty() {
+            self.asked.put_off(now);
+        }
         self.asked.handle_timeout(now)
     }
 

@@ -193,6 +193,15 @@ impl<T> Pending<T> {
         expired
     }
 
+    /// Whoever should answer waits for us: what has run out of time since gets it anew, up to its ceiling.
+    pub(super) fn put_off(&mut self, now: Instant) {
+        for waiting in self.waiting.values_mut() {
+            if waiting.deadline.is_some_and(|deadline| deadline <= now) {
+                waiting.deadline = waiting.limits.timeout.and_then(|timeout| now.checked_add(timeout));
+            }
+        }
+    }
+
     /// Takes all of them, when the connection ends.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (i64, T)> + '_ {
         self.wake = None;
