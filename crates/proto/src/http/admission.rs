@@ -130,6 +130,14 @@ impl Admission {
         Ok(head)
     }
 
+    /// Looks only at who sends a request: for pages that are served beside the endpoint.
+    ///
+    /// # Errors
+    /// [`Rejection`], where the host or the origin is not allowed.
+    pub fn admit_sender(&self, authority: Option<&Authority>, headers: &HeaderMap) -> Result<(), Rejection> {
+        self.check_peer(authority, &Seen::collect(headers)?)
+    }
+
     /// Decides where a message goes and checks what its era asks of the headers. `facts` are about its params; they
     /// matter for requests and notifications.
     ///

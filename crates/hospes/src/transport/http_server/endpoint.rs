@@ -15,7 +15,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::body::Body;
 use super::sessions::Sessions;
-use super::settings::{EndpointBuilder, Limits};
+use super::settings::{EndpointBuilder, Limits, Pages};
 use crate::service::{BoxService, Service};
 use crate::transport::adapter::{Adapter, PeerCache, Settings};
 
@@ -46,6 +46,7 @@ pub(super) struct Inner {
     pub(super) admission: Admission,
     pub(super) limits: Limits,
     pub(super) sessions: Sessions,
+    pages: Option<Pages>,
     calls: AtomicUsize,
     closing: AtomicU8,
     sweeping: AtomicBool,
@@ -91,12 +92,14 @@ impl Endpoint {
         adapter: Settings,
         admission: Admission,
         limits: Limits,
+        pages: Option<Pages>,
     ) -> Self {
         Self(Arc::new(Inner {
             adapter: Adapter::new(service, adapter),
             admission,
             sessions: Sessions::new(limits.sessions),
             limits,
+            pages,
             calls: AtomicUsize::new(0),
             closing: AtomicU8::new(OPEN),
             sweeping: AtomicBool::new(false),
@@ -151,6 +154,9 @@ where
 {
     let (parts, body) = request.into_parts();
     if parts.uri.path() != &*inner.limits.path {
+        if let Some(page) = inner.page(&parts) {
+            return page;
+        }
         let why = format!("nothing is served here; the endpoint is {}", inner.limits.path);
         return refuse(&Rejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why)));
     }
@@ -193,6 +199,15 @@ impl Inner {
             return Err(busy(Some(id.clone()), why));
         }
         Ok(Permit { endpoint: Arc::clone(self), calls })
+    }
+
+    /// What is served on another path, to those who may ask.
+    fn page(&self, parts: &http::request::Parts) -> Option<Response<Body>> {
+        let pages = self.pages.as_ref()?;
+        if let Err(rejection) = self.admission.admit_sender(parts.uri.authority(), &parts.headers) {
+            return Some(refuse(&rejection));
+        }
+        pages(parts).map(|page| page.map(Body::full))
     }
 
     /// Whether streams of changes are to end.

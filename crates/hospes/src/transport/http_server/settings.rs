@@ -1,10 +1,14 @@
 //! What an endpoint may be told.
 
+use std::fmt;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hospes_proto::Revisions;
 use hospes_proto::http::{Admission, AllowedHosts, AllowedOrigins};
 use hospes_proto::state::KeyRing;
+use http::Response;
+use http::request::Parts;
 
 use super::Endpoint;
 use crate::service::BoxService;
@@ -31,13 +35,16 @@ pub const DEFAULT_RETRY: Duration = Duration::from_secs(1);
 pub const DEFAULT_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Makes an [`Endpoint`] with settings of its own.
-#[derive(Debug)]
 pub struct EndpointBuilder {
     service: BoxService,
     adapter: Settings,
     admission: Admission,
     pub(super) limits: Limits,
+    pages: Option<Pages>,
 }
+
+/// What is served on other paths.
+pub(super) type Pages = Box<dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync>;
 
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
@@ -65,13 +72,24 @@ impl EndpointBuilder {
             retry: DEFAULT_RETRY,
             body: DEFAULT_BODY_TIMEOUT,
         };
-        Self { service, adapter: Settings::default(), admission, limits }
+        Self { service, adapter: Settings::default(), admission, limits, pages: None }
     }
 
     /// The one path that is served.
     #[must_use]
     pub fn path(mut self, path: &str) -> Self {
         self.limits.path = path.into();
+        self
+    }
+
+    /// Serves small pages on other paths of the same socket: a status, a metadata document. Host and origin are checked
+    /// before; bodies are not read. None is "not found".
+    #[must_use]
+    pub fn pages(
+        mut self,
+        pages: impl Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync + 'static,
+    ) -> Self {
+        self.pages = Some(Box::new(pages));
         self
     }
 
@@ -202,6 +220,17 @@ impl EndpointBuilder {
     /// The endpoint.
     #[must_use]
     pub fn build(self) -> Endpoint {
-        Endpoint::from_parts(self.service, self.adapter, self.admission, self.limits)
+        Endpoint::from_parts(self.service, self.adapter, self.admission, self.limits, self.pages)
+    }
+}
+
+impl fmt::Debug for EndpointBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { adapter, admission, limits, .. } = self;
+        f.debug_struct("EndpointBuilder")
+            .field("adapter", adapter)
+            .field("admission", admission)
+            .field("limits", limits)
+            .finish_non_exhaustive()
     }
 }
