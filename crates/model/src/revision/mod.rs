@@ -219,3 +219,6 @@ pub enum UnsayableKind {
     #[error("this result")]
     Result,
 }
+
+#[cfg(test)]
+mod tests;
