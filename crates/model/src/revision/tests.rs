@@ -437,7 +437,7 @@ fn any_revision() -> impl Strategy<Value = Revision> {
 }
 
 /// Says `reply` in `to`, reads it again, and compares what came back with what the table lets come back.
-fn loses_only_what_is_said(method: &Method, reply: crate::Reply, to: Revision) -> Result<(), TestCaseError> {
+fn loses_only_what_is_said(method: &Method, reply: &crate::Reply, to: Revision) -> Result<(), TestCaseError> {
     let stamp = crate::Stamp::anonymous();
     let write = |reply: &crate::Reply, to: Revision| {
         let mut out = Vec::new();
@@ -448,10 +448,10 @@ fn loses_only_what_is_said(method: &Method, reply: crate::Reply, to: Revision) -
         crate::Answer::Complete(reply) => reply,
         other => panic!("{other:?}"),
     };
-    let there = write(&reply, to);
+    let there = write(reply, to);
     let back = read(&there, to);
     // 2025-11-25 can say all of these values: it is the paper on which both are compared.
-    let mut expected = write(&reply, V2025_11_25).to_value().unwrap();
+    let mut expected = write(reply, V2025_11_25).to_value().unwrap();
     let own = expected.as_object_mut().and_then(|members| members.remove("_meta"));
     lose(to, &mut expected);
     if let Some(own) = own {
@@ -467,18 +467,18 @@ proptest! {
     #[test]
     fn tools_lose_only_what_is_said(tools in proptest::collection::vec(any_tool(), 0..4), meta in any_meta(), to in any_revision()) {
         let list = ListToolsResult::new(tools).with_meta(meta);
-        loses_only_what_is_said(&Method::ToolsList, list.into(), to)?;
+        loses_only_what_is_said(&Method::ToolsList, &list.into(), to)?;
     }
 
     #[test]
     fn prompts_lose_only_what_is_said(prompts in proptest::collection::vec(any_prompt(), 0..4), to in any_revision()) {
         let list = ListPromptsResult::new(prompts).with_next_cursor("c");
-        loses_only_what_is_said(&Method::PromptsList, list.into(), to)?;
+        loses_only_what_is_said(&Method::PromptsList, &list.into(), to)?;
     }
 
     #[test]
     fn resources_lose_only_what_is_said(resources in proptest::collection::vec(any_resource(), 0..4), to in any_revision()) {
-        loses_only_what_is_said(&Method::ResourcesList, ListResourcesResult::new(resources).into(), to)?;
+        loses_only_what_is_said(&Method::ResourcesList, &ListResourcesResult::new(resources).into(), to)?;
     }
 
     #[test]
@@ -492,8 +492,8 @@ proptest! {
         let mut result = CallToolResult::new(blocks.clone()).with_meta(meta);
         result.structured_content = structured.then(|| raw(json!({"title": 1, "_meta": 2})));
         result.is_error = is_error;
-        loses_only_what_is_said(&Method::ToolsCall, result.into(), to)?;
+        loses_only_what_is_said(&Method::ToolsCall, &result.into(), to)?;
         let messages = blocks.into_iter().map(PromptMessage::user).collect();
-        loses_only_what_is_said(&Method::PromptsGet, GetPromptResult::new(messages).into(), to)?;
+        loses_only_what_is_said(&Method::PromptsGet, &GetPromptResult::new(messages).into(), to)?;
     }
 }
