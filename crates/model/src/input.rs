@@ -193,3 +193,67 @@ macro_rules! for_revision {
 }
 
 for_revision!(ClientCapabilities ServerCapabilities Implementation Tool Prompt Resource ResourceTemplate);
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::code;
+
+    fn missing(question: &InputRequest, client: Value) -> Option<Value> {
+        let client: ClientCapabilities = serde_json::from_value(client).unwrap();
+        let error = question.required_capability(&client).err()?;
+        assert_eq!(error.code, code::MISSING_CLIENT_CAPABILITY);
+        Some(error.data.unwrap().to_value().unwrap()["requiredCapabilities"].clone())
+    }
+
+    /// covers: MRTR-05 CAP-13 ELIC-02 ELIC-03 SAMP-31 CAP-05
+    #[test]
+    fn a_question_needs_what_the_client_declared() {
+        let form: InputRequest = ElicitParams::form("m", ElicitSchema::new()).into();
+        let url: InputRequest = ElicitParams::url("m", "https://a/").into();
+        let sample: InputRequest = CreateMessageParams::new(vec![], 1).into();
+        let schema = RawJson::empty_object();
+        let tools: InputRequest =
+            CreateMessageParams::new(vec![], 1).with_tools(vec![Tool::new("t", schema)]).into();
+        let roots: InputRequest = ListRootsParams::new().into();
+
+        assert_eq!(missing(&form, json!({})), Some(json!({"elicitation": {"form": {}}})));
+        assert_eq!(
+            missing(&form, json!({"elicitation": {"url": {}}})),
+            Some(json!({"elicitation": {"form": {}}}))
+        );
+        assert_eq!(missing(&form, json!({"elicitation": {}})), None);
+        assert_eq!(missing(&url, json!({"elicitation": {}})), Some(json!({"elicitation": {"url": {}}})));
+        assert_eq!(missing(&url, json!({"elicitation": {"url": {}}})), None);
+        assert_eq!(missing(&sample, json!({})), Some(json!({"sampling": {}})));
+        assert_eq!(missing(&sample, json!({"sampling": {}})), None);
+        assert_eq!(missing(&tools, json!({"sampling": {}})), Some(json!({"sampling": {"tools": {}}})));
+        assert_eq!(missing(&tools, json!({"sampling": {"tools": {}}})), None);
+        assert_eq!(missing(&roots, json!({})), Some(json!({"roots": {}})));
+        assert_eq!(missing(&roots, json!({"roots": {}})), None);
+    }
+
+    #[test]
+    fn a_question_and_its_answer_are_read_by_their_method() {
+        let question = ElicitParams::url("m", "https://a/");
+        let question =
+            InputRequest::decode(&Method::Elicit, &RawJson::from_serialize(&question).unwrap()).unwrap();
+        assert!(matches!(question, InputRequest::Elicit(_)));
+        assert!(matches!(
+            InputRequest::decode(&Method::RootsList, &RawJson::null()),
+            Ok(InputRequest::ListRoots(_))
+        ));
+        let error = InputRequest::decode(&Method::ToolsCall, &RawJson::empty_object()).unwrap_err();
+        assert_eq!(error.code, code::METHOD_NOT_FOUND);
+        let error = InputRequest::decode(&Method::CreateMessage, &RawJson::empty_object()).unwrap_err();
+        assert_eq!(error.code, code::INVALID_PARAMS);
+
+        let roots = RawJson::from(json!({"roots": [], "action": "accept"}));
+        assert!(matches!(InputResponse::decode(&Method::RootsList, &roots), Ok(InputResponse::ListRoots(_))));
+        assert!(matches!(InputResponse::decode(&Method::Elicit, &roots), Ok(InputResponse::Elicit(_))));
+        assert!(InputResponse::decode(&Method::CreateMessage, &roots).is_err());
+        assert!(InputResponse::decode(&Method::Ping, &roots).is_err());
+    }
+}

@@ -233,3 +233,132 @@ fn meta_for<'a>(meta: &'a Meta, to: Revision, subscription: Option<&Id>) -> Cow<
         None => meta,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(notification: &Notification, to: Revision) -> Option<String> {
+        let mut out = Vec::new();
+        notification.encode(to, None, &mut out).unwrap().then(|| String::from_utf8(out).unwrap())
+    }
+
+    fn read(method: &Method, from: Revision, params: serde_json::Value) -> Notification {
+        Notification::decode(method, from, Some(&params.into())).unwrap()
+    }
+
+    /// covers: PROG-04
+    #[test]
+    fn what_is_said_is_read_as_the_same() {
+        let all = [
+            Notification::Progress(ProgressParams::new("p".into(), 0.5).with_total(1.0).with_message("half")),
+            Notification::LogMessage(LogMessageParams::new(LoggingLevel::Alert, RawJson::null())),
+            Notification::ToolsListChanged,
+            Notification::PromptsListChanged,
+            Notification::ResourcesListChanged,
+            Notification::ResourceUpdated(ResourceUpdatedParams::new("a:b")),
+            Notification::Cancelled(CancelledParams::new().with_request_id(5).with_reason("r")),
+            Notification::ElicitationComplete(ElicitationCompleteParams::new("e")),
+            Notification::SubscriptionsAcknowledged(SubscriptionsAcknowledgedParams::new(
+                SubscriptionFilter::new().with_task_ids(vec!["t".to_owned()]),
+            )),
+            Notification::TaskStatus(Box::new(Task::new("t", "now").with_poll_interval_ms(5_u64))),
+            Notification::TasksChanged(Box::new(
+                GetTaskResult::new(Task::new("t", "now")).with_result(RawJson::empty_object()),
+            )),
+            Notification::RootsListChanged,
+            Notification::Initialized,
+            Notification::Other {
+                method: Method::from_name("acme/did"),
+                params: Some(json!({"x": 1}).into()),
+            },
+            Notification::Other { method: Method::from_name("acme/did"), params: None },
+        ];
+        for notification in &all {
+            let mut revisions = 0;
+            for to in Revision::ALL.into_iter().filter(|to| notification.method().in_revision(*to)) {
+                let text = said(notification, to).unwrap();
+                let Ok(crate::Frame::Single(crate::Message::Notification(message))) =
+                    crate::message::decode(text.as_bytes())
+                else {
+                    panic!("{text}")
+                };
+                let params = message.params.map(RawJson::from);
+                let method = Method::from_name(&message.method);
+                let mut expected = notification.clone();
+                if let (Notification::Progress(progress), Revision::V2024_11_05) = (&mut expected, to) {
+                    progress.message = None;
+                }
+                assert_eq!(Notification::decode(&method, to, params.as_ref()).unwrap(), expected, "{to}");
+                revisions += 1;
+            }
+            assert!(revisions > 0, "{notification:?}");
+        }
+    }
+
+    #[test]
+    fn a_changed_task_is_told_in_the_words_of_the_revision() {
+        let task = Task::new("t", "now").with_ttl_ms(5_u64);
+        let new = Notification::TasksChanged(Box::new(
+            GetTaskResult::new(task.clone()).with_result(RawJson::empty_object()),
+        ));
+        let text = said(&new, Revision::V2025_11_25).unwrap();
+        assert!(text.contains("notifications/tasks/status") && text.contains("\"ttl\":5"), "{text}");
+        assert!(!text.contains("result"), "{text}");
+        let old = Notification::TaskStatus(Box::new(task));
+        let text = said(&old, Revision::V2026_07_28).unwrap();
+        assert!(text.contains("\"notifications/tasks\"") && text.contains("\"ttlMs\":5"), "{text}");
+        assert_eq!(said(&old, Revision::V2025_06_18), None);
+    }
+
+    /// covers: CANC-12
+    #[test]
+    fn a_cancellation_without_an_id_is_read_and_said_in_one_revision_only() {
+        let nothing = read(&Method::Cancelled, Revision::V2025_11_25, json!({"reason": "r"}));
+        assert!(matches!(&nothing, Notification::Cancelled(params) if params.request_id.is_none()));
+        assert!(said(&nothing, Revision::V2025_11_25).is_some());
+        assert_eq!(said(&nothing, Revision::V2025_06_18), None);
+    }
+
+    #[test]
+    fn params_of_another_shape_are_refused() {
+        for (method, params) in [
+            (Method::Progress, json!({"progress": 1})),
+            (Method::Progress, json!({"progressToken": null, "progress": 1})),
+            (Method::LogMessage, json!({"level": "loud", "data": 1})),
+            (Method::LogMessage, json!({"level": "info"})),
+            (Method::ResourceUpdated, json!({})),
+        ] {
+            let params = RawJson::from(params);
+            assert!(
+                Notification::decode(&method, Revision::LATEST, Some(&params)).is_err(),
+                "{method} {params:?}"
+            );
+        }
+        assert!(Notification::decode(&Method::Progress, Revision::LATEST, None).is_err());
+        let list = Notification::decode(&Method::ToolsListChanged, Revision::LATEST, None).unwrap();
+        assert_eq!(list, Notification::ToolsListChanged);
+    }
+
+    /// covers: SUBS-04
+    #[test]
+    fn the_stream_of_a_notification_is_on_it_and_nowhere_else() {
+        let mut out = Vec::new();
+        let foreign = Meta::new().with(meta_key::SUBSCRIPTION_ID, &"theirs");
+        let updated = Notification::ResourceUpdated(ResourceUpdatedParams::new("a:b").with_meta(foreign));
+        updated.encode(Revision::V2026_07_28, Some(&7.into()), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains("\"io.modelcontextprotocol/subscriptionId\":7") && !text.contains("theirs"),
+            "{text}"
+        );
+        let params =
+            RawJson::from(serde_json::from_str::<serde_json::Value>(&text).unwrap()["params"].clone());
+        assert_eq!(Notification::subscription_of(Some(&params)), Some(7.into()));
+        assert_eq!(Notification::subscription_of(None), None);
+        let legacy = said(&updated, Revision::V2025_11_25).unwrap();
+        assert!(!legacy.contains("_meta"), "{legacy}");
+    }
+}

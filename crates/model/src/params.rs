@@ -1,110 +1,13 @@
-//! Params: read once without copying, lowered for older servers, written with what every request carries.
+//! Params: lowered for older servers, written with what every request carries.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{self, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
+use serde::{Serialize, de};
 
 use crate::revision::step::Lower;
 use crate::revision::{v2025_06_18, v2025_11_25};
-use crate::types::tagged::Text;
 use crate::write::{Members, SkipFirst, object_text, write_text};
-use crate::{Era, InitializeParams, Meta, Method, RawJson, RequestMeta, Revision, meta_key};
-
-/// The params of any request, read in one pass: what decides where it goes, the rest as it came.
-///
-/// This is what a server needs before (and for `tools/call` instead of) the method's own type.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct ParamsHead<'a> {
-    /// `_meta`, if there is any.
-    pub meta: Option<RequestMeta<'a>>,
-    /// `name`: of a tool or a prompt.
-    pub name: Option<Cow<'a, str>>,
-    /// `uri`: of a resource.
-    pub uri: Option<Cow<'a, str>>,
-    /// `taskId`.
-    pub task_id: Option<Cow<'a, str>>,
-    /// `cursor`.
-    pub cursor: Option<Cow<'a, str>>,
-    /// `arguments`, not decoded; absent where they are `null`.
-    pub arguments: Option<&'a RawValue>,
-    /// `inputResponses`, not decoded.
-    pub input_responses: Option<&'a RawValue>,
-    /// `requestState`.
-    pub request_state: Option<Cow<'a, str>>,
-    /// `task`, not decoded (2025-11-25).
-    pub task: Option<&'a RawValue>,
-}
-
-impl<'a> ParamsHead<'a> {
-    /// Reads params; none are like an empty object.
-    ///
-    /// # Errors
-    /// When they are not an object, or one of the members has the wrong shape.
-    pub fn read(params: Option<&'a RawValue>) -> Result<Self, serde_json::Error> {
-        params.map_or_else(|| Ok(Self::default()), |raw| serde_json::from_str(raw.get()))
-    }
-
-    /// The value that the header `Mcp-Name` repeats for this method.
-    #[must_use]
-    pub fn routing_name(&self, method: &Method) -> Option<&str> {
-        match method.info()?.name_param? {
-            "name" => self.name.as_deref(),
-            "uri" => self.uri.as_deref(),
-            "taskId" => self.task_id.as_deref(),
-            _ => None,
-        }
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for ParamsHead<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(HeadVisitor)
-    }
-}
-
-struct HeadVisitor;
-
-impl<'de> Visitor<'de> for HeadVisitor {
-    type Value = ParamsHead<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("params, an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        fn text<'de, A: MapAccess<'de>>(map: &mut A, key: &str) -> Result<Option<Cow<'de, str>>, A::Error> {
-            map.next_value::<Option<Text<'de>>>()
-                .map(|text| text.map(|text| text.0))
-                .map_err(|error| de::Error::custom(format_args!("the member {key:?}: {error}")))
-        }
-        let mut head = ParamsHead::default();
-        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
-            match &*key {
-                "_meta" => head.meta = map.next_value()?,
-                "name" => head.name = text(&mut map, &key)?,
-                "uri" => head.uri = text(&mut map, &key)?,
-                "taskId" => head.task_id = text(&mut map, &key)?,
-                "cursor" => head.cursor = text(&mut map, &key)?,
-                "requestState" => head.request_state = text(&mut map, &key)?,
-                "arguments" => head.arguments = present(map.next_value()?),
-                "inputResponses" => head.input_responses = present(map.next_value()?),
-                "task" => head.task = present(map.next_value()?),
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(head)
-    }
-}
-
-fn present(raw: &RawValue) -> Option<&RawValue> {
-    (raw.get() != "null").then_some(raw)
-}
+use crate::{Era, InitializeParams, Meta, Method, RawJson, Revision, meta_key};
 
 /// What a client says about itself on every request of 2026-07-28, written once.
 #[derive(Clone, Debug)]
@@ -269,4 +172,99 @@ fn leaves_out_param(method: &Method, to: Revision, key: &str) -> bool {
 fn leaves_out_meta(to: Revision, key: &str) -> bool {
     (to.era() == Era::Legacy && v2025_11_25::NEWER_META.contains(&key))
         || (to != Revision::V2025_11_25 && v2025_06_18::NEWER_META.contains(&key))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{ClientCapabilities, Implementation, TASKS_EXTENSION};
+
+    fn written(params: &impl Serialize, meta: &Meta, stamp: Option<&ClientStamp>) -> String {
+        let mut out = Vec::new();
+        write_params(&mut out, params, meta, stamp).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// covers: VER-11 CAP-11 META-01
+    #[test]
+    fn the_stamp_stands_on_every_request_and_wins() {
+        let mut capabilities = ClientCapabilities::new();
+        capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
+        let stamp = ClientStamp::new(&capabilities, Some(&Implementation::new("c", "1")));
+        let meta = Meta::new()
+            .with("a/b", &1)
+            .with(meta_key::PROTOCOL_VERSION, &"1900-01-01")
+            .with(meta_key::CLIENT_INFO, &"somebody else");
+        let text = written(&json!({"name": "t"}), &meta, Some(&stamp));
+        assert_eq!(
+            text,
+            r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"a/b":1},"name":"t"}"#
+        );
+        let nameless = ClientStamp::new(&ClientCapabilities::new(), None);
+        assert_eq!(
+            written(&json!({}), &Meta::new(), Some(&nameless)),
+            r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#
+        );
+    }
+
+    #[test]
+    fn params_without_a_stamp_are_as_they_are() {
+        assert_eq!(written(&json!({"a": 1}), &Meta::new(), None), r#"{"a":1}"#);
+        assert_eq!(written(&json!({}), &Meta::new(), None), "{}");
+        let meta = Meta::new().with("a/b", &1).with("c/d", &2);
+        assert_eq!(written(&json!({}), &meta, None), r#"{"_meta":{"a/b":1,"c/d":2}}"#);
+        for odd in [json!(null), json!([1]), json!("}"), json!(5)] {
+            let mut out = b"kept".to_vec();
+            assert!(write_params(&mut out, &odd, &Meta::new(), None).is_err(), "{odd}");
+            assert_eq!(out, b"kept");
+        }
+    }
+
+    #[test]
+    fn lowering_shares_memory_where_nothing_changes() {
+        let params = RawJson::parse(r#"{ "name":"t", "arguments":{"task":1,"requestState":2} }"#).unwrap();
+        for to in Revision::ALL {
+            let lowered = lower_params(&Method::ToolsCall, to, params.clone());
+            assert_eq!(lowered.as_bytes().as_ptr(), params.as_bytes().as_ptr(), "{to}");
+        }
+    }
+
+    #[test]
+    fn lowering_takes_out_what_a_revision_does_not_have() {
+        let params = RawJson::parse(
+            r#"{"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"x"},"progressToken":1,"io.modelcontextprotocol/related-task":{"taskId":"t"}},"name":"t","arguments":{"z": 1, "a": 2},"task":{},"inputResponses":{},"requestState":"s","odd":1}"#,
+        )
+        .unwrap();
+        let lowered = |method: &Method, to| lower_params(method, to, params.clone()).to_value().unwrap();
+        let call = Method::ToolsCall;
+        for to in &Revision::ALL[..3] {
+            assert_eq!(
+                lowered(&call, *to),
+                json!({"_meta": {"progressToken": 1}, "name": "t", "arguments": {"z": 1, "a": 2}, "odd": 1})
+            );
+        }
+        let tasks = lowered(&call, Revision::V2025_11_25);
+        assert!(tasks.get("task").is_some() && tasks["_meta"].as_object().unwrap().len() == 2);
+        assert!(tasks.get("inputResponses").is_none() && tasks.get("requestState").is_none());
+        let modern = lowered(&call, Revision::V2026_07_28);
+        assert!(modern.get("task").is_none() && modern.get("requestState").is_some());
+        assert!(modern["_meta"].get(meta_key::RELATED_TASK).is_none());
+        // The same names mean nothing elsewhere.
+        let own = lowered(&Method::from_name("acme/do"), Revision::V2025_06_18);
+        assert!(own.get("requestState").is_some() && own.get("task").is_some());
+
+        let only = RawJson::parse(r#"{"_meta":{"io.modelcontextprotocol/clientInfo":{}}}"#).unwrap();
+        assert_eq!(lower_params(&Method::ToolsList, Revision::V2025_11_25, only).as_str(), "{}");
+        let complete = RawJson::parse(
+            r#"{"ref":{"type":"ref/prompt","name":"p","title":"P"},"argument":{},"context":{"arguments":{}}}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            lower_params(&Method::Complete, Revision::V2025_03_26, complete.clone()).as_str(),
+            r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{}}"#
+        );
+        assert_eq!(lower_params(&Method::Complete, Revision::V2025_06_18, complete.clone()), complete);
+    }
 }

@@ -273,3 +273,58 @@ fn object<'a>(raw: &'a RawValue, into: &mut Option<&'a RawValue>) -> bool {
     *into = raw.get().starts_with('{').then_some(raw);
     into.is_none()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LoggingLevel;
+
+    /// covers: META-01 META-08 VER-11 CAP-11
+    #[test]
+    fn the_metadata_of_a_request_is_read_without_copying() {
+        let text = r#"{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/logLevel":"error","traceparent":"00-a-b-01","tracestate":"x=1","baggage":"k=v","a/b":[1]}"#;
+        let meta: RequestMeta<'_> = serde_json::from_str(text).unwrap();
+        assert_eq!(meta.progress_token, Some(7.into()));
+        assert!(matches!(meta.protocol_version, Some(Cow::Borrowed("2026-07-28"))));
+        assert_eq!(meta.log_level, Some(LoggingLevel::Error));
+        assert_eq!(meta.decode_client_info().unwrap().unwrap().name, "c");
+        assert!(meta.decode_client_capabilities().unwrap().unwrap().roots.is_some());
+        assert!(matches!(meta.traceparent, Some(Cow::Borrowed("00-a-b-01"))));
+        assert_eq!((meta.tracestate.as_deref(), meta.baggage.as_deref()), (Some("x=1"), Some("k=v")));
+        assert_eq!(meta.rest.len(), 1);
+        assert_eq!((&*meta.rest[0].0, meta.rest[0].1.get()), ("a/b", "[1]"));
+        assert_eq!(meta.malformed, None);
+    }
+
+    /// covers: LOG-19 PROG-02
+    #[test]
+    fn a_reserved_member_of_another_shape_is_named() {
+        for (text, key) in [
+            (r#"{"progressToken":1.5}"#, meta_key::PROGRESS_TOKEN),
+            (r#"{"progressToken":{}}"#, meta_key::PROGRESS_TOKEN),
+            (r#"{"io.modelcontextprotocol/protocolVersion":5}"#, meta_key::PROTOCOL_VERSION),
+            (r#"{"io.modelcontextprotocol/clientCapabilities":null}"#, meta_key::CLIENT_CAPABILITIES),
+            (r#"{"io.modelcontextprotocol/clientInfo":"me"}"#, meta_key::CLIENT_INFO),
+            (r#"{"io.modelcontextprotocol/logLevel":"loud","traceparent":1}"#, meta_key::LOG_LEVEL),
+            (r#"{"traceparent":1}"#, meta_key::TRACEPARENT),
+        ] {
+            let meta: RequestMeta<'_> = serde_json::from_str(text).unwrap();
+            assert_eq!(meta.malformed, Some(key), "{text}");
+        }
+        assert!(serde_json::from_str::<RequestMeta<'_>>("null").unwrap().malformed.is_none());
+        for text in ["[]", "5", "\"x\""] {
+            assert!(serde_json::from_str::<RequestMeta<'_>>(text).is_err(), "{text}");
+        }
+    }
+
+    /// covers: META-01
+    #[test]
+    fn members_nobody_knows_survive_as_they_came() {
+        let text = r#"{"a/b":[1, 2.50],"z":null}"#;
+        let meta: Meta = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&meta).unwrap(), text);
+        assert_eq!(meta.read::<Vec<f64>>("a/b"), Some(vec![1.0, 2.5]));
+        assert_eq!(meta.read::<String>("a/b"), None);
+        assert_eq!(Meta::new().with_progress_token(&"t".into()).progress_token(), Some("t".into()));
+    }
+}
