@@ -68,7 +68,7 @@ impl Server {
             let Some(tool) = all.tools.get(name) else { return Err(all.tools.unknown(name).into()) };
             if !tool.mirror.is_empty()
                 && !call.context.peer().revision.is_legacy()
-                && let Some(headers) = call.context.extensions().get::<http::HeaderMap>()
+                && let Some(headers) = call.context.http().map(|head| &head.headers)
             {
                 let raw: Option<&RawValue> = arguments.decode().ok();
                 tool.mirror.check(raw, headers)?;

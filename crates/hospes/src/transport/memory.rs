@@ -3,7 +3,7 @@
 use tokio::io::{DuplexStream, duplex};
 
 use super::stdio_server::StdioServer;
-use crate::service::Service;
+use crate::service::IntoService;
 
 /// How much may be on its way in one direction before the writer has to wait.
 const ROOM: usize = 256 * 1024;
@@ -15,7 +15,7 @@ pub fn pair() -> (DuplexStream, DuplexStream) {
 }
 
 /// Serves `service` in a task of its own; the client's end comes back. The server ends when that is dropped.
-pub fn serve(service: impl Service) -> DuplexStream {
+pub fn serve(service: impl IntoService) -> DuplexStream {
     serve_with(StdioServer::new(service))
 }
 

@@ -16,7 +16,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use super::body::Body;
 use super::sessions::Sessions;
 use super::settings::{EndpointBuilder, Limits, Pages};
-use crate::service::{BoxService, Service};
+use crate::service::{BoxService, IntoService};
 use crate::transport::adapter::{Adapter, PeerCache, Settings};
 
 /// How much of a refused body is read, so that a client that is still sending it gets to read the refusal.
@@ -34,7 +34,7 @@ impl Principal {
     }
 }
 
-/// Serves a [`Service`] over HTTP, in both eras, on one path. Cheap to clone; every clone is the same endpoint.
+/// Serves a [`Service`](crate::Service) over HTTP, in both eras, on one path. Cheap to clone; every clone is the same endpoint.
 ///
 /// [`HttpServer`](super::HttpServer) listens for one. Elsewhere it is a [`hyper::service::Service`] and a
 /// [`tower_service::Service`], so that it can be a route of an axum application.
@@ -78,13 +78,13 @@ const CLOSED: u8 = 2;
 
 impl Endpoint {
     /// Serves `service` with every setting at its default.
-    pub fn new(service: impl Service) -> Self {
+    pub fn new(service: impl IntoService) -> Self {
         Self::builder(service).build()
     }
 
     /// Serves `service` with settings of its own.
-    pub fn builder(service: impl Service) -> EndpointBuilder {
-        EndpointBuilder::new(BoxService::new(service))
+    pub fn builder(service: impl IntoService) -> EndpointBuilder {
+        EndpointBuilder::new(BoxService::new(service.into_service()))
     }
 
     pub(super) fn from_parts(

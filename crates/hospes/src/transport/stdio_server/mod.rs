@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::connection::Connection;
 use super::adapter::{Adapter, Settings};
-use crate::service::{BoxService, Service};
+use crate::service::{BoxService, IntoService};
 
 /// How many calls of one client run at once unless told otherwise: the setting `max_concurrent_calls`.
 pub const DEFAULT_MAX_CONCURRENT_CALLS: usize = 1024;
@@ -57,8 +57,8 @@ struct Limits {
 
 impl StdioServer {
     /// Serves `service` with every setting at its default.
-    pub fn new(service: impl Service) -> Self {
-        Self::boxed(BoxService::new(service))
+    pub fn new(service: impl IntoService) -> Self {
+        Self::boxed(BoxService::new(service.into_service()))
     }
 
     /// The same for a service whose type has been forgotten.
