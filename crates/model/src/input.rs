@@ -208,7 +208,7 @@ mod tests {
         Some(error.data.unwrap().to_value().unwrap()["requiredCapabilities"].clone())
     }
 
-    /// covers: MRTR-05 CAP-13 ELIC-02 ELIC-03 SAMP-31 CAP-05
+    /// covers: MRTR-05 ELIC-02 ELIC-03 SAMP-31
     #[test]
     fn a_question_needs_what_the_client_declared() {
         let form: InputRequest = ElicitParams::form("m", ElicitSchema::new()).into();

@@ -313,7 +313,6 @@ mod tests {
         assert_eq!(said(&old, Revision::V2025_06_18), None);
     }
 
-    /// covers: CANC-12
     #[test]
     fn a_cancellation_without_an_id_is_read_and_said_in_one_revision_only() {
         let nothing = read(&Method::Cancelled, Revision::V2025_11_25, json!({"reason": "r"}));

@@ -43,7 +43,7 @@ fn messages_are_told_apart_by_their_members() {
     assert_eq!((id, outcome.unwrap().get()), (Some(Id::Number(2)), r#"{"x":1}"#));
 }
 
-/// covers: MSG-14 MSG-15 MSG-17 MSG-18
+/// covers: MSG-14 MSG-15 MSG-17
 #[test]
 fn an_error_may_have_data_and_may_miss_its_id() {
     for text in [

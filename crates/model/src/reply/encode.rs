@@ -53,6 +53,9 @@ pub enum EncodeError {
     /// The peer's revision has no such result.
     #[error(transparent)]
     Unsayable(#[from] Unsayable),
+    /// It asks for nothing and has no state to come back with (MRTR-03).
+    #[error("an input-required result must have questions or state")]
+    NothingAsked,
     /// It came from a peer of another revision, and is not what its method says.
     #[error("the result of another peer cannot be read")]
     Foreign(#[from] AnswerError),
@@ -215,7 +218,7 @@ impl InputRequiredResult {
     /// Appends the value of `result`, with `resultType` and the server's name from `stamp` (2026-07-28 only).
     ///
     /// # Errors
-    /// When one of the questions is none, or it cannot be written as JSON. Nothing is left behind then.
+    /// When there is neither question nor state, one of the questions is none, or it cannot be written as JSON. Nothing is left behind then.
     pub fn encode(&self, stamp: &Stamp, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         #[derive(Serialize, Clone)]
         #[serde(rename_all = "camelCase")]

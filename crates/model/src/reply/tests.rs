@@ -111,7 +111,7 @@ fn a_time_to_live_of_any_kind_is_read_with_care() {
     }
 }
 
-/// covers: MSG-26 MSG-27 MRTR-02 TSKX-03
+/// covers: MSG-26 MSG-27 TSKX-03
 #[test]
 fn the_type_of_a_result_is_taken_from_the_method_and_its_tag() {
     let modern = Revision::V2026_07_28;
@@ -180,7 +180,7 @@ fn the_type_of_a_result_is_taken_from_the_method_and_its_tag() {
     }
 }
 
-/// covers: TSKX-05 TASK-09
+/// covers: TSKX-05
 #[test]
 fn a_task_has_the_shape_of_its_revision() {
     let task = Task::new("t", "c").with_ttl_ms(5_u64).with_poll_interval_ms(7_u64);
@@ -264,6 +264,10 @@ fn a_prepared_list_is_written_once_for_each_revision() {
 /// covers: MRTR-03 MRTR-04
 #[test]
 fn questions_travel_inside_a_result() {
+    assert!(matches!(
+        InputRequiredResult::new().encode(&stamp(), &mut Vec::new()),
+        Err(EncodeError::NothingAsked)
+    ));
     let mut result = InputRequiredResult::new().with_request_state("s");
     let mut url = ElicitUrlParams::new("m", "https://a/").with_elicitation_id("e");
     url.task = Some(TaskMetadata::new());

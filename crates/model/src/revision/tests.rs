@@ -183,7 +183,6 @@ fn ask(params: impl Into<InputRequest>, to: Revision) -> Result<Value, Unsayable
     })
 }
 
-/// covers: ELIC-03
 #[test]
 fn what_cannot_be_asked_is_refused() {
     let form = || ElicitParams::form("m", ElicitSchema::new());

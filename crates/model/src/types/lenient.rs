@@ -1,9 +1,10 @@
-//! Decoding that forgives what peers are known to send: `null` for what is absent, numbers of the wrong kind.
+//! Decoding that forgives what peers are known to send: `null` for what is absent, numbers of the wrong kind; and
+//! numbers written so that nobody has anything to forgive.
 
 use std::fmt;
 
 use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serializer, ser};
 
 use crate::RawJson;
 
@@ -77,4 +78,28 @@ where
         }
     }
     deserializer.deserialize_str(Text(make))
+}
+
+/// A whole number without a fraction, as peers that count in integers expect it.
+pub(crate) fn plain_number<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if !number.is_finite() {
+        return Err(ser::Error::custom("a number that JSON cannot say"));
+    }
+    if number.fract() == 0.0 && number.abs() <= EXACT {
+        serializer.serialize_i64(*number as i64)
+    } else {
+        serializer.serialize_f64(*number)
+    }
+}
+
+/// The same, where it may be absent.
+pub(crate) fn plain_number_if_any<S: Serializer>(
+    number: &Option<f64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match number {
+        Some(number) => plain_number(number, serializer),
+        None => serializer.serialize_none(),
+    }
 }

@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(meta.malformed, None);
     }
 
-    /// covers: LOG-19 PROG-02
+    /// covers: PROG-02
     #[test]
     fn a_reserved_member_of_another_shape_is_named() {
         for (text, key) in [

@@ -7,6 +7,7 @@ pub(crate) mod tagged;
 pub(crate) mod lenient;
 
 mod cache;
+mod capabilities;
 mod completion;
 mod content;
 mod elicitation;
@@ -29,6 +30,7 @@ mod tool;
 mod tests;
 
 pub use cache::*;
+pub use capabilities::*;
 pub use completion::*;
 pub use content::*;
 pub use elicitation::*;

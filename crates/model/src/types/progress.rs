@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::lenient::or_default;
+use crate::types::lenient::{self, or_default};
 use crate::{Id, Meta, ProgressToken};
 
 /// How far a request has come.
@@ -13,9 +13,14 @@ pub struct ProgressParams {
     /// The token that came with the request.
     pub progress_token: ProgressToken,
     /// How far; grows with every notification.
+    #[serde(serialize_with = "lenient::plain_number")]
     pub progress: f64,
     /// How far it is in all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "lenient::plain_number_if_any"
+    )]
     pub total: Option<f64>,
     /// What is being done (from 2025-03-26).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,3 +83,20 @@ setters!(CancelledParams {
     some with_reason(reason: String);
     set with_meta(meta: Meta);
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// covers: PROG-06
+    #[test]
+    fn whole_progress_is_written_whole_and_what_is_no_number_not_at_all() {
+        let text = |progress, total| {
+            serde_json::to_string(&ProgressParams::new(1.into(), progress).with_total(total))
+        };
+        assert_eq!(text(50.0, 100.5).unwrap(), r#"{"progressToken":1,"progress":50,"total":100.5}"#);
+        assert_eq!(text(-0.0, 1e300).unwrap(), r#"{"progressToken":1,"progress":0,"total":1e+300}"#);
+        assert!(text(f64::NAN, 1.0).is_err());
+        assert!(text(1.0, f64::INFINITY).is_err());
+    }
+}

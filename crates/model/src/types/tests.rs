@@ -105,8 +105,12 @@ fn forms_keep_every_kind_of_field_in_order() {
     assert!(matches!(form.requested_schema.properties.get("w"), Some(PrimitiveSchemaDefinition::Unknown(_))));
 }
 
+/// covers: ELIC-15
 #[test]
 fn elicitation_is_told_apart_by_mode() {
+    let plain = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+    let form: ElicitParams = serde_json::from_value(plain).unwrap();
+    assert!(matches!(form, ElicitParams::Form(_)));
     let url = json!({"mode": "url", "message": "m", "url": "https://a/"});
     assert_eq!(round_trip::<ElicitParams>(&url), url);
     let form = json!({"mode": "form", "message": "m"});

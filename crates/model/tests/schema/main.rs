@@ -61,7 +61,7 @@ fn the_strict_schemas_notice_mistakes() {
     });
 }
 
-/// covers: MSG-05 VER-11 CAP-11 LIFE-02 TSKX-20
+/// covers: MSG-05 VER-11 CAP-11
 #[test]
 fn requests_of_a_client_are_valid() {
     each(|book, to| {
@@ -271,7 +271,7 @@ fn stamp() -> Stamp {
     Stamp::new(&RawJson::from_serialize(&implementation()).unwrap())
 }
 
-/// covers: MSG-05 LIFE-03 LIFE-18 TOOL-07 TOOL-11 TOOL-35 TOOL-36 TOOL-37 RES-04 RES-05 COMP-03 SAMP-08 SAMP-09 DISC-03
+/// covers: MSG-05 LIFE-18 TOOL-11 TOOL-35 TOOL-36 SAMP-08 SAMP-09 DISC-03
 #[test]
 fn results_of_both_sides_are_valid() {
     each(|book, to| {
@@ -302,7 +302,7 @@ fn results_of_both_sides_are_valid() {
     });
 }
 
-/// covers: ELIC-04 ELIC-15 ELIC-17 ELIC-18 SAMP-07 ROOT-02
+/// covers: ELIC-04 ELIC-17 ELIC-18 SAMP-07
 #[test]
 fn questions_of_a_server_and_their_answers_are_valid() {
     each(|book, to| {
@@ -356,7 +356,7 @@ fn questions_of_a_server_and_their_answers_are_valid() {
     });
 }
 
-/// covers: PROG-04 PROG-06 CANC-01 LOG-06 SUBS-04 MSG-19
+/// covers: PROG-04 PROG-06 LOG-06 SUBS-04 MSG-19
 #[test]
 fn notifications_are_valid_or_left_unsaid() {
     each(|book, to| {
@@ -423,7 +423,7 @@ fn notifications_are_valid_or_left_unsaid() {
     });
 }
 
-/// covers: ERR-01 ERR-02 ERR-04 ERR-08 CAP-13 VER-12 RES-18 RES-20 ELIC-20
+/// covers: ERR-02 ERR-04 ERR-08 RES-18 RES-20
 #[test]
 fn errors_are_valid_and_have_the_codes_of_their_revision() {
     each(|book, to| {
