@@ -230,6 +230,9 @@ impl InputRequiredResult {
             #[serde(skip_serializing_if = "Option::is_none")]
             request_state: Option<&'a str>,
         }
+        if self.input_requests.is_empty() && self.request_state.is_none() {
+            return Err(EncodeError::NothingAsked);
+        }
         let to = Revision::V2026_07_28;
 
         let input_requests = self
