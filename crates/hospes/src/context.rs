@@ -11,6 +11,8 @@ use hospes_model::{
     Id, InputRequest, LogMessageParams, LoggingLevel, Notification, ProgressParams, ProgressToken, RawJson,
 };
 
+use serde::Serialize;
+
 use crate::peer::Peer;
 use crate::round::Round;
 
@@ -180,17 +182,22 @@ impl Context {
         push(&mut state, Notification::Progress(params));
     }
 
-    /// Sends a log message, if the peer wants messages of this severity. `data` is any JSON; mostly a sentence.
-    pub fn log(&self, level: LoggingLevel, data: impl Into<RawJson>) {
+    /// Sends a log message, if the peer wants messages of this severity. `data` is anything that can be JSON; mostly a
+    /// sentence.
+    pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
         self.log_as(None, level, data);
     }
 
     /// The same under a logger's name.
-    pub fn log_as(&self, logger: Option<&str>, level: LoggingLevel, data: impl Into<RawJson>) {
+    pub fn log_as(&self, logger: Option<&str>, level: LoggingLevel, data: impl Serialize) {
         if self.log_level().is_none_or(|wanted| level < wanted) {
             return;
         }
-        let mut params = LogMessageParams::new(level, data.into());
+        let data = match RawJson::from_serialize(&data) {
+            Ok(data) => data,
+            Err(error) => return tracing::error!(%error, "what was to be logged cannot be written as JSON"),
+        };
+        let mut params = LogMessageParams::new(level, data);
         params.logger = logger.map(str::to_owned);
         push(&mut self.state(), Notification::LogMessage(params));
     }

@@ -116,6 +116,12 @@ impl fmt::Debug for RawJson {
     }
 }
 
+impl fmt::Display for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // What `serde_json::value::RawValue` writes, without checking the text a second time. A test below holds
