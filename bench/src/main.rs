@@ -6,11 +6,10 @@
 //! ```
 
 use std::error::Error;
-use std::sync::Arc;
 
 use hospes::transport::http_server::{Endpoint, HttpServer};
 use hospes::transport::stdio_server::StdioServer;
-use hospes_bench::tools::Tools;
+use hospes_bench::tools;
 
 /// One connection for each of ten thousand sessions, and some to spare.
 const MAX_CONNECTIONS: usize = 32 * 1024;
@@ -20,21 +19,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     hospes_bench::raise_descriptor_limit();
     hospes_bench::runtime()?.block_on(async {
-        let tools = Arc::new(Tools::default());
+        let server = tools::server();
         match words.as_slice() {
             ["http", port] => {
-                let bell = Arc::clone(&tools);
+                let handle = server.handle();
                 let endpoint =
-                    Endpoint::builder(tools).max_concurrent_calls(MAX_CONNECTIONS).pages(move |parts| {
+                    Endpoint::builder(server).max_concurrent_calls(MAX_CONNECTIONS).pages(move |parts| {
                         (parts.uri.path() == "/bench/notify").then(|| {
-                            bell.ring();
+                            tools::change(&handle);
                             http::Response::new("ok".into())
                         })
                     });
                 let address = ("127.0.0.1", port.parse()?);
                 Ok(HttpServer::bind(address, endpoint.build()).await?.serve().await?)
             }
-            ["stdio"] => Ok(StdioServer::new(tools).serve().await?),
+            ["stdio"] => Ok(StdioServer::new(server).serve().await?),
             _ => Err("hospes-bench http PORT | stdio".into()),
         }
     })
