@@ -1,5 +1,6 @@
 //! `cargo xtask`: the project's chores.
 
+mod bench;
 mod cargo;
 mod conformance;
 mod flags;
@@ -26,6 +27,8 @@ cargo xtask CHORE
                            the official suite against `hospes serve everything`, or our client fixture
   requirements [--check]   coverage of docs/requirements.md by tests; writes docs/coverage.md
   peers [--no-build]       `hospes` between the Inspector and servers of others, in both eras
+  bench [--only PART,…] [--rounds N] [--from FILE,…]
+                           our programs beside their peers; writes the table of docs/performance.md
   setup                    only installs the outside programs of tools/versions.toml";
 
 /// A chore: what flags it takes, and what it does.
@@ -36,6 +39,7 @@ fn chore(name: &str) -> Option<Chore> {
         "test" => (test::FLAGS, test::run),
         "conformance" => (conformance::FLAGS, conformance::run),
         "peers" => (peers::FLAGS, peers::run),
+        "bench" => (bench::FLAGS, bench::run),
         "setup" => (tools::FLAGS, tools::run),
         "requirements" => (requirements::FLAGS, requirements::run),
         _ => return None,

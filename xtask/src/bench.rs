@@ -1,0 +1,157 @@
+//! `cargo xtask bench`: our programs beside their peers, measured by the yardstick of `bench/yardstick`.
+
+mod results;
+mod rows;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::flags::{Accepted, Flags};
+use crate::report::{Outcome, say};
+use crate::{cargo, place};
+use results::Results;
+
+/// What the command line may say.
+pub(crate) const FLAGS: Accepted = Accepted {
+    values: &["only", "rounds", "secs", "wait", "peers", "from", "max-foreign"],
+    switches: &["no-build", "no-page"],
+};
+
+/// The parts of the yardstick's programs that the comparison needs. The other peers are built by hand, and join in
+/// when they are there.
+const YARDSTICK: [&str; 3] = ["load", "peer-limit", "peer-rmcp"];
+const PAGE: &str = "docs/performance.md";
+const BEGIN: &str = "<!-- measured: begin -->";
+const END: &str = "<!-- measured: end -->";
+
+/// Builds, measures, and writes the table of `docs/performance.md`. With `--from FILE,…` it only writes the table.
+pub(crate) fn run(flags: &Flags) -> Result<()> {
+    let limit: f64 =
+        flags.value("max-foreign").unwrap_or("0.5").parse().context("--max-foreign wants a number")?;
+    let files: Vec<PathBuf> = match flags.list("from") {
+        none if none.is_empty() => vec![measure(flags)?],
+        files => files.iter().map(PathBuf::from).collect(),
+    };
+    let results = Results::read(&files, limit)?;
+    let table = rows::table(&results, &Sizes::read()?);
+    say!("\n{table}");
+    if flags.has("no-page") {
+        return Ok(());
+    }
+    write_page(&table)
+}
+
+/// The sizes of the stripped programs with both transports, in bytes.
+#[derive(Debug)]
+pub(crate) struct Sizes {
+    pub(crate) ours: Option<u64>,
+    pub(crate) limit: Option<u64>,
+    pub(crate) rmcp: Option<u64>,
+}
+
+impl Sizes {
+    fn read() -> Result<Self> {
+        let size = |path: PathBuf| fs::metadata(path).ok().map(|file| file.len());
+        let peers = peers()?;
+        Ok(Self {
+            ours: size(ours()?.join("hospes-bench")),
+            limit: size(peers.join("peer-limit")),
+            rmcp: size(peers.join("peer-rmcp")),
+        })
+    }
+}
+
+fn yardstick() -> PathBuf {
+    place::root().join("bench/yardstick")
+}
+
+/// Where our programs are, in the profile that the peers have.
+fn ours() -> Result<PathBuf> {
+    Ok(place::target()?.join("bench-fat"))
+}
+
+/// Where the peers are: `BENCH_BIN`, or below our own target folder.
+fn peers() -> Result<PathBuf> {
+    match env::var_os("BENCH_BIN") {
+        Some(folder) => Ok(folder.into()),
+        None => Ok(place::target()?.join("yardstick/release")),
+    }
+}
+
+fn build() -> Result<()> {
+    say!("building our programs (the release profile of the peers: fat LTO, one codegen unit)");
+    let arguments = ["build", "--quiet", "--profile", "bench-fat", "--package", "hospes-bench", "--bins"];
+    if let Outcome::Failed(why) | Outcome::CannotRun(why) = cargo::run(&arguments) {
+        bail!(why);
+    }
+    if env::var_os("BENCH_BIN").is_some() {
+        return Ok(());
+    }
+    say!("building the yardstick");
+    let manifest = yardstick().join("Cargo.toml");
+    let target = place::target()?.join("yardstick");
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]).arg(manifest);
+    command.arg("--target-dir").arg(target);
+    for package in YARDSTICK {
+        command.args(["--package", package]);
+    }
+    ensure!(command.status().context("starting cargo")?.success(), "the yardstick could not be built");
+    Ok(())
+}
+
+/// Runs the yardstick; returns the file with what it measured.
+fn measure(flags: &Flags) -> Result<PathBuf> {
+    if !flags.has("no-build") {
+        build()?;
+    }
+    let folder = place::target()?.join("bench");
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    let out = folder.join("results.json");
+    let ours = ours()?;
+    let program = |name: &str| program(&ours, name);
+    let mut command = Command::new("python3");
+    command.arg(yardstick().join("run.py")).arg("--out").arg(&out);
+    for extra in [
+        format!("hospes=http {} http {{port}}", program("hospes-bench")?),
+        format!("hospes=stdio {} stdio", program("hospes-bench")?),
+        format!("hospes=client {} {{kind}} {{to}}", program("hospes-bench-client")?),
+        format!("hospes=gateway-http {} {{port}} {{back}}", program("hospes-bench-gateway")?),
+    ] {
+        command.arg("--extra").arg(extra);
+    }
+    command.args(["--rounds", flags.value("rounds").unwrap_or("3")]);
+    command.args(["--secs", flags.value("secs").unwrap_or("1.5")]);
+    command.args(["--wait", flags.value("wait").unwrap_or("5")]);
+    for name in ["only", "peers"] {
+        if let Some(value) = flags.value(name) {
+            command.arg(format!("--{name}={value}"));
+        }
+    }
+    command.env("BENCH_BIN", peers()?);
+    ensure!(command.status().context("starting python3")?.success(), "the yardstick stopped early");
+    Ok(out)
+}
+
+fn program(folder: &Path, name: &str) -> Result<String> {
+    let path = folder.join(name);
+    ensure!(path.exists(), "{} is not there; run without --no-build", path.display());
+    path.into_os_string().into_string().ok().context("the target folder's path is no text")
+}
+
+/// Puts the table in the place of the last one.
+fn write_page(table: &str) -> Result<()> {
+    let path = place::root().join(PAGE);
+    let page = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let (Some(begin), Some(end)) = (page.find(BEGIN), page.find(END)) else {
+        bail!("{PAGE} has no place for the table: {BEGIN} … {END}");
+    };
+    let page = format!("{}\n\n{table}\n{}", &page[..begin + BEGIN.len()], &page[end..]);
+    fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
+    say!("\nwritten to {PAGE}");
+    Ok(())
+}
