@@ -1,6 +1,70 @@
-//! Placeholder while the workspace is laid out.
+//! `hospes`: the MCP host between your AI applications and your MCP servers.
 
-#[allow(dead_code, reason = "the commands that take arguments are still to come")]
+mod args;
 mod arguments;
+mod builtins;
+mod commands;
+mod exit;
+mod logging;
+mod output;
+mod place;
+mod progress;
+mod prompt;
+mod settings;
+mod target;
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use args::{Cli, Command};
+use exit::{Failure, Outcome};
+use output::Output;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misread(&error),
+    };
+    let output = Output { json: cli.global.json, quiet: cli.global.quiet };
+    logging::start(&cli);
+    let ended = runtime().and_then(|runtime| {
+        let ended = runtime.block_on(run(cli.command, output));
+        // A read of the terminal that is still waiting must not keep the program.
+        runtime.shutdown_background();
+        ended
+    });
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::from(failure.code as u8)
+        }
+    }
+}
+
+async fn run(command: Command, output: Output) -> Outcome {
+    match command {
+        Command::Up(args) => Box::pin(commands::up::run(args, output)).await,
+        Command::Stdio(args) => Box::pin(commands::stdio::run(args)).await,
+        Command::Status(args) => Box::pin(commands::status::run(args, output)).await,
+        Command::List(args) => Box::pin(commands::list::run(args, output)).await,
+        Command::Call(args) => Box::pin(commands::call::run(args, output)).await,
+        Command::Serve(args) => Box::pin(commands::serve::run(args)).await,
+    }
+}
+
+fn runtime() -> Outcome<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|error| Failure::usage("cannot start").because(&error))
+}
+
+/// Help is a result; a mistake is talk, and its code is ours, not that of the parser.
+fn misread(error: &clap::Error) -> ExitCode {
+    let _gone = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ => ExitCode::from(exit::Code::Usage as u8),
+    }
+}

@@ -262,6 +262,17 @@ pub enum EraChoice {
     Modern,
 }
 
+impl EraChoice {
+    /// The era.
+    #[must_use]
+    pub fn era(self) -> hospes_model::Era {
+        match self {
+            Self::Legacy => hospes_model::Era::Legacy,
+            Self::Modern => hospes_model::Era::Modern,
+        }
+    }
+}
+
 /// Which of a server's tools are shown, by the server's own names; `*` stands for any text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]

@@ -32,10 +32,7 @@ pub(crate) fn client_connector(config: &ServerConfig, settings: &Settings) -> Ar
     Arc::new(ClientConnector {
         name: config.name.as_str().into(),
         target: target(&config.transport),
-        era: config.era.map(|era| match era {
-            EraChoice::Legacy => Era::Legacy,
-            EraChoice::Modern => Era::Modern,
-        }),
+        era: config.era.map(EraChoice::era),
         connect_timeout: connect_timeout.saturating_sub(HEADSTART).max(connect_timeout / 2),
         request_timeout: config.timeouts.request.or(settings.request_timeout),
         roots: settings.roots.clone(),

@@ -1,0 +1,201 @@
+//! What may be written on the command line, as it is written. What it means is worked out by each command.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Stands between your AI applications and your MCP servers.
+///
+/// One endpoint in front of all servers, old and new; every application sees every tool.
+#[derive(Debug, Parser)]
+#[command(name = "hospes", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "Start with `hospes up`; it says what to paste into your application.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Say more: -v what happens, -vv why, -vvv everything (also HOSPES_LOG=filter)
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
+    /// Say nothing but errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print results, and errors, as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start the host: all servers behind one endpoint
+    Up(Up),
+    /// The same over stdin and stdout, for applications that only launch commands
+    Stdio(Stdio),
+    /// Say how the running host and its servers are
+    Status(Status),
+    /// List what a server offers
+    List(List),
+    /// Call a tool of a server
+    Call(Call),
+    /// Run a built-in server over stdio or HTTP
+    Serve(Serve),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Files {
+    /// A configuration: ours (TOML), or any application's mcpServers file. May be repeated
+    #[arg(short, long = "config", value_name = "FILE", env = "HOSPES_CONFIG")]
+    pub(crate) config: Vec<PathBuf>,
+    /// Pass references to variables that are not set on as they are written
+    #[arg(long)]
+    pub(crate) allow_unset: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostOptions {
+    #[command(flatten)]
+    pub(crate) files: Files,
+    /// A folder told to servers that ask for roots outside of any call. May be repeated
+    #[arg(long = "root", value_name = "FOLDER")]
+    pub(crate) roots: Vec<PathBuf>,
+    /// How long the first lists wait for servers that are being started, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) start_wait: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    #[command(flatten)]
+    pub(crate) host: HostOptions,
+    /// Where to listen: ADDRESS:PORT, or a port alone [default: 127.0.0.1:7337]
+    #[arg(short, long, value_name = "ADDR")]
+    pub(crate) listen: Option<String>,
+    /// A name of this machine, besides loopback, that requests may be addressed to. May be repeated
+    #[arg(long = "allow-host", value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+    /// A web origin, besides loopback, whose pages may send requests. May be repeated
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stdio {
+    #[command(flatten)]
+    pub(crate) host: HostOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// The endpoint to ask, if it is not the one that runs here
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+}
+
+/// How to reach a server.
+#[derive(Debug, Args)]
+pub(crate) struct Reach {
+    #[command(flatten)]
+    pub(crate) files: Files,
+    /// A header for every request to a URL: 'Name: value'. May be repeated
+    #[arg(short = 'H', long = "header", value_name = "HEADER")]
+    pub(crate) headers: Vec<String>,
+    /// A variable for a command: NAME=value. May be repeated
+    #[arg(short = 'e', long = "env", value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// The folder a command starts in
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// The era to speak
+    #[arg(long, value_enum, default_value_t = EraArg::Auto)]
+    pub(crate) era: EraArg,
+    /// How long connecting may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    pub(crate) connect_timeout: f64,
+    /// A folder the server may work in. May be repeated
+    #[arg(long = "root", value_name = "FOLDER")]
+    pub(crate) roots: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EraArg {
+    /// Find out
+    Auto,
+    /// Revisions up to 2025-11-25
+    Legacy,
+    /// Revision 2026-07-28
+    Modern,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = TARGET_HELP)]
+pub(crate) struct List {
+    /// The server: a URL, a command line in quotes, an entry of the configuration, or a built-in server
+    #[arg(required_unless_present = "program")]
+    pub(crate) target: Option<String>,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+    /// The server as a command with its arguments
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "target")]
+    pub(crate) program: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CALL_HELP, override_usage = "hospes call [OPTIONS] TARGET TOOL [NAME=VALUE]...\n       hospes call [OPTIONS] TOOL [NAME=VALUE]... -- COMMAND [ARGS]...")]
+pub(crate) struct Call {
+    /// The server (see below), the tool, and its arguments
+    #[arg(required = true, value_name = "TARGET TOOL NAME=VALUE")]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+    /// All arguments as one JSON object, or @FILE; NAME=VALUE then override its members
+    #[arg(long, value_name = "JSON")]
+    pub(crate) input_json: Option<String>,
+    /// How long the call may take without an answer or progress, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
+    /// The server as a command with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) program: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The built-in server: files, time, everything
+    pub(crate) name: String,
+    /// Serve over HTTP at this address instead of stdio: ADDRESS:PORT, or a port alone
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<String>,
+    /// A name of this machine, besides loopback, that requests may be addressed to. May be repeated
+    #[arg(long = "allow-host", value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+    /// What the server is told
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub(crate) args: Vec<String>,
+}
+
+const TARGET_HELP: &str = "\
+TARGET is one of
+  https://example.com/mcp      a URL
+  notes                        an entry of the configuration (--config, or the default one)
+  everything                   a built-in server: files, time, everything
+  'npx -y some-server'         a command line; no shell takes part
+  -- npx -y some-server        the same, taken apart already
+
+A name that is none of these is an error, never something else.";
+
+const CALL_HELP: &str = "\
+Arguments are turned into what the tool's schema wants:
+  name=text        text, number, true or false; again for each item of a list
+  name:=json       JSON as it is
+  name=@file       what is in a file; @- is standard input, @@ a literal @
+  outer.inner=x    a member of an object
+
+TARGET is a URL, an entry of the configuration, a built-in server (files, time,
+everything), or a command line in quotes; or the command follows after --.
+
+Exit codes: 0 done, 1 wrong usage, 3 sign-in needed, 4 cannot be reached, 5 the tool failed.";

@@ -1,0 +1,104 @@
+//! `hospes call TARGET TOOL name=value …`: one call of one tool.
+
+use hospes::client::Client;
+use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool};
+use serde_json::Value;
+
+use super::asked_to_end;
+use crate::args::Call;
+use crate::arguments::{Source, arguments, read_source, unknown_tool};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::{Output, printable};
+use crate::progress::Bar;
+use crate::settings::seconds;
+use crate::target::{connect, find};
+
+pub(crate) async fn run(args: Call, output: Output) -> Outcome {
+    let words = args.words.as_slice();
+    let (target, words) = match (args.program.is_empty(), words) {
+        (true, [target, words @ ..]) => (Some(target.as_str()), words),
+        _ => (None, words),
+    };
+    let Some((tool, words)) = words.split_first() else {
+        return Err(Failure::usage("no tool is named").hint("hospes call TARGET TOOL name=value …"));
+    };
+    let timeout = args.timeout.map(|given| seconds("--timeout", given)).transpose()?;
+    let found = find(target, &args.program, &args.reach)?;
+    let client = connect(found, &args.reach, output).await?;
+    let asked = Asked { tool, source: Source { json: args.input_json.as_deref(), words }, timeout };
+    let called = tokio::select! {
+        called = call(&client, asked, output) => called,
+        () = asked_to_end() => Err(Failure::usage("interrupted; the server was told that no answer is wanted")),
+    };
+    client.close().await;
+    called
+}
+
+struct Asked<'a> {
+    tool: &'a str,
+    source: Source<'a>,
+    timeout: Option<std::time::Duration>,
+}
+
+async fn call(client: &Client, asked: Asked<'_>, output: Output) -> Outcome {
+    let tools = client.tools().all().await?;
+    let Some(tool) = tools.iter().find(|tool| tool.name == asked.tool) else {
+        let names = tools.iter().map(|tool| tool.name.as_str());
+        return Err(Failure::new(Code::Tool, unknown_tool(asked.tool, names)));
+    };
+    let given = given(tool, asked.source)?;
+    let bar = Bar::new(asked.tool, output.quiet);
+    let mut request = client.call(asked.tool, given).on_progress(|progress| bar.report(progress));
+    if let Some(timeout) = asked.timeout {
+        request = request.timeout(timeout);
+    }
+    let result = request.await;
+    bar.end();
+    let result = result?;
+    if output.json {
+        output.value(&result);
+    } else {
+        output.result(shown(&result));
+    }
+    if result.failed() { Err(Failure::silent(Code::Tool)) } else { Ok(()) }
+}
+
+fn given(tool: &Tool, source: Source<'_>) -> Outcome<Value> {
+    let schema = tool.input_schema.to_value().unwrap_or(Value::Null);
+    match arguments(&tool.name, &schema, source, &read_source) {
+        Ok(arguments) => Ok(Value::Object(arguments)),
+        Err(error) => Err(Failure::usage(error.to_string())),
+    }
+}
+
+/// A result for people: its text as it is, and a line for what is no text.
+fn shown(result: &CallToolResult) -> String {
+    let mut parts: Vec<String> = result.content.iter().map(block).collect();
+    if parts.is_empty() {
+        parts.extend(result.structured_content.as_ref().map(|structured| {
+            let value = structured.to_value().ok();
+            let pretty = value.and_then(|value| serde_json::to_string_pretty(&value).ok());
+            pretty.unwrap_or_else(|| structured.as_str().to_owned())
+        }));
+    }
+    parts.join("\n")
+}
+
+fn block(block: &ContentBlock) -> String {
+    let sized = |what: &str, mime: &str, base64: &str| {
+        format!("[{what}, {}, {} bytes; --json has it]", printable(mime), base64.len() / 4 * 3)
+    };
+    match block {
+        // A result may go to a file, so it is not changed, not even where it would steer the terminal.
+        ContentBlock::Text(text) if crate::output::is_result_seen() => printable(&text.text),
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => sized("image", &image.mime_type, &image.data),
+        ContentBlock::Audio(audio) => sized("audio", &audio.mime_type, &audio.data),
+        ContentBlock::ResourceLink(link) => format!("[resource {}]", printable(&link.uri)),
+        ContentBlock::Resource(embedded) => match &embedded.resource.body {
+            ResourceBody::Text(text) => printable(text),
+            _ => format!("[resource {}; --json has it]", printable(&embedded.resource.uri)),
+        },
+        _ => "[content of a kind that is not known here; --json has it]".to_owned(),
+    }
+}

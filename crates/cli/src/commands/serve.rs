@@ -1,0 +1,59 @@
+//! `hospes serve NAME`: a built-in server by itself.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use hospes::BoxService;
+use hospes::transport::http_server::{Endpoint, HttpServer};
+use hospes::transport::stdio_server::StdioServer;
+use hospes_host::config::parse_listen;
+
+use super::asked_to_end;
+use crate::args::Serve;
+use crate::builtins;
+use crate::exit::{Failure, Outcome};
+
+pub(crate) async fn run(args: Serve) -> Outcome {
+    let service =
+        builtins::find(&args.name, &args.args).map_err(|error| Failure::usage(error.to_string()))?;
+    match &args.http {
+        Some(address) => over_http(service, address, &args.allow_host).await,
+        None => {
+            let served = StdioServer::boxed(service).serve().await;
+            served.map_err(|error| Failure::usage("cannot serve over stdin and stdout").because(&error))
+        }
+    }
+}
+
+async fn over_http(service: BoxService, address: &str, hosts: &[String]) -> Outcome {
+    let address = listen("--http", address)?;
+    let endpoint =
+        hosts.iter().fold(Endpoint::builder(service), |endpoint, host| endpoint.allow_host(host)).build();
+    let server =
+        HttpServer::bind(address, endpoint).await.map_err(|error| taken(address, "--http", &error))?;
+    // A promise to whoever started us, not talk: they read the port from it.
+    crate::output::announce(format_args!("listening on {}", server.url()));
+    server.serve_until(asked_to_end()).await.map_err(|error| Failure::usage("cannot serve").because(&error))
+}
+
+/// An address to listen on.
+pub(crate) fn listen(flag: &str, text: &str) -> Outcome<SocketAddr> {
+    parse_listen(text).ok_or_else(|| {
+        Failure::usage(format!("{flag}: expected an address and a port such as 127.0.0.1:7337, got `{text}`"))
+    })
+}
+
+/// Why an address cannot be listened on, and what to do.
+pub(crate) fn taken(address: SocketAddr, flag: &str, error: &std::io::Error) -> Failure {
+    let failure = Failure::usage(format!("cannot listen on {address}"));
+    match error.kind() {
+        ErrorKind::AddrInUse => failure.because(error).hint(format!(
+            "another program has port {}; it may be a Hospes that runs already (`hospes status`). Choose another with \
+             `{flag} 127.0.0.1:PORT`, or port 0 for any",
+            address.port()
+        )),
+        ErrorKind::PermissionDenied => failure.because(error).hint("ports below 1024 are for the administrator"),
+        ErrorKind::AddrNotAvailable => failure.because(error).hint("this machine has no such address"),
+        _ => failure.because(error),
+    }
+}

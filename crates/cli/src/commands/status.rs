@@ -1,0 +1,97 @@
+//! `hospes status`: how the running host is. It is asked like by any application, by reading `hospes://status`.
+
+use std::time::Duration;
+
+use hospes::client::Client;
+use hospes_host::Status;
+use hospes_host::catalogue::STATUS_URI;
+
+use super::up::line;
+use crate::args;
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::{BOLD, CYAN, DIM, Output, YELLOW, paint, printable};
+use crate::place;
+
+/// How long a host has to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
+    let (endpoint, status) = match &args.url {
+        Some(url) => (url.clone(), ask(url).await?),
+        None => running().await?,
+    };
+    if output.json {
+        let mut value = serde_json::to_value(&status).unwrap_or_default();
+        value["endpoint"] = endpoint.into();
+        output.value(&value);
+        return Ok(());
+    }
+    let mut text = format!(
+        "{} {}  {}  {}\n",
+        paint(BOLD, "hospes"),
+        printable(&status.version),
+        paint(CYAN, &endpoint),
+        paint(DIM, format!("process {}, up {}", status.pid, duration(status.uptime_ms)))
+    );
+    for server in &status.servers {
+        text.push_str(&format!("  {}\n", line(server)));
+    }
+    for (name, why) in &status.left_out {
+        text.push_str(&format!(
+            "  {} {:<16} {}\n",
+            paint(DIM, "-"),
+            printable(name),
+            paint(DIM, printable(why))
+        ));
+    }
+    for collision in &status.collisions {
+        text.push_str(&format!("  {}: {}\n", paint(YELLOW, "warning"), printable(collision)));
+    }
+    output.result(text.trim_end());
+    Ok(())
+}
+
+/// The host that was started last and answers.
+async fn running() -> Outcome<(String, Status)> {
+    for (file, note) in place::notes() {
+        match ask(&note.endpoint).await {
+            Ok(status) if status.pid == note.pid => return Ok((note.endpoint, status)),
+            Ok(_) => place::forget(&file),
+            Err(failure) => {
+                tracing::debug!(endpoint = note.endpoint, %failure, "a host left a note and does not answer");
+                if !is_alive(note.pid) {
+                    place::forget(&file);
+                }
+            }
+        }
+    }
+    Err(Failure::new(Code::Unreachable, "no host is running here")
+        .hint("start one with `hospes up`, or give its URL"))
+}
+
+async fn ask(url: &str) -> Outcome<Status> {
+    let wrong = |why: String| Failure::new(Code::Unreachable, format!("{url} is no Hospes: {why}"));
+    let work = async {
+        let client = Client::builder().connect_timeout(PATIENCE).connect(url).await?;
+        let read = client.read(STATUS_URI).await.map_err(|error| wrong(error.to_string()))?;
+        let text = read.contents.first().and_then(|contents| contents.as_text());
+        let text = text.ok_or_else(|| wrong(format!("{STATUS_URI} has no text")))?;
+        serde_json::from_str(text).map_err(|error| wrong(error.to_string()))
+    };
+    let late = |_| Failure::new(Code::Unreachable, format!("{url} does not answer within {PATIENCE:?}"));
+    tokio::time::timeout(PATIENCE, work).await.map_err(late)?
+}
+
+fn is_alive(pid: u32) -> bool {
+    // Elsewhere than on Linux the note stays until its host takes it away.
+    !cfg!(target_os = "linux") || std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
+fn duration(millis: u64) -> String {
+    let seconds = millis / 1000;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}

@@ -1,0 +1,198 @@
+//! `hospes up`: all servers behind one endpoint.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hospes::transport::http_server::{Endpoint, HttpServer};
+use hospes_host::upstream::{State, UpstreamStatus};
+use hospes_host::{Gateway, Host};
+
+use super::asked_to_end;
+use super::serve::{listen, taken};
+use crate::args::Up;
+use crate::exit::{Failure, Outcome};
+use crate::output::{BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, headline, paint, printable};
+use crate::place;
+use crate::settings::{Loaded, defaults, host, load};
+
+/// Where the endpoint is unless told otherwise.
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7337);
+/// How long calls may go on after the host was asked to end.
+const LAST_CALLS: Duration = Duration::from_secs(3);
+
+pub(crate) async fn run(args: Up, output: Output) -> Outcome {
+    let Loaded { mut config, files } = load(&args.host.files)?;
+    let address = match &args.listen {
+        Some(text) => listen("--listen", text)?,
+        None => config.listen.unwrap_or(DEFAULT_LISTEN),
+    };
+    if files.is_empty() {
+        config.servers = defaults();
+    }
+    let hosts: Vec<String> = config.allowed_hosts.iter().chain(&args.allow_host).cloned().collect();
+    let origins: Vec<String> = config.allowed_origins.iter().chain(&args.allow_origin).cloned().collect();
+
+    // The address first: with that taken nothing needs to be started.
+    let listener =
+        tokio::net::TcpListener::bind(address).await.map_err(|error| taken(address, "--listen", &error))?;
+    let host = host(&args.host, config, output)?.start();
+    let host = host.map_err(|error| {
+        Failure::usage("cannot start").because(&error).hint("rename one of them in the configuration")
+    })?;
+    let server = HttpServer::from_listener(listener, endpoint(host.gateway(), &hosts, &origins))
+        .map_err(|error| Failure::usage("cannot serve").because(&error))?
+        .shutdown_timeout(LAST_CALLS);
+    let url = server.url();
+    let noted = place::note(&url);
+    greet(output, &url, &files, &host);
+
+    let serving = server.serve_until(asked_to_end());
+    let served = tokio::select! {
+        served = serving => served,
+        never = report(&host, output) => match never {},
+    };
+    output.say(paint(DIM, "stopping the servers …"));
+    host.stop().await;
+    drop(noted);
+    output.say(paint(DIM, "stopped"));
+    served.map_err(|error| Failure::usage("cannot serve").because(&error))
+}
+
+fn endpoint(gateway: Gateway, hosts: &[String], origins: &[String]) -> Endpoint {
+    let endpoint = hosts.iter().fold(Endpoint::builder(gateway), |endpoint, host| endpoint.allow_host(host));
+    origins.iter().fold(endpoint, |endpoint, origin| endpoint.allow_origin(origin)).build()
+}
+
+fn greet(output: Output, url: &str, files: &[std::path::PathBuf], host: &Host) {
+    if output.json {
+        let servers: Vec<String> = host.status().servers.into_iter().map(|server| server.name).collect();
+        output.value(&serde_json::json!({ "endpoint": url, "servers": servers, "pid": std::process::id() }));
+    }
+    let mut text = format!("\n  {} {}\n\n", paint(BOLD, "hospes"), paint(DIM, env!("CARGO_PKG_VERSION")));
+    // Writing into a string cannot fail.
+    let _ = writeln!(text, "  {}  {}\n", paint(DIM, "endpoint"), paint(CYAN, url));
+    if files.is_empty() {
+        let _ = writeln!(text, "  No configuration was found, so these are the built-in servers:");
+        let _ = writeln!(
+            text,
+            "  files of this folder (read only), time, and everything (for trying things out)."
+        );
+        if let Some(file) = place::config_to_be() {
+            let shown = file.display();
+            let _ = writeln!(
+                text,
+                "  {}\n",
+                paint(DIM, format!("Yours go into {shown}, or any mcpServers file after --config."))
+            );
+        }
+    } else {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let _ = writeln!(text, "  {}  {}\n", paint(DIM, "servers "), paint(DIM, names.join(", ")));
+    }
+    text.push_str(&snippets(url));
+    let _ =
+        write!(text, "\n  {}\n", paint(DIM, "Ctrl-C stops it. `hospes status` says how the servers are."));
+    output.say(text);
+}
+
+/// What to paste into a few applications.
+fn snippets(url: &str) -> String {
+    let program =
+        std::env::current_exe().map_or_else(|_| "hospes".to_owned(), |path| path.display().to_string());
+    let launch = serde_json::json!({ "mcpServers": { "hospes": { "command": program, "args": ["stdio"] } } });
+    let rows = [
+        ("Claude Code", format!("claude mcp add --transport http hospes {url}")),
+        ("Cursor", serde_json::json!({ "mcpServers": { "hospes": { "url": url } } }).to_string()),
+        (
+            "VS Code",
+            serde_json::json!({ "servers": { "hospes": { "type": "http", "url": url } } }).to_string(),
+        ),
+        ("Codex", format!("codex mcp add hospes --url {url}")),
+        ("launching", launch.to_string()),
+    ];
+    let mut text = String::from("  Paste into your application:\n");
+    for (application, snippet) in rows {
+        let _ = writeln!(text, "    {} {snippet}", paint(DIM, format!("{application:<12}")));
+    }
+    text
+}
+
+/// Says what becomes of the servers, for good.
+async fn report(host: &Host, output: Output) -> std::convert::Infallible {
+    let mut known: HashMap<String, String> = HashMap::new();
+    let mut seen = 0;
+    loop {
+        for server in host.status().servers {
+            // What was said last about it; a wait that grows shorter is nothing new.
+            let key =
+                format!("{} {} {} {}", server.state.as_str(), server.tools, server.prompts, server.failures);
+            if known.get(&server.name) == Some(&key) || server.state == State::Starting {
+                continue;
+            }
+            output.say(format_args!("  {}", line(&server)));
+            known.insert(server.name, key);
+        }
+        seen = host.changed(seen).await;
+    }
+}
+
+/// One server on one line.
+pub(crate) fn line(server: &UpstreamStatus) -> String {
+    let (sign, style) = match server.state {
+        State::Ready => ("●", GREEN),
+        State::Starting => ("◌", YELLOW),
+        State::Retrying => ("○", YELLOW),
+        _ => ("✗", RED),
+    };
+    let mut text = format!("{} {:<16} ", paint(style, sign), printable(&server.name));
+    match server.state {
+        State::Ready => {
+            let counts = [
+                (server.tools, "tool"),
+                (server.prompts, "prompt"),
+                (server.resources, "resource"),
+                (server.templates, "template"),
+            ];
+            let counts: Vec<String> = counts
+                .iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" }))
+                .collect();
+            let counts = if counts.is_empty() { "offers nothing".to_owned() } else { counts.join(", ") };
+            let revision = server.revision.as_deref().unwrap_or_default();
+            let _ = write!(
+                text,
+                "{counts}  {}",
+                paint(DIM, format!("{revision}  {}", headline(&server.target, 60)))
+            );
+        }
+        State::Starting => {
+            let _ = write!(text, "starting  {}", paint(DIM, headline(&server.target, 60)));
+        }
+        state => {
+            let next =
+                server.next_try_ms.map(|wait| format!(", again in {}", wait_text(wait))).unwrap_or_default();
+            let _ = write!(text, "{}{next}", paint(style, state.as_str()));
+            for line in server.problem.iter().flat_map(|problem| problem.lines()) {
+                let _ = write!(text, "\n      {}", paint(DIM, printable(line)));
+            }
+            if let Some(hint) = &server.hint {
+                let _ = write!(text, "\n      {}: {}", paint(CYAN, "hint"), printable(hint));
+            }
+        }
+    }
+    for warning in &server.warnings {
+        let _ = write!(text, "\n      {}: {}", paint(YELLOW, "warning"), printable(warning));
+    }
+    text
+}
+
+fn wait_text(millis: u64) -> String {
+    match millis {
+        0..1000 => "a moment".to_owned(),
+        1000..120_000 => format!("{} s", millis / 1000),
+        _ => format!("{} min", millis / 60_000),
+    }
+}

@@ -1,0 +1,142 @@
+//! How the program ends: codes that scripts can tell apart, and errors with a hint.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use hospes::client::{CallError, ConnectError};
+
+/// Why the program fails; the number is its exit code. The codes are those of the Inspector's command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Wrong usage, a mistake in a file, and whatever has no code of its own.
+    Usage = 1,
+    /// Somebody has to sign in first.
+    Unauthorized = 3,
+    /// There is no connection.
+    Unreachable = 4,
+    /// The tool failed, or there is no such tool.
+    Tool = 5,
+}
+
+impl Code {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::Unauthorized => "auth_required",
+            Self::Unreachable => "unreachable",
+            Self::Tool => "tool_error",
+        }
+    }
+}
+
+/// Why the program fails, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    pub(crate) status: Option<u16>,
+    pub(crate) url: Option<String>,
+    pub(crate) cause: Option<String>,
+    /// Everything has been said already.
+    pub(crate) is_silent: bool,
+}
+
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+            status: None,
+            url: None,
+            cause: None,
+            is_silent: false,
+        }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Code::Usage, message)
+    }
+
+    /// A failure whose reason is in the result already.
+    pub(crate) fn silent(code: Code) -> Self {
+        Self { is_silent: true, ..Self::new(code, "") }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn because(mut self, cause: &dyn StdError) -> Self {
+        let mut text = cause.to_string();
+        let mut next = cause.source();
+        while let Some(error) = next {
+            text = format!("{text}: {error}");
+            next = error.source();
+        }
+        self.cause = Some(text);
+        self
+    }
+
+    /// As one line of JSON.
+    pub(crate) fn envelope(&self) -> String {
+        let mut error = serde_json::Map::new();
+        error.insert("code".to_owned(), self.code.word().into());
+        error.insert("message".to_owned(), self.message.clone().into());
+        let optional = [
+            ("status", self.status.map(Into::into)),
+            ("url", self.url.clone().map(Into::into)),
+            ("cause", self.cause.clone().map(Into::into)),
+            ("hint", self.hint.clone().map(Into::into)),
+        ];
+        error.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+        serde_json::json!({ "error": error }).to_string()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.cause {
+            Some(cause) => write!(f, ": {cause}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        let is_locked = matches!(error.status, Some(401 | 403));
+        let mut failure = Self::new(if is_locked { Code::Unauthorized } else { Code::Unreachable }, "");
+        failure.status = error.status;
+        failure.url = error.target.starts_with("http").then(|| error.target.clone());
+        // The hint gets a line of its own.
+        let text = error.to_string();
+        failure.hint.clone_from(&error.hint);
+        let hint = error.hint.as_deref().map(|hint| format!("\n  hint: {hint}"));
+        failure.message = match hint.and_then(|hint| text.strip_suffix(&hint).map(str::to_owned)) {
+            Some(without) => without,
+            None => text,
+        };
+        failure
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let code = match &error {
+            CallError::Http(http) if matches!(http.status, Some(401 | 403)) => Code::Unauthorized,
+            CallError::Closed(_) | CallError::Http(_) | CallError::SessionEnded => Code::Unreachable,
+            _ => Code::Tool,
+        };
+        let mut failure = Self::new(code, error.to_string());
+        if let CallError::Http(http) = &error {
+            failure.status = http.status;
+        }
+        failure
+    }
+}

@@ -1,0 +1,154 @@
+//! The one place that prints: results on standard output, talk on standard error, colour where it is wanted.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// How to print.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    /// Results as JSON.
+    pub(crate) json: bool,
+    /// No talk.
+    pub(crate) quiet: bool,
+}
+
+/// Prints a result. A reader that has gone away is no error.
+fn out(text: &str) {
+    let mut stdout = anstream::stdout().lock();
+    let _gone = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+fn err(text: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let _gone = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+impl Output {
+    /// Prints a result for people.
+    pub(crate) fn result(self, text: impl fmt::Display) {
+        let text = text.to_string();
+        out(&text);
+        if !text.ends_with('\n') {
+            out("\n");
+        }
+    }
+
+    /// Prints a result for programs.
+    pub(crate) fn value(self, value: &impl Serialize) {
+        match serde_json::to_string_pretty(value) {
+            Ok(text) => out(&(text + "\n")),
+            Err(error) => self.warn(format_args!("the result cannot be written as JSON: {error}")),
+        }
+    }
+
+    /// Says something on the way.
+    pub(crate) fn say(self, text: impl fmt::Display) {
+        if !self.quiet {
+            err(&format!("{text}\n"));
+        }
+    }
+
+    /// Says that something is not as it should be.
+    pub(crate) fn warn(self, text: impl fmt::Display) {
+        if !self.quiet {
+            err(&format!("{}: {text}\n", paint(YELLOW, "warning")));
+        }
+    }
+
+    /// Says why the program fails.
+    pub(crate) fn failure(self, failure: &Failure) {
+        if failure.is_silent {
+            return;
+        }
+        if self.json {
+            err(&(failure.envelope() + "\n"));
+            return;
+        }
+        err(&format!("{}: {failure}\n", paint(RED, "error")));
+        if let Some(hint) = &failure.hint {
+            err(&format!("{}: {hint}\n", paint(CYAN, "hint")));
+        }
+    }
+
+    /// A question to the person, and the answer; none at the end of input.
+    pub(crate) fn ask(self, question: impl fmt::Display) -> Option<String> {
+        err(&format!("{question}"));
+        let mut line = String::new();
+        match io::stdin().read_line(&mut line) {
+            Ok(1..) => Some(line.trim_end_matches(['\r', '\n']).to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Says what whoever started the program waits for, whatever else is kept quiet.
+pub(crate) fn announce(text: impl fmt::Display) {
+    err(&format!("{text}\n"));
+}
+
+/// Whether results are seen by a person, not written to a file or read by a program.
+pub(crate) fn is_result_seen() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Whether there is a person who sees talk and can answer.
+pub(crate) fn is_interactive() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Whether talk is seen by a person.
+pub(crate) fn is_seen() -> bool {
+    io::stderr().is_terminal()
+}
+
+pub(crate) const BOLD: &str = "1";
+pub(crate) const DIM: &str = "2";
+pub(crate) const RED: &str = "1;31";
+pub(crate) const GREEN: &str = "32";
+pub(crate) const YELLOW: &str = "33";
+pub(crate) const CYAN: &str = "36";
+
+/// Text in a style; where colour is not wanted it is taken out again on printing.
+pub(crate) fn paint(style: &str, text: impl fmt::Display) -> String {
+    format!("\x1b[{style}m{text}\x1b[0m")
+}
+
+/// Makes control characters visible: text of servers must not write to the terminal on its own. Line breaks stay.
+pub(crate) fn printable(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        let steers = character.is_control()
+            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}');
+        match character {
+            '\n' | '\t' => safe.push(character),
+            _ if steers => safe.extend(character.escape_default()),
+            _ => safe.push(character),
+        }
+    }
+    safe
+}
+
+/// The first line of a text, cut where it is long.
+pub(crate) fn headline(text: &str, most: usize) -> String {
+    let line = printable(text.trim().lines().next().unwrap_or_default().trim());
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_cannot_write_to_the_terminal() {
+        assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a\\u{1b}[31mb\nc\\u{202e}d");
+        assert_eq!(headline("  one\ntwo", 10), "one");
+        assert_eq!(headline("abcdef", 3), "abc…");
+    }
+}

@@ -1,0 +1,83 @@
+//! Where files are: configuration, memory, and the notes of hosts that run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The configuration that is read when none is named, if it is there.
+pub(crate) fn default_config() -> Option<PathBuf> {
+    let file = folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml");
+    file.is_file().then_some(file)
+}
+
+/// Where the configuration would be.
+pub(crate) fn config_to_be() -> Option<PathBuf> {
+    Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml"))
+}
+
+/// Where the host remembers from run to run.
+pub(crate) fn memory() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/memory.json"))
+}
+
+fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    named.or_else(|| Some(std::env::home_dir()?.join(below_home)))
+}
+
+fn runtime() -> Option<PathBuf> {
+    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute()) {
+        Some(folder) => Some(folder.join("hospes")),
+        None => Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/run")),
+    }
+}
+
+/// A note that a host runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Note {
+    pub(crate) pid: u32,
+    pub(crate) endpoint: String,
+}
+
+/// A note that is taken away again.
+#[derive(Debug)]
+pub(crate) struct Noted(PathBuf);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        let _gone = fs::remove_file(&self.0);
+    }
+}
+
+/// Leaves a note that this process is a host. Without one `hospes status` has to be told the URL, so failing at it
+/// is no error.
+pub(crate) fn note(endpoint: &str) -> Option<Noted> {
+    let folder = runtime()?;
+    fs::create_dir_all(&folder).ok()?;
+    let note = Note { pid: std::process::id(), endpoint: endpoint.to_owned() };
+    let file = folder.join(format!("{}.json", note.pid));
+    fs::write(&file, serde_json::to_vec(&note).ok()?).ok()?;
+    Some(Noted(file))
+}
+
+/// The hosts that left a note, the newest first; a note may have outlived its host.
+pub(crate) fn notes() -> Vec<(PathBuf, Note)> {
+    let Some(entries) = runtime().and_then(|folder| fs::read_dir(folder).ok()) else { return Vec::new() };
+    let mut notes: Vec<_> = entries
+        .flatten()
+        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "json"))
+        .filter_map(|entry| {
+            let note = serde_json::from_slice(&fs::read(entry.path()).ok()?).ok()?;
+            let written = entry.metadata().and_then(|data| data.modified()).ok();
+            Some((written, entry.path(), note))
+        })
+        .collect();
+    notes.sort_by_key(|(written, ..)| std::cmp::Reverse(*written));
+    notes.into_iter().map(|(_, file, note)| (file, note)).collect()
+}
+
+/// Takes away the note of a host that is gone.
+pub(crate) fn forget(file: &Path) {
+    let _gone = fs::remove_file(file);
+}

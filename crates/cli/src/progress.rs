@@ -1,0 +1,74 @@
+//! A bar for calls that take long, where a person sees it.
+
+use std::time::Duration;
+
+use hospes::model::ProgressParams;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output::{self, printable};
+
+/// How long nothing is shown: most calls are over by then.
+const PATIENCE: Duration = Duration::from_millis(400);
+/// How often the bar moves.
+const TICK: Duration = Duration::from_millis(100);
+/// The bar's steps.
+const STEPS: u64 = 10_000;
+
+/// Shows how far a call is.
+#[derive(Debug)]
+pub(crate) struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    /// A bar for a call of `what`; nothing is seen of it unless the call takes long.
+    pub(crate) fn new(what: &str, quiet: bool) -> Self {
+        if quiet || !output::is_seen() {
+            return Self(None);
+        }
+        let bar = ProgressBar::no_length().with_message(printable(what));
+        bar.set_style(spinner());
+        let later = bar.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(PATIENCE).await;
+            if !later.is_finished() {
+                later.enable_steady_tick(TICK);
+            }
+        });
+        Self(Some(bar))
+    }
+
+    /// Takes in a report.
+    pub(crate) fn report(&self, progress: &ProgressParams) {
+        let Some(bar) = &self.0 else { return };
+        if let Some(total) = progress.total.filter(|total| *total > 0.0) {
+            if bar.length().is_none() {
+                bar.set_style(measured());
+                bar.set_length(STEPS);
+            }
+            let share = (progress.progress / total).clamp(0.0, 1.0) * 10_000.0;
+            // Between 0 and the number of steps.
+            bar.set_position(format!("{share:.0}").parse().unwrap_or(0));
+        }
+        if let Some(message) = &progress.message {
+            bar.set_message(output::headline(message, 60));
+        }
+        bar.tick();
+    }
+
+    /// Takes the bar away while `work` talks to the person.
+    pub(crate) fn end(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn spinner() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{spinner:.cyan} {msg} {elapsed:.dim}");
+    style.unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+fn measured() -> ProgressStyle {
+    let style =
+        ProgressStyle::with_template("{spinner:.cyan} {bar:28.cyan/dim} {percent:>3}% {msg} {elapsed:.dim}");
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━━─")
+}

@@ -1,0 +1,77 @@
+//! From what was written to what is meant: configuration and settings of the host.
+
+use std::time::Duration;
+
+use hospes_host::config::{Config, ConfigErrors, Loader, ServerConfig, Source, Transport};
+use hospes_host::{Host, HostBuilder, Settings};
+
+use crate::args::{Files, HostOptions};
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use crate::{builtins, place};
+
+/// The configuration, and whether there was any.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// The files it came from, or none, so that these are the built-in servers.
+    pub(crate) files: Vec<std::path::PathBuf>,
+}
+
+/// Reads the files that were named, or the default one.
+pub(crate) fn load(files: &Files) -> Outcome<Loaded> {
+    let named: Vec<_> = match files.config.is_empty() {
+        false => files.config.clone(),
+        true => place::default_config().into_iter().collect(),
+    };
+    if named.is_empty() {
+        return Ok(Loaded { config: Config::default(), files: named });
+    }
+    let loader = Loader::new().allow_unset(files.allow_unset);
+    let config = loader.load(&named).map_err(|errors| mistakes(&errors))?;
+    Ok(Loaded { config, files: named })
+}
+
+fn mistakes(errors: &ConfigErrors) -> Failure {
+    let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let failure = Failure::usage(match text.as_slice() {
+        [one] => one.clone(),
+        many => format!("{} mistakes in the configuration\n  {}", many.len(), many.join("\n  ")),
+    });
+    failure.hint("nothing was started; correct the file and try again")
+}
+
+/// The servers that run when there is no configuration.
+pub(crate) fn defaults() -> Vec<ServerConfig> {
+    let source = Source::unwritten("the defaults");
+    builtins::NAMES
+        .iter()
+        .map(|name| {
+            let args: &[&str] = if *name == "files" { &["."] } else { &[] };
+            ServerConfig::new(*name, Transport::builtin(name, args.iter().copied()), source.clone())
+        })
+        .collect()
+}
+
+/// A host as the command line wants it.
+pub(crate) fn host(options: &HostOptions, config: Config, output: Output) -> Outcome<HostBuilder> {
+    for warning in &config.warnings {
+        output.warn(warning);
+    }
+    let mut settings = Settings::default();
+    settings.roots.clone_from(&options.roots);
+    if let Some(wait) = options.start_wait {
+        settings.start_wait = seconds("--start-wait", wait)?;
+    }
+    let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
+    if let Some(file) = place::memory() {
+        builder = builder.memory(file);
+    }
+    Ok(builder)
+}
+
+/// A time in seconds.
+pub(crate) fn seconds(flag: &str, given: f64) -> Outcome<Duration> {
+    Duration::try_from_secs_f64(given)
+        .map_err(|_| Failure::usage(format!("{flag}: expected a time in seconds, got {given}")))
+}

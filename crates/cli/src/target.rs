@@ -1,0 +1,162 @@
+//! Which server is meant: a URL, an entry of the configuration, a built-in server, or a command.
+
+use std::path::Path;
+
+use hospes::client::{Client, ClientBuilder, Target};
+use hospes::model::Era;
+use hospes_host::config::{EraChoice, ServerConfig, Transport, nearest};
+
+use crate::args::{EraArg, Reach};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
+use crate::settings::{load, seconds};
+use crate::{builtins, output, prompt};
+
+/// A server, found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) target: Target,
+    era: Option<Era>,
+}
+
+/// Finds out which server is meant. A word that could be nothing is an error; nothing is guessed.
+pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Outcome<Found> {
+    let era = match reach.era {
+        EraArg::Auto => None,
+        EraArg::Legacy => Some(Era::Legacy),
+        EraArg::Modern => Some(Era::Modern),
+    };
+    let found = |target| Ok(Found { target, era });
+    if let Some((first, rest)) = program.split_first() {
+        let command = Target::command(first).args(rest);
+        return found(dress(command.into(), reach)?);
+    }
+    let word = word.ok_or_else(|| Failure::usage("no server is named"))?.trim();
+    if word.starts_with("http://") || word.starts_with("https://") {
+        if let Err(error) = url::Url::parse(word) {
+            return Err(Failure::usage(format!("`{word}` is not a URL")).because(&error));
+        }
+        return found(dress(Target::parse(word), reach)?);
+    }
+    let loaded = load(&reach.files)?;
+    if let Some(server) = loaded.config.server(word) {
+        tracing::info!("{word} is an entry of {}", server.source.file().display());
+        let target = entry(server)?;
+        let era = era.or_else(|| server.era.map(EraChoice::era));
+        return Ok(Found { target: dress(target, reach)?, era });
+    }
+    if builtins::NAMES.contains(&word) {
+        return found(dress(builtin(word, &[])?, reach)?);
+    }
+    if word.contains(char::is_whitespace) || is_program(word) {
+        let target = Target::parse(word);
+        if let Target::Invalid { why, .. } = &target {
+            return Err(Failure::usage(format!("`{word}` is no command line: {why}")));
+        }
+        return found(dress(target, reach)?);
+    }
+    let names: Vec<&str> =
+        loaded.config.servers.iter().map(|server| server.name.as_str()).chain(builtins::NAMES).collect();
+    let mut failure = Failure::usage(format!(
+        "`{word}` is no URL, no entry of the configuration, no built-in server and no program"
+    ));
+    failure = match nearest(word, names.iter().copied()) {
+        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+        None => failure.hint(format!(
+            "known names are {}; a command line goes in quotes or after `--`",
+            names.join(", ")
+        )),
+    };
+    Err(failure)
+}
+
+fn entry(server: &ServerConfig) -> Outcome<Target> {
+    match &server.transport {
+        Transport::Builtin(server) => {
+            let args: Vec<&str> = server.args.iter().map(|arg| arg.reveal()).collect();
+            builtin(&server.name, &args)
+        }
+        transport => Ok(hospes_host::upstream::target(transport)),
+    }
+}
+
+/// A built-in server is this program again, as a child.
+fn builtin(name: &str, args: &[&str]) -> Outcome<Target> {
+    let program =
+        std::env::current_exe().map_err(|error| Failure::usage("cannot find myself").because(&error))?;
+    Ok(Target::command(program).args(["serve", name]).args(args).into())
+}
+
+fn is_program(word: &str) -> bool {
+    let is_file = |file: &Path| file.is_file();
+    if word.contains(std::path::MAIN_SEPARATOR) {
+        return is_file(Path::new(word));
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| is_file(&folder.join(word)))
+}
+
+/// Adds what the flags say.
+fn dress(target: Target, reach: &Reach) -> Outcome<Target> {
+    match target {
+        Target::Command(mut command) => {
+            if !reach.headers.is_empty() {
+                return Err(Failure::usage("--header is for URLs, and the server is a command"));
+            }
+            for pair in &reach.env {
+                let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+                    return Err(Failure::usage(format!("--env: expected NAME=value, got `{pair}`")));
+                };
+                command = command.env(name, value);
+            }
+            if let Some(folder) = &reach.cwd {
+                command = command.cwd(folder);
+            }
+            Ok(command.into())
+        }
+        Target::Url(mut url) => {
+            if !reach.env.is_empty() || reach.cwd.is_some() {
+                return Err(Failure::usage("--env and --cwd are for commands, and the server is a URL"));
+            }
+            for header in &reach.headers {
+                let Some((name, value)) = header.split_once(':').filter(|(name, _)| !name.trim().is_empty())
+                else {
+                    return Err(Failure::usage("--header: expected 'Name: value'"));
+                };
+                url = url.header(name.trim(), value.trim());
+            }
+            Ok(url.into())
+        }
+        other => Ok(other),
+    }
+}
+
+/// Connects.
+pub(crate) async fn connect(found: Found, reach: &Reach, output: Output) -> Outcome<Client> {
+    let mut builder = Client::builder()
+        .info(hospes_host::implementation())
+        .connect_timeout(seconds("--connect-timeout", reach.connect_timeout)?);
+    if let Some(era) = found.era {
+        builder = match era {
+            Era::Legacy => builder.revision(hospes::model::Revision::LATEST_LEGACY),
+            Era::Modern => builder.revision(hospes::model::Revision::LATEST),
+        };
+    }
+    if !reach.roots.is_empty() {
+        builder = builder.roots(&reach.roots);
+    }
+    builder = answering(builder, output);
+    let connecting = builder.connect(found.target);
+    tokio::select! {
+        connected = connecting => Ok(connected?),
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Code::Usage, "interrupted")),
+    }
+}
+
+/// Lets the person answer what servers ask, where there is one.
+fn answering(builder: ClientBuilder, output: Output) -> ClientBuilder {
+    if !output::is_interactive() {
+        return builder;
+    }
+    builder.elicitation(move |params| prompt::elicit(params, output)).elicitation_urls()
+}
