@@ -237,6 +237,13 @@ fn a_foreign_result_is_spliced_in_its_own_revision_and_rewritten_in_others() {
         encode(&reply, &own, Revision::V2026_07_28),
         format!(r#"{{"resultType":"complete","_meta":{{{NAME}}},"x":1}}"#)
     );
+    let named =
+        Reply::Raw { revision: Revision::V2025_06_18, json: raw(json!({"x": 1, "_meta": {"a/b": 1}})) };
+    assert_eq!(
+        serde_json::from_str::<Value>(&encode(&named, &own, Revision::V2026_07_28)).unwrap(),
+        json!({"resultType": "complete", "x": 1, "_meta": {"a/b": 1}})
+    );
+    assert_eq!(encode(&named, &own, Revision::V2026_07_28).matches("_meta").count(), 1);
     let reply =
         Reply::Raw { revision: Revision::V2026_07_28, json: raw(json!({"resultType": "complete", "x": 1})) };
     assert_eq!(encode(&reply, &own, Revision::V2025_06_18), r#"{"x":1}"#);
