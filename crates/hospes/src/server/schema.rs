@@ -187,10 +187,10 @@ fn is_number_format(format: &str) -> bool {
 /// Whether the schema of a type, as schemars made it, has keywords that decoding into the type does not enforce.
 fn wants_more_than_decoding(schema: &Value) -> bool {
     let Value::Object(members) = schema else { return false };
-    let whole_number = members.get("format").and_then(Value::as_str).is_some_and(is_number_format);
+    let format = members.get("format").and_then(Value::as_str).unwrap_or_default();
     members.iter().any(|(key, value)| match key.as_str() {
         // The bounds of an integer type are the type's own, and decoding keeps them.
-        "minimum" | "maximum" => !(whole_number && is_bound_of_a_type(value)),
+        "minimum" | "maximum" => !is_bound_of_a_type(format, key, value),
         "exclusiveMinimum"
         | "exclusiveMaximum"
         | "multipleOf"
@@ -230,10 +230,18 @@ fn wants_more_than_decoding(schema: &Value) -> bool {
     })
 }
 
-fn is_bound_of_a_type(value: &Value) -> bool {
-    const BOUNDS: [i64; 6] = [0, 1, i8::MIN as i64, i8::MAX as i64, i16::MIN as i64, i16::MAX as i64];
-    const HIGH: [i64; 2] = [u8::MAX as i64, u16::MAX as i64];
-    value.as_i64().is_some_and(|bound| BOUNDS.contains(&bound) || HIGH.contains(&bound))
+fn is_bound_of_a_type(format: &str, key: &str, value: &Value) -> bool {
+    let bound = match (format, key) {
+        ("uint" | "uint8" | "uint16" | "uint32" | "uint64" | "uint128", "minimum") => 0,
+        ("uint8", _) => i64::from(u8::MAX),
+        ("uint16", _) => i64::from(u16::MAX),
+        ("int8", "minimum") => i64::from(i8::MIN),
+        ("int8", _) => i64::from(i8::MAX),
+        ("int16", "minimum") => i64::from(i16::MIN),
+        ("int16", _) => i64::from(i16::MAX),
+        _ => return false,
+    };
+    value.as_i64() == Some(bound)
 }
 
 /// Whether a schema is small enough to check arguments against.
@@ -288,5 +296,46 @@ pub(crate) fn wanted(schema: &Value, root: &Map<String, Value>) -> String {
             kinds.iter().filter_map(Value::as_str).map(one).collect::<Vec<_>>().join(" or ")
         }
         _ => "another value".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Plain {
+        small: u8,
+        signed: i8,
+        port: u16,
+        short: i16,
+        count: usize,
+        wide: u128,
+        offset: i64,
+        ratio: Option<f32>,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Bounded {
+        #[schemars(range(min = 1))]
+        line: Option<u64>,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Narrow {
+        #[schemars(range(max = 255))]
+        wide: u32,
+    }
+
+    /// What a type's own bounds say is left to decoding; what a person wrote is not, even where the number looks like
+    /// the bound of another type.
+    #[test]
+    fn bounds_by_hand_are_checked() {
+        assert!(!shape(of::<Plain>()).unwrap_or_else(|_| panic!("an object")).exacting);
+        assert!(shape(of::<Bounded>()).unwrap_or_else(|_| panic!("an object")).exacting);
+        assert!(shape(of::<Narrow>()).unwrap_or_else(|_| panic!("an object")).exacting);
     }
 }
