@@ -31,7 +31,7 @@ pub struct Exchange {
     call: Call,
     future: Option<FutureSlot>,
     done: Option<Outcome>,
-    waiting: Option<Round>,
+    waiting: Option<Box<Round>>,
 }
 
 struct FutureSlot(BoxFuture<'static>);
@@ -83,7 +83,7 @@ impl Exchange {
                     let why = format!("more than {MAX_ROUNDS} rounds of questions");
                     return Poll::Ready(Event::Done(Outcome::Failed(RpcError::internal(why))));
                 }
-                self.waiting = Some(questions.round);
+                self.waiting = Some(Box::new(questions.round));
                 Poll::Ready(Event::Ask(questions.requests))
             }
             Some(outcome) => Poll::Ready(Event::Done(outcome)),
@@ -94,7 +94,7 @@ impl Exchange {
     pub fn answer(&mut self, answers: impl IntoIterator<Item = (String, RawJson)>) {
         if let Some(mut round) = self.waiting.take() {
             round.answered(answers);
-            self.call.context.begin_round(round);
+            self.call.context.begin_round(*round);
         }
     }
 

@@ -1,17 +1,20 @@
 //! A call's params: raw, with the few members that routing needs looked up once.
 
-use std::sync::OnceLock;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use hospes_model::{RawJson, RpcError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 
-/// The params of a call, not decoded.
+/// The params of a call, not decoded. Cheap to clone; every clone is the same params.
 #[derive(Clone, Debug)]
-pub struct Params {
+pub struct Params(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     raw: RawJson,
     view: OnceLock<View>,
 }
@@ -59,19 +62,19 @@ impl Params {
     #[must_use]
     pub fn new(raw: RawJson) -> Self {
         let raw = if raw.is_null() { RawJson::empty_object() } else { raw };
-        Self { raw, view: OnceLock::new() }
+        Self(Arc::new(Inner { raw, view: OnceLock::new() }))
     }
 
     /// The text.
     #[must_use]
     pub fn raw(&self) -> &RawJson {
-        &self.raw
+        &self.0.raw
     }
 
     /// The members that routing needs. A member of the wrong type counts as absent here and is refused when the
     /// whole is decoded.
     pub fn view(&self) -> &View {
-        self.view.get_or_init(|| view(&self.raw).unwrap_or_default())
+        self.0.view.get_or_init(|| view(&self.0.raw).unwrap_or_default())
     }
 
     /// The params as the method's type.
@@ -79,7 +82,7 @@ impl Params {
     /// # Errors
     /// `-32602` naming the path of the first value that does not fit.
     pub fn decode<P: DeserializeOwned>(&self) -> Result<P, RpcError> {
-        let mut reader = serde_json::Deserializer::from_slice(self.raw.as_bytes());
+        let mut reader = serde_json::Deserializer::from_slice(self.0.raw.as_bytes());
         serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let path = error.path().to_string();
             let why = error.into_inner();

@@ -13,9 +13,9 @@ pub struct Peer {
     /// The revision that is spoken with it. For the adapters; nothing above them needs to ask.
     pub revision: Revision,
     /// The name it gave; 2026-07-28 lets a client keep it back.
-    pub info: Option<Implementation>,
+    pub info: Option<Arc<Implementation>>,
     /// What it can be asked for.
-    pub capabilities: ClientCapabilities,
+    pub capabilities: Arc<ClientCapabilities>,
     /// Who is signed in, where somebody is.
     pub principal: Option<Arc<str>>,
     log_level: AtomicU8,
@@ -25,6 +25,15 @@ impl Peer {
     /// A peer that speaks `revision`.
     #[must_use]
     pub fn new(revision: Revision, info: Option<Implementation>, capabilities: ClientCapabilities) -> Self {
+        Self::shared(revision, info.map(Arc::new), Arc::new(capabilities))
+    }
+
+    /// The same of what other peers have, too: thousands of sessions may be of one program.
+    pub(crate) fn shared(
+        revision: Revision,
+        info: Option<Arc<Implementation>>,
+        capabilities: Arc<ClientCapabilities>,
+    ) -> Self {
         let log_level = AtomicU8::new(NO_LEVEL);
         Self { revision, info, capabilities, principal: None, log_level }
     }

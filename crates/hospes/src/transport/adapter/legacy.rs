@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 use super::modern::read_meta;
 use super::session::Offers;
 use super::{Adapter, Running, Session, Stopped, server_info, write};
+use crate::Context;
 use crate::exchange::Exchange;
 use crate::params::Params;
 use crate::service::Call;
-use crate::{Context, Peer};
 
 /// What became of a request in a session.
 #[derive(Debug)]
@@ -55,9 +55,8 @@ impl Adapter {
             let error = self.settings.revisions.unsupported(requested);
             return Err(refuse(Revision::LATEST, error));
         };
-        let mut peer = Peer::new(revision, Some(params.client_info), params.capabilities);
-        peer.principal = principal;
-        let peer = Arc::new(peer);
+        let (info, capabilities) = (Some(params.client_info), params.capabilities);
+        let peer = Arc::new(self.programs.peer(revision, info, capabilities, principal));
         let discovered = self.discover(Arc::clone(&peer)).await.map_err(|error| refuse(revision, error))?;
         let info: Implementation = server_info(&discovered)
             .decode()

@@ -17,8 +17,8 @@ use crate::service::Call;
 #[derive(Debug)]
 pub(crate) struct Listen {
     adapter: Arc<Adapter>,
-    current: Option<Exchange>,
-    next: Option<Exchange>,
+    current: Option<Box<Exchange>>,
+    next: Option<Box<Exchange>>,
     epoch: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ impl Listen {
         let Ok(params) = RawJson::from_serialize(&SubscriptionsListenParams::new(filter)) else { return };
         let context = Context::new(Arc::clone(session.peer()));
         let call = Call::new(Method::SubscriptionsListen, params, context);
-        self.next = Some(Exchange::new(self.adapter.service.clone(), call));
+        self.next = Some(Box::new(Exchange::new(self.adapter.service.clone(), call)));
     }
 
     fn say(&self, notification: &Notification, session: &Session, out: &mut Vec<u8>) -> bool {
@@ -88,7 +88,7 @@ impl Listen {
 }
 
 /// The next notification of a call for changes; a call that has ended is dropped.
-fn poll(exchange: &mut Option<Exchange>, cx: &mut TaskContext<'_>) -> Option<Notification> {
+fn poll(exchange: &mut Option<Box<Exchange>>, cx: &mut TaskContext<'_>) -> Option<Notification> {
     match exchange.as_mut()?.poll_event(cx) {
         Poll::Ready(Event::Notify(notification)) => Some(notification),
         Poll::Ready(Event::Ask(_) | Event::Done(_)) => {

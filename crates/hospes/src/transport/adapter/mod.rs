@@ -9,6 +9,7 @@ mod batch;
 mod legacy;
 mod listen;
 mod modern;
+mod programs;
 mod running;
 mod session;
 mod stop;
@@ -31,6 +32,8 @@ pub(crate) use modern::{ModernRequest, PeerCache, read_meta};
 pub(crate) use running::{Running, Said};
 pub(crate) use session::{InFlight, Session};
 pub(crate) use stop::{Stop, Stopped};
+
+use programs::Programs;
 
 use crate::service::{BoxService, Call, Outcome};
 use crate::{Context, Peer};
@@ -71,11 +74,12 @@ pub(crate) struct Adapter {
     service: BoxService,
     settings: Settings,
     stamp: OnceLock<Stamp>,
+    programs: Programs,
 }
 
 impl Adapter {
     pub(crate) fn new(service: BoxService, settings: Settings) -> Arc<Self> {
-        Arc::new(Self { service, settings, stamp: OnceLock::new() })
+        Arc::new(Self { service, settings, stamp: OnceLock::new(), programs: Programs::default() })
     }
 
     /// Whether it is known what every result is stamped with; if not, call [`Adapter::learn`] first.

@@ -10,6 +10,7 @@ use hospes_model::{
 use hospes_proto::state::{Binding, RequestDigest};
 
 use super::legacy::is_for_servers;
+use super::programs::Programs;
 use super::{Adapter, Running, random};
 use crate::exchange::{Exchange, MAX_ROUNDS};
 use crate::params::Params;
@@ -39,7 +40,7 @@ impl Adapter {
         if !method.in_revision(Revision::LATEST) || !is_for_servers(&method) {
             return Err(RpcError::method_not_found(method.name()));
         }
-        let peer = peers.peer(meta, principal)?;
+        let peer = peers.peer(&self.programs, meta, principal)?;
         let round = self.round(&method, &params, &peer)?;
         let mut context = Context::builder(peer)
             .request_id(id.clone())
@@ -144,7 +145,12 @@ struct Seen {
 const SEEN: usize = 4;
 
 impl PeerCache {
-    fn peer(&self, meta: &RequestMeta<'_>, principal: Option<Arc<str>>) -> Result<Arc<Peer>, RpcError> {
+    fn peer(
+        &self,
+        programs: &Programs,
+        meta: &RequestMeta<'_>,
+        principal: Option<Arc<str>>,
+    ) -> Result<Arc<Peer>, RpcError> {
         let info = meta.client_info.map_or("", |raw| raw.get());
         let capabilities = meta.client_capabilities.map_or("{}", |raw| raw.get());
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +160,7 @@ impl PeerCache {
         if let Some(known) = known {
             return Ok(Arc::clone(&seen[known].peer));
         }
-        let peer = Arc::new(read_peer(info, capabilities, principal)?);
+        let peer = Arc::new(read_peer(programs, info, capabilities, principal)?);
         if seen.len() >= SEEN {
             seen.remove(0);
         }
@@ -164,7 +170,12 @@ impl PeerCache {
     }
 }
 
-fn read_peer(info: &str, capabilities: &str, principal: Option<Arc<str>>) -> Result<Peer, RpcError> {
+fn read_peer(
+    programs: &Programs,
+    info: &str,
+    capabilities: &str,
+    principal: Option<Arc<str>>,
+) -> Result<Peer, RpcError> {
     let wrong = |key: &str, why: &serde_json::Error| {
         RpcError::invalid_params(format!("_meta[{key:?}] has the wrong shape: {why}"))
     };
@@ -175,9 +186,7 @@ fn read_peer(info: &str, capabilities: &str, principal: Option<Arc<str>>) -> Res
     } else {
         Some(serde_json::from_str(info).map_err(|why| wrong(meta_key::CLIENT_INFO, &why))?)
     };
-    let mut peer = Peer::new(Revision::LATEST, info, capabilities);
-    peer.principal = principal;
-    Ok(peer)
+    Ok(programs.peer(Revision::LATEST, info, capabilities, principal))
 }
 
 /// The `_meta` of params, read; empty where there is none.

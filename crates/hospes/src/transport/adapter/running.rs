@@ -32,9 +32,10 @@ pub(crate) struct Running {
     session: Option<Arc<Session>>,
     /// What may end the call from outside, and where it is entered.
     hold: Option<(Arc<Stop>, Arc<InFlight>)>,
-    asking: Option<Asking>,
+    // Both are rare, and a call is moved about.
+    asking: Option<Box<Asking>>,
     /// How it ends, whatever the handler does.
-    end: Option<End>,
+    end: Option<Box<End>>,
 }
 
 #[derive(Debug)]
@@ -87,17 +88,17 @@ impl Running {
 
     /// Ends the call; [`Running::poll_said`] says so.
     pub(crate) fn end(&mut self, why: Stopped) {
-        self.end = Some(End::Stopped(why));
+        self.end = Some(Box::new(End::Stopped(why)));
     }
 
     /// Ends the call with an error; [`Running::poll_said`] says so.
     pub(crate) fn fail(&mut self, error: RpcError) {
-        self.end = Some(End::Failed(error));
+        self.end = Some(Box::new(End::Failed(error)));
     }
 
     /// Appends the next message to `out`, without any framing. Must not be called again after the answer.
     pub(crate) fn poll_said(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<Said> {
-        match self.end.take() {
+        match self.end.take().map(|end| *end) {
             Some(End::Stopped(why)) => return Poll::Ready(self.stopped(why, out)),
             Some(End::Failed(error)) => {
                 return Poll::Ready(Said::Answer(self.finish(Outcome::Failed(error), out)));
@@ -130,7 +131,7 @@ impl Running {
                         None => Err(RpcError::internal("a question without a session")),
                     };
                     match asking {
-                        Ok(asking) => self.asking = Some(asking),
+                        Ok(asking) => self.asking = Some(Box::new(asking)),
                         Err(error) => self.exchange.refuse(error),
                     }
                 }

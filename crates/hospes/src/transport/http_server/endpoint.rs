@@ -14,6 +14,7 @@ use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::body::Body;
+use super::post::Begun;
 use super::sessions::Sessions;
 use super::settings::{EndpointBuilder, Limits, Pages};
 use crate::service::{BoxService, IntoService};
@@ -179,9 +180,15 @@ where
                 Ok(whole) => whole,
                 Err(rejection) => return refuse(&rejection),
             };
-            match super::post::plan(inner, &parts, &head, &whole) {
-                Ok(plan) => super::post::run(inner, peers, parts, &whole, plan).await,
-                Err(rejection) => refuse(&rejection),
+            let begun = match super::post::plan(inner, &parts, &head, &whole) {
+                Ok(plan) => super::post::begin(inner, peers, parts, &whole, plan),
+                Err(rejection) => return refuse(&rejection),
+            };
+            drop(whole);
+            match begun {
+                Begun::Calls(calls) => calls.respond().await,
+                Begun::Done(response) => *response,
+                Begun::Open(opening) => opening.await,
             }
         }
         Verb::Get => super::listen::get(inner, &parts, &head).unwrap_or_else(refused),

@@ -1,5 +1,6 @@
 //! POST: one message, or in 2025-03-26 a batch.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -149,29 +150,43 @@ pub(super) fn find_session(
         .ok_or_else(|| Rejection::session_unknown(id.cloned()))
 }
 
-/// Does what was planned.
-pub(super) async fn run(
+/// What has begun.
+pub(super) enum Begun {
+    /// Calls, whose answer is to be waited for.
+    Calls(Calls),
+    /// Nothing: this is the answer.
+    Done(Box<Response<Body>>),
+    /// The handshake.
+    Open(Opening),
+}
+
+type Opening = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+
+/// Begins what was planned. Not async, so that little of it has to be kept while its answer is waited for.
+pub(super) fn begin(
     inner: &Arc<Inner>,
     peers: &PeerCache,
     parts: Parts,
     whole: &Bytes,
     plan: Plan<'_>,
-) -> Response<Body> {
-    let calls = match plan {
+) -> Begun {
+    let begun = match plan {
         // HTTP-13.
-        Plan::Done => return empty(StatusCode::ACCEPTED),
-        Plan::Open { id, params } => return Box::pin(open(inner, &parts, id, params)).await,
+        Plan::Done => Err(Box::new(empty(StatusCode::ACCEPTED))),
+        Plan::Open { id, params } => {
+            return Begun::Open(Box::pin(open(Arc::clone(inner), principal(&parts), id, params)));
+        }
         Plan::Modern { id, method, params } => begin_modern(inner, peers, parts, &id, method, params),
         Plan::Legacy { session, request } => begin_legacy(inner, parts, whole, &session, request),
         Plan::Batch { session, messages } => begin_batch(inner, &parts, whole, &session, messages),
     };
-    match calls {
-        Ok(calls) => calls.respond().await,
-        Err(response) => *response,
+    match begun {
+        Ok(calls) => Begun::Calls(calls),
+        Err(response) => Begun::Done(response),
     }
 }
 
-type Begun = Result<Calls, Box<Response<Body>>>;
+type CallsOrResponse = Result<Calls, Box<Response<Body>>>;
 
 fn begin_modern(
     inner: &Arc<Inner>,
@@ -180,7 +195,7 @@ fn begin_modern(
     id: &Id,
     method: Method,
     params: Params,
-) -> Begun {
+) -> CallsOrResponse {
     let permit = inner.permit(id, 1).map_err(|rejection| Box::new(refuse(&rejection)))?;
     let listen = method == Method::SubscriptionsListen;
     // A stream of changes is held for long: it must hold neither the connection's buffer nor the request's head.
@@ -209,7 +224,7 @@ fn begin_legacy(
     whole: &Bytes,
     session: &Arc<HttpSession>,
     request: message::Request<'_>,
-) -> Begun {
+) -> CallsOrResponse {
     let permit = inner.permit(&request.id, 1).map_err(|rejection| Box::new(refuse(&rejection)))?;
     let mut text = Vec::new();
     match inner.adapter.admit(session.session(), whole, request, Some(Box::new(parts)), &mut text) {
@@ -224,7 +239,7 @@ fn begin_batch(
     whole: &Bytes,
     session: &Arc<HttpSession>,
     messages: Vec<Result<Message<'_>, message::DecodeError>>,
-) -> Begun {
+) -> CallsOrResponse {
     let mut answers = Vec::new();
     let mut running: Vec<Running> = Vec::new();
     for message in messages {
@@ -269,12 +284,12 @@ fn begin_batch(
 }
 
 /// Answers `initialize`. A session is entered only when all is well (HSES-01, R10 of the peers' defects).
-async fn open(inner: &Arc<Inner>, parts: &Parts, id: Id, params: RawJson) -> Response<Body> {
+async fn open(inner: Arc<Inner>, principal: Option<Arc<str>>, id: Id, params: RawJson) -> Response<Body> {
     let permit = match inner.permit(&id, 1) {
         Ok(permit) => permit,
         Err(rejection) => return refuse(&rejection),
     };
-    let opened = Arc::clone(&inner.adapter).open(id.clone(), params, principal(parts)).await;
+    let opened = Arc::clone(&inner.adapter).open(id.clone(), params, principal).await;
     drop(permit);
     let Opened { session, answer } = match opened {
         Ok(opened) => opened,

@@ -442,7 +442,7 @@ async fn progress_and_log_messages_precede_the_answer() {
         .await;
     for step in 1..=3 {
         let params = peer.read().await["params"].clone();
-        assert_eq!(params, json!({"progressToken": "t", "progress": f64::from(step), "total": 3.0}));
+        assert_eq!(params, json!({"progressToken": "t", "progress": step, "total": 3}));
     }
     assert_eq!(text(&peer.read().await), "there");
     peer.send(json!({"jsonrpc": "2.0", "id": 2, "method": "logging/setLevel", "params": {"level": "debug"}}))

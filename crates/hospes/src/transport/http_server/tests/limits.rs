@@ -304,3 +304,24 @@ async fn at_the_end_every_request_gets_its_answer_or_an_error() {
     assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
     site.running(0).await;
 }
+
+/// The largest state of a request's future is kept for as long as its connection, idle streams included.
+#[tokio::test]
+async fn what_a_connection_keeps_is_small() {
+    use std::mem::{size_of, size_of_val};
+
+    use super::super::{calls::Calls, endpoint::handle, sessions::HttpSession};
+    use crate::transport::adapter::{Listen, PeerCache, Session};
+
+    let (endpoint, peers) = (Endpoint::new(Probe::new()), PeerCache::default());
+    let request = handle(&endpoint.0, &peers, modern(1, "tools/list", json!({})));
+    let sizes = [
+        ("request", size_of_val(&request), 1536),
+        ("session", size_of::<HttpSession>() + size_of::<Session>() + size_of::<crate::Peer>(), 512),
+        ("listen", size_of::<Listen>() + size_of::<crate::Exchange>(), 512),
+        ("calls", size_of::<Calls>(), 256),
+    ];
+    for (what, size, limit) in sizes {
+        assert!(size <= limit, "{what}: {size}");
+    }
+}

@@ -1,0 +1,58 @@
+//! What clients say of themselves, kept once however many sessions say it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hospes_model::{ClientCapabilities, Implementation, Revision};
+
+use crate::Peer;
+
+/// How many different ones are remembered.
+const MAX_REMEMBERED: usize = 32;
+
+/// The client programs last seen.
+#[derive(Debug, Default)]
+pub(super) struct Programs {
+    infos: Seen<Implementation>,
+    capabilities: Seen<ClientCapabilities>,
+}
+
+impl Programs {
+    /// A peer that shares what it says of itself with its like.
+    pub(super) fn peer(
+        &self,
+        revision: Revision,
+        info: Option<Implementation>,
+        capabilities: ClientCapabilities,
+        principal: Option<Arc<str>>,
+    ) -> Peer {
+        let info = info.map(|info| self.infos.share(info));
+        let mut peer = Peer::shared(revision, info, self.capabilities.share(capabilities));
+        peer.principal = principal;
+        peer
+    }
+}
+
+#[derive(Debug)]
+struct Seen<T>(Mutex<VecDeque<Arc<T>>>);
+
+impl<T> Default for Seen<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: PartialEq> Seen<T> {
+    fn share(&self, value: T) -> Arc<T> {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = seen.iter().find(|same| ***same == value) {
+            return Arc::clone(same);
+        }
+        if seen.len() >= MAX_REMEMBERED {
+            seen.pop_front();
+        }
+        let value = Arc::new(value);
+        seen.push_back(Arc::clone(&value));
+        value
+    }
+}
