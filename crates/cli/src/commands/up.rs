@@ -121,21 +121,30 @@ fn snippets(url: &str) -> String {
 
 /// Says what becomes of the servers, for good.
 async fn report(host: &Host, output: Output) -> std::convert::Infallible {
-    let mut known: HashMap<String, String> = HashMap::new();
+    let mut known: HashMap<String, UpstreamStatus> = HashMap::new();
     let mut seen = 0;
     loop {
         for server in host.status().servers {
-            // What was said last about it; a wait that grows shorter is nothing new.
-            let key =
-                format!("{} {} {} {}", server.state.as_str(), server.tools, server.prompts, server.failures);
-            if known.get(&server.name) == Some(&key) || server.state == State::Starting {
-                continue;
+            let said = known.get(&server.name).is_some_and(|before| is_said(before, &server));
+            if !said && server.state != State::Starting {
+                output.say(format_args!("  {}", line(&server)));
+                known.insert(server.name.clone(), server);
             }
-            output.say(format_args!("  {}", line(&server)));
-            known.insert(server.name, key);
         }
         seen = host.changed(seen).await;
     }
+}
+
+/// Whether all that matters was said already: a wait that grows shorter, or the same failure again, is nothing new.
+fn is_said(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
+    let counts = |server: &UpstreamStatus| (server.tools, server.prompts, server.resources, server.templates);
+    let outcome = |server: &UpstreamStatus| {
+        server.problem.as_deref().and_then(|text| text.lines().next().map(str::to_owned))
+    };
+    before.state == now.state
+        && (now.state != State::Ready || counts(before) == counts(now))
+        && (now.state == State::Ready || outcome(before) == outcome(now))
+        && before.warnings == now.warnings
 }
 
 /// One server on one line.

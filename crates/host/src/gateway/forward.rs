@@ -26,7 +26,7 @@ impl Gateway {
     /// Makes the call at its server.
     pub(super) async fn forward(&self, call: Call, params: RawJson, way: &Way) -> Result<Outcome, RpcError> {
         let server = &*self.shared.upstreams[way.server].server.name;
-        let holder = (!way.live.connection.is_shared()).then_some(way.live.id);
+        let holder = way.live.connection.keeps_calls().then_some(way.live.id);
         let mut round = call.context.round();
         if let Some(text) = round.carried.take() {
             let inner = back(&text, server, holder)?;

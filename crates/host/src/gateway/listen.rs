@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use super::{Gateway, InUse};
 use crate::catalogue::{STATUS_URI, template_matches};
-use crate::upstream::{Line, Phase, listen};
+use crate::upstream::{Line, listen};
 
 /// How long to wait before a server's stream that ended is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -90,38 +90,19 @@ impl Gateway {
     /// Log messages of a server that belong to no call.
     async fn logs(&self, server: usize, using: &InUse, context: &Context) {
         let upstream = &self.shared.upstreams[server];
+        let line = upstream.line(using.view.abilities);
+        let mut logs = line.logs();
         loop {
-            let line = upstream.line(using.view.abilities);
-            let mut logs = line.logs();
-            loop {
-                tokio::select! {
-                    message = logs.recv() => match message {
-                        Ok(message) => {
-                            let name = &upstream.server.name;
-                            let logger = message.logger.map_or_else(|| name.to_string(), |logger| format!("{name}/{logger}"));
-                            context.log_as(Some(&logger), message.level, message.data);
-                        }
-                        Err(RecvError::Lagged(_)) => {}
-                        Err(RecvError::Closed) => break,
-                    },
-                    () = line.wait(|phase| matches!(phase, Phase::Stopped)) => break,
-                    () = self.moved(server, &line, using) => break,
+            match logs.recv().await {
+                Ok(message) => {
+                    let name = &upstream.server.name;
+                    let logger =
+                        message.logger.map_or_else(|| name.to_string(), |logger| format!("{name}/{logger}"));
+                    context.log_as(Some(&logger), message.level, message.data);
                 }
-            }
-            if matches!(*line.phase(), Phase::Stopped)
-                && Arc::ptr_eq(&line, &upstream.line(using.view.abilities))
-            {
-                return;
-            }
-        }
-    }
-
-    /// Resolves once a server is reached over another line than this one.
-    async fn moved(&self, server: usize, line: &Arc<Line>, using: &InUse) {
-        let mut epoch = self.shared.epoch.subscribe();
-        while Arc::ptr_eq(line, &self.shared.upstreams[server].line(using.view.abilities)) {
-            if epoch.changed().await.is_err() {
-                return;
+                Err(RecvError::Lagged(_)) => {}
+                // The sender is the line's own.
+                Err(RecvError::Closed) => return,
             }
         }
     }

@@ -223,13 +223,8 @@ impl Gateway {
     async fn live(&self, server: usize, using: &InUse) -> Result<Arc<Live>, String> {
         let upstream = &self.shared.upstreams[server];
         let limit = self.shared.settings.call_wait;
-        // The primary connection may turn out to be of the older era, and another one be needed.
-        for _ in 0..2 {
-            let line = upstream.line(using.view.abilities);
-            let live = line.ready(limit).await;
-            if let Some(live) = live.filter(|_| Arc::ptr_eq(&line, &upstream.line(using.view.abilities))) {
-                return Ok(live);
-            }
+        if let Some(live) = upstream.line(using.view.abilities).ready(limit).await {
+            return Ok(live);
         }
         let status = upstream.status();
         let mut why =

@@ -16,6 +16,10 @@ pub(super) struct BuiltinConnector {
 }
 
 impl Connector for BuiltinConnector {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
         Box::pin(async move {
             let service = (self.builtins)(&self.name, &self.args)

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hospes::BoxService;
 use hospes::client::{Client, Target};
-use hospes::{BoxService, Call, Outcome, Service};
-use hospes_model::{Era, Reply, Revision, ServerCapabilities};
+use hospes_model::{Era, ServerCapabilities};
 
 use super::connector::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
 use crate::config::{EraChoice, Http, ServerConfig, Stdio, Transport};
@@ -83,8 +83,11 @@ impl Connector for ClientConnector {
             }
             let builder = builder.capabilities(wish.abilities.capabilities());
             let client = builder.connect(self.target.clone()).await.map_err(|error| {
+                let text = error.to_string();
+                // It gets a place of its own.
                 let hint = error.hint.clone();
-                ConnectProblem::new(error.to_string()).with_hint(hint)
+                let shown = hint.as_deref().and_then(|hint| text.strip_suffix(&format!("\n  hint: {hint}")));
+                ConnectProblem::new(shown.unwrap_or(&text)).with_hint(hint)
             })?;
             Ok(connection(client))
         })
@@ -92,31 +95,18 @@ impl Connector for ClientConnector {
 }
 
 fn connection(client: Client) -> Connection {
-    let client = Arc::new(client);
-    let mut connection = Connection::new(BoxService::new(Plain(Arc::clone(&client))), client.revision());
+    let mut connection = Connection::new(BoxService::new(client.clone()), client.revision());
     connection.server = client.server_info().cloned();
     connection.capabilities = client.capabilities().cloned().unwrap_or_else(ServerCapabilities::new);
     connection.instructions = client.instructions().map(str::to_owned);
-    let watched = Arc::clone(&client);
+    let watched = client.clone();
     connection.closed = Box::new(move || {
-        let client = Arc::clone(&watched);
+        let client = watched.clone();
         Box::pin(async move { client.wait_closed().await.to_string() })
     });
     connection.close = Box::new(move || {
-        let client = Arc::clone(&client);
+        let client = client.clone();
         Box::pin(async move { client.close().await })
     });
     connection
-}
-
-/// Calls as they are, without questions.
-struct Plain(Arc<Client>);
-
-impl Service for Plain {
-    async fn call(&self, call: Call) -> Outcome {
-        match self.0.raw(call.method.name(), call.params.raw()).await {
-            Ok(json) => Outcome::Complete(Reply::Raw { revision: Revision::LATEST, json }),
-            Err(error) => Outcome::Failed(error.to_rpc()),
-        }
-    }
 }

@@ -16,6 +16,12 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Connector: Send + Sync + 'static {
     /// Connects. Dropping the future gives up and leaves nothing behind.
     fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>>;
+
+    /// Whether one connection can serve applications with different abilities, because each call says anew what its
+    /// application can do.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }
 
 /// What a connection is to be like.
@@ -77,11 +83,11 @@ impl Connection {
         }
     }
 
-    /// Whether one connection can serve applications with different abilities: since 2026-07-28 every request says
-    /// what its client can do.
+    /// Whether a call that has asked something can only go on where it began. Since 2026-07-28 all that is known of
+    /// it travels with it.
     #[must_use]
-    pub fn is_shared(&self) -> bool {
-        !self.revision.is_legacy()
+    pub fn keeps_calls(&self) -> bool {
+        self.revision.is_legacy()
     }
 }
 

@@ -1,10 +1,9 @@
 //! The servers behind the host: started all at once, watched, and started again when they go away.
 //!
-//! Each server has a *primary* connection, which begins when the host does and is kept up for good. A server of the
-//! older era learns once, when the connection opens, what its client can be asked for; such a server gets a further
+//! Each server has a *primary* connection, which begins when the host does and is kept up for good. A server learns
+//! when the connection opens, or with every request on it, what its client can be asked for; so there is a further
 //! connection for every other set of [`Abilities`] that an application comes with, opened when it is first needed
-//! and closed when nobody has used it for a while. A server of the new era learns it with every request, and one
-//! connection serves all.
+//! and closed when nobody has used it for a while. The last set is remembered, and the next run begins with it.
 
 mod abilities;
 mod backoff;

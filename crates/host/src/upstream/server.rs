@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hospes_model::Era;
-
 use super::abilities::Abilities;
 use super::connector::Connector;
 use super::line::{Epoch, Line, Server};
@@ -43,22 +41,10 @@ impl Upstream {
         Self { server, filter, connector, memory, epoch, primary: line, others: Mutex::default() }
     }
 
-    /// The connection for an application with these abilities, opened if it has to be. Until it is known which era
-    /// the server speaks, that is the primary one.
+    /// The connection for an application with these abilities, opened if it has to be.
     pub(crate) fn line(&self, abilities: Abilities) -> Arc<Line> {
-        if abilities == self.primary.abilities {
+        if abilities == self.primary.abilities || self.connector.is_shared() {
             return Arc::clone(&self.primary);
-        }
-        let shared = self.primary.phase().offers().map(|live| live.connection.is_shared());
-        match shared {
-            Some(true) => return Arc::clone(&self.primary),
-            Some(false) => {}
-            None => {
-                let remembered = self.server.definition.as_deref().and_then(|key| self.memory.era(key));
-                if remembered != Some(Era::Legacy) {
-                    return Arc::clone(&self.primary);
-                }
-            }
         }
         let mut others = self.others();
         let line = others.entry(abilities).or_insert_with(|| {
