@@ -197,3 +197,16 @@ fn distance(a: &str, b: &str) -> usize {
     }
     row[b.len()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_that_was_meant_is_found() {
+        let known = ["read_only", "destructive", "title"];
+        assert_eq!(closest("readonly", &known), Some("read_only"));
+        assert_eq!(closest("tilte", &known), Some("title"));
+        assert_eq!(closest("colour", &known), None);
+    }
+}

@@ -176,7 +176,7 @@ fn arguments(method: &Method) -> Option<TokenStream> {
     Some(quote! {
         #defaults
         #[derive(::hospes::serde::Deserialize, ::hospes::schemars::JsonSchema)]
-        #[serde(crate = "::hospes::serde", deny_unknown_fields)]
+        #[serde(crate = "::hospes::serde")]
         #[schemars(crate = "::hospes::schemars")]
         struct Arguments {
             #(#fields,)*

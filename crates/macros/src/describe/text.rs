@@ -73,3 +73,40 @@ pub(crate) fn variables(template: &str) -> std::result::Result<Vec<String>, Stri
     }
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests {
+    use syn::parse_quote;
+
+    use super::*;
+
+    #[test]
+    fn variables_are_found_in_all_kinds_of_expressions() {
+        let names = |template| variables(template).unwrap();
+        assert_eq!(names("a://b"), Vec::<String>::new());
+        assert_eq!(names("a://{b}/{+c}{/d*}{?e,f:3}{&b}"), ["b", "c", "d", "e", "f"]);
+        for bad in ["a://{b", "a://b}", "a://{}", "a://{b c}", "a://{b,}"] {
+            assert!(variables(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_type_gives_its_name_in_small_letters() {
+        let name = |ty: Type| type_name(&ty).unwrap().to_string();
+        assert_eq!(name(parse_quote!(Trips)), "\"trips\"");
+        assert_eq!(name(parse_quote!(crate::MyTrips<u8>)), "\"my-trips\"");
+        assert!(type_name(&parse_quote!((u8, u8))).is_err());
+    }
+
+    #[test]
+    fn doc_comments_lose_one_space_and_keep_their_lines() {
+        let attrs: Vec<Attribute> = vec![
+            parse_quote!(#[doc = " One."]),
+            parse_quote!(#[doc = ""]),
+            parse_quote!(#[inline]),
+            parse_quote!(#[doc = "   Indented."]),
+        ];
+        assert_eq!(doc(&attrs).unwrap().to_string(), r#""One.\n\n  Indented.""#);
+        assert!(doc(&attrs[1..3]).is_none());
+    }
+}
