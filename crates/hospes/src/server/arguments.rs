@@ -17,6 +17,7 @@ use crate::server::validate::Validator;
 pub(crate) struct Arguments {
     pub(crate) tool: Box<str>,
     /// The input schema; always an object.
+    #[cfg_attr(not(feature = "validate"), expect(dead_code, reason = "the validator explains with it"))]
     pub(crate) schema: Value,
     /// The only arguments there are; none where the schema is open.
     pub(crate) known: Option<Box<[Box<str>]>>,

@@ -263,6 +263,7 @@ pub(crate) fn is_bounded(schema: &Value) -> bool {
 }
 
 /// What a schema wants, in few words: `integer`, `one of "a", "b"`, `array of string`.
+#[cfg_attr(not(feature = "validate"), allow(dead_code, reason = "the validator explains with it"))]
 pub(crate) fn wanted(schema: &Value, root: &Map<String, Value>) -> String {
     let Some(schema) = resolve(schema, root) else { return "another value".into() };
     if let Some(value) = schema.get("const") {
