@@ -1,4 +1,4 @@
-//! The Model Context Protocol SDK: write a server or a client once, speak every revision.
+#![doc = include_str!("../docs/crate.md")]
 
 pub mod ask;
 #[cfg(feature = "client")]
@@ -33,5 +33,9 @@ pub use service::{BoxService, Call, IntoService, Outcome, Questions, Service};
 
 /// The types of the protocol.
 pub use hospes_model as model;
+
+#[cfg(feature = "macros")]
+#[doc = include_str!("../docs/server_macro.md")]
+pub use hospes_macros::server;
 
 pub use {schemars, serde, serde_json};

@@ -2,7 +2,7 @@
 
 pub use hospes_model::{
     Annotations, CallToolResult, ContentBlock, GetPromptResult, LoggingLevel, PromptMessage, RawJson,
-    ReadResourceResult, Resource, ResourceContents, Role, Root, RpcError, SamplingMessage, ToolAnnotations,
+    ReadResourceResult, ResourceContents, Role, Root, RpcError, SamplingMessage,
 };
 pub use schemars::JsonSchema;
 pub use serde::{Deserialize, Serialize};
@@ -11,4 +11,9 @@ pub use serde_json::json;
 pub use crate::ask::{AskError, Question};
 pub use crate::context::Context;
 pub use crate::error::{Error, Result};
+#[cfg(feature = "server")]
+pub use crate::server::{
+    Args, Completes, Contents, Extension, IntoServer, Json, Prompt, Resource, Server, ServerHandle, State,
+    Template, Tool, Typed, Uri,
+};
 pub use crate::service::{Call, Outcome, Service};

@@ -91,11 +91,11 @@ fn method(method: &Method, all: &[Method]) -> TokenStream {
 }
 
 fn tool(tool: &Tool, method: &Method, handler: &TokenStream) -> TokenStream {
-    let name = &tool.name;
+    let (name, register) = (&tool.name, Ident::new("tool", method.returned));
     let title = setting("title", tool.title.as_ref());
     let description = setting("description", method.description.as_ref());
     let hints = tool.hints.iter().map(|(hint, value)| quote!(.#hint(#value)));
-    quote!(server.tool(::hospes::server::Tool::new(#name) #title #description #(#hints)*, #handler))
+    quote!(server.#register(::hospes::server::Tool::new(#name) #title #description #(#hints)*, #handler))
 }
 
 fn resource(resource: &Resource, method: &Method, handler: &TokenStream) -> TokenStream {
@@ -103,13 +103,15 @@ fn resource(resource: &Resource, method: &Method, handler: &TokenStream) -> Toke
     let title = setting("title", resource.title.as_ref());
     let description = setting("description", method.description.as_ref());
     let mime = setting("mime", resource.mime.as_ref());
+    let register = if resource.variables.is_empty() { "resource" } else { "resource_template" };
+    let register = Ident::new(register, method.returned);
     if resource.variables.is_empty() {
         quote! {
-            server.resource(::hospes::server::Resource::new(#uri).name(#name) #title #description #mime, #handler)
+            server.#register(::hospes::server::Resource::new(#uri).name(#name) #title #description #mime, #handler)
         }
     } else {
         quote! {
-            server.resource_template(
+            server.#register(
                 ::hospes::server::Template::new(#uri).name(#name) #title #description #mime,
                 #handler,
             )
@@ -118,10 +120,10 @@ fn resource(resource: &Resource, method: &Method, handler: &TokenStream) -> Toke
 }
 
 fn prompt(prompt: &Prompt, method: &Method, handler: &TokenStream) -> TokenStream {
-    let name = &prompt.name;
+    let (name, register) = (&prompt.name, Ident::new("prompt", method.returned));
     let title = setting("title", prompt.title.as_ref());
     let description = setting("description", method.description.as_ref());
-    quote!(server.prompt(::hospes::server::Prompt::new(#name) #title #description, #handler))
+    quote!(server.#register(::hospes::server::Prompt::new(#name) #title #description, #handler))
 }
 
 fn complete(complete: &Complete, all: &[Method], handler: &TokenStream) -> TokenStream {
@@ -196,10 +198,10 @@ fn handler(method: &Method) -> TokenStream {
                 takes.push(quote!(#name: ::hospes::Context));
                 gives.push(if *by_ref { quote!(&#name) } else { quote!(#name) });
             }
-            Input::Extractor { ident, ty, .. } => {
+            Input::Extractor { ident, ty, by_ref, .. } => {
                 let name = format_ident!("{ident}_{at}");
                 takes.push(quote!(#name: #ty));
-                gives.push(quote!(#name));
+                gives.push(if *by_ref { quote!(&#name) } else { quote!(#name) });
             }
             Input::Plain(argument) => {
                 let from: Ident = format_ident!("arguments");
@@ -222,7 +224,8 @@ fn handler(method: &Method) -> TokenStream {
     let this = method.has_self.then(|| quote!(&this,));
     let clone = method.has_self.then(|| quote!(let this = ::std::sync::Arc::clone(&this);));
     let wait = method.is_async.then(|| quote!(.await));
-    quote! {
+    // Where rustc points when the method returns what it may not.
+    quote_spanned! {method.returned=>
         move |#(#takes),*| {
             #clone
             async move { Self::#name(#this #(#gives),*) #wait }

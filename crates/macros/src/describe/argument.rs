@@ -33,7 +33,7 @@ pub(crate) enum Input {
     /// `&Context` or `Context`.
     Context { by_ref: bool },
     /// `State<T>`, `Args<T>` and the like: handed to the method as they come.
-    Extractor { ident: Ident, ty: Box<Type>, is_args: bool },
+    Extractor { ident: Ident, ty: Box<Type>, is_args: bool, by_ref: bool },
     /// What the peer sends under a name.
     Plain(Box<Argument>),
 }
@@ -143,12 +143,13 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
 
 /// Arguments that are told by their type, not sent by the peer under their name.
 fn special(pattern: &Pat, ty: &Type) -> Option<Input> {
-    if let Type::Reference(reference) = ty {
-        return (last_segment(&reference.elem)? == "Context").then_some(Input::Context { by_ref: true });
-    }
+    let (ty, by_ref) = match ty {
+        Type::Reference(reference) => (&*reference.elem, true),
+        ty => (ty, false),
+    };
     let mut name = last_segment(ty)?;
     if name == "Context" {
-        return Some(Input::Context { by_ref: false });
+        return Some(Input::Context { by_ref });
     }
     if name == "Option" {
         name = only_parameter(ty).and_then(last_segment).filter(|inner| inner == "Extension")?;
@@ -157,6 +158,7 @@ fn special(pattern: &Pat, ty: &Type) -> Option<Input> {
         ident: Ident::new("extracted", pattern.span()),
         is_args: name == "Args" || name == "RawJson",
         ty: Box::new(ty.clone()),
+        by_ref,
     })
 }
 

@@ -6,7 +6,9 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Expr, FnArg, Ident, ImplItemFn, LitStr, ReceiverKind, Result, Token};
+use syn::{
+    Attribute, Error, Expr, FnArg, Ident, ImplItemFn, LitStr, ReceiverKind, Result, ReturnType, Token,
+};
 
 use super::argument::{self, Argument, Input};
 use super::text;
@@ -16,7 +18,7 @@ const TOOL: &[&str] =
     &["name", "title", "description", "read_only", "destructive", "idempotent", "open_world"];
 const RESOURCE: &[&str] = &["name", "title", "description", "mime"];
 const PROMPT: &[&str] = &["name", "title", "description"];
-/// The longest name of a tool (TOOL-05 and on: letters, digits, `_`, `-`, `.`).
+/// The longest name of a tool (TOOL-38).
 const MAX_NAME: usize = 128;
 
 /// A method that the peer can reach.
@@ -27,6 +29,8 @@ pub(crate) struct Method {
     pub(crate) is_async: bool,
     pub(crate) inputs: Vec<Input>,
     pub(crate) description: Option<TokenStream>,
+    /// Where the type that is returned stands, for the error when it cannot be returned.
+    pub(crate) returned: Span,
     pub(crate) kind: Kind,
 }
 
@@ -132,6 +136,10 @@ pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut Mistakes) -> Op
         is_async: function.sig.asyncness.is_some(),
         inputs,
         description: kind.1.or_else(|| text::doc(&function.attrs)),
+        returned: Span::call_site().located_at(match &function.sig.output {
+            ReturnType::Type(_, ty) => ty.span(),
+            ReturnType::Default => function.sig.ident.span(),
+        }),
         kind: kind.0,
     })
 }
@@ -207,7 +215,7 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<(Kind, Option<TokenStream>)> 
             let syn::Meta::List(_) = &attr.meta else { return Err(Error::new_spanned(attr, missing)) };
             let (uri, mut options) = attr.parse_args_with(|input: ParseStream<'_>| {
                 if !input.peek(LitStr) {
-                    return Err(Error::new(attr.span(), missing));
+                    return Err(Error::new_spanned(attr, missing));
                 }
                 let uri: LitStr = input.parse()?;
                 if !input.is_empty() {
