@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde::ser::Error as _;
 
-use super::{Answer, AnswerError, Reply};
+use super::{Answer, AnswerError, Reply, plain};
 use crate::revision::step::Lower;
 use crate::revision::v2025_11_25::{WireCreateTask, WireTask, WireTaskWithMeta, WireTasks};
 use crate::types::*;
@@ -15,7 +15,7 @@ use crate::{Method, RawJson, Revision, Unsayable, UnsayableKind, meta_key};
 /// What a server puts on its results where they do not say so themselves.
 #[derive(Clone, Debug)]
 pub struct Stamp {
-    server_info: Option<Box<[u8]>>,
+    pub(super) server_info: Option<Box<[u8]>>,
     ttl_ms: u64,
     cache_scope: CacheScope,
 }
@@ -136,6 +136,7 @@ impl Reply {
         };
         match self {
             Self::Empty => body(&EmptyResult::new(), to, stamp, out),
+            Self::CallTool(result) if plain::write(result, to, stamp, out) => Ok(()),
             Self::CallTool(result) => body(result, to, stamp, out),
             Self::ListTools(result) => body(result.as_ref(), to, stamp, out),
             Self::ListPrompts(result) => body(result.as_ref(), to, stamp, out),
@@ -389,4 +390,15 @@ fn reframe(
     let anonymous = Stamp::anonymous();
     let stamp = if has_meta { &anonymous } else { stamp };
     write_modern(json, &Meta::new(), None, ResultType::Complete, stamp, out)
+}
+
+/// The way of all results, for the test that the short way does the same.
+#[cfg(test)]
+pub(super) fn general(
+    result: &CallToolResult,
+    to: Revision,
+    stamp: &Stamp,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    body(result, to, stamp, out)
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod encode;
+mod plain;
 mod prepared;
 
 use std::sync::Arc;
