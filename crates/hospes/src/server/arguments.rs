@@ -6,6 +6,7 @@ use std::fmt;
 
 use hospes_model::RawJson;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+#[cfg(feature = "validate")]
 use serde_json::Value;
 
 use crate::Error;
@@ -17,7 +18,7 @@ use crate::server::validate::Validator;
 pub(crate) struct Arguments {
     pub(crate) tool: Box<str>,
     /// The input schema; always an object.
-    #[cfg_attr(not(feature = "validate"), expect(dead_code, reason = "the validator explains with it"))]
+    #[cfg(feature = "validate")]
     pub(crate) schema: Value,
     /// The only arguments there are; none where the schema is open.
     pub(crate) known: Option<Box<[Box<str>]>>,

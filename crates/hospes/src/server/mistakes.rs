@@ -38,7 +38,7 @@ impl Mistake {
     }
 
     /// A value that is not what was wanted.
-    #[cfg_attr(not(feature = "validate"), expect(dead_code, reason = "the validator explains with it"))]
+    #[cfg(feature = "validate")]
     pub(crate) fn wrong(pointer: &str, wanted: &str, given: &Value) -> Self {
         Self::at(pointer, format!("wanted {wanted}, given {}", shortened(&given.to_string(), SHOWN)))
     }

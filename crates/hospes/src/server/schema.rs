@@ -262,44 +262,6 @@ pub(crate) fn is_bounded(schema: &Value) -> bool {
     count(schema, 0, &mut { MAX_SUBSCHEMAS })
 }
 
-/// What a schema wants, in few words: `integer`, `one of "a", "b"`, `array of string`.
-#[cfg_attr(not(feature = "validate"), allow(dead_code, reason = "the validator explains with it"))]
-pub(crate) fn wanted(schema: &Value, root: &Map<String, Value>) -> String {
-    let Some(schema) = resolve(schema, root) else { return "another value".into() };
-    if let Some(value) = schema.get("const") {
-        return value.to_string();
-    }
-    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        let all: Vec<_> = values.iter().take(20).map(Value::to_string).collect();
-        return format!("one of {}", all.join(", "));
-    }
-    for key in ["oneOf", "anyOf"] {
-        if let Some(parts) = schema.get(key).and_then(Value::as_array) {
-            let mut all: Vec<_> = parts.iter().take(8).map(|part| wanted(part, root)).collect();
-            all.dedup();
-            return all.join(" or ");
-        }
-    }
-    let one = |kind: &str| match kind {
-        "array" => match schema.get("items") {
-            Some(items) if items.is_object() => format!("array of {}", wanted(items, root)),
-            _ => "array".into(),
-        },
-        "string" => match schema.get("format").and_then(Value::as_str) {
-            Some(format) => format!("string in the format {format}"),
-            None => "string".into(),
-        },
-        other => other.to_owned(),
-    };
-    match schema.get("type") {
-        Some(Value::String(kind)) => one(kind),
-        Some(Value::Array(kinds)) => {
-            kinds.iter().filter_map(Value::as_str).map(one).collect::<Vec<_>>().join(" or ")
-        }
-        _ => "another value".into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

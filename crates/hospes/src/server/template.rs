@@ -3,13 +3,12 @@
 //! Matching turns expansion round: where the values of a template's variables can be told apart in a URI at all,
 //! `matches(expand(variables)) == variables`.
 
+mod expand;
 mod parse;
 
 use std::fmt;
 
-use iri_string::spec::UriSpec;
 use iri_string::template::UriTemplateStr;
-use iri_string::template::context::{Context, VarName, Visitor};
 
 use crate::server::variables::{Variable, Variables};
 use parse::{Expression, Kind, Part, Variable as Spec};
@@ -82,10 +81,11 @@ impl UriTemplate {
     /// When a variable is a list or a map where the template cuts it to a prefix.
     pub fn expand(&self, variables: &Variables) -> Result<String, BadTemplate> {
         let bad = |why: String| BadTemplate { template: self.text.to_string(), why };
-        let template = UriTemplateStr::new(&self.text).map_err(|error| bad(error.to_string()))?;
-        let values = Values(variables);
-        let expanded = template.expand::<UriSpec, _>(&values).map_err(|error| bad(error.to_string()))?;
-        Ok(expanded.to_string())
+        let mut uri = String::new();
+        for part in &self.parts {
+            expand::part(part, variables, &mut uri).map_err(bad)?;
+        }
+        Ok(uri)
     }
 
     /// The variables that make this URI, if there are such; percent-decoded. An empty value that has no name in the
@@ -111,22 +111,6 @@ impl fmt::Debug for UriTemplate {
 impl fmt::Display for UriTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-struct Values<'a>(&'a Variables);
-
-impl Context for Values<'_> {
-    fn visit<V: Visitor>(&self, visitor: V) -> V::Result {
-        let name: VarName<'_> = visitor.var_name();
-        match self.0.get(name.as_str()) {
-            None => visitor.visit_undefined(),
-            Some(Variable::Text(text)) => visitor.visit_string(text),
-            Some(Variable::List(items)) => visitor.visit_list_direct(items),
-            Some(Variable::Map(members)) => {
-                visitor.visit_assoc_direct(members.iter().map(|(name, value)| (name, value)))
-            }
-        }
     }
 }
 

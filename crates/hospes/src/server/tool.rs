@@ -207,6 +207,7 @@ impl ToolEntry {
             listed,
             rules: Arguments {
                 tool: name,
+                #[cfg(feature = "validate")]
                 schema,
                 known,
                 #[cfg(feature = "validate")]

@@ -4,7 +4,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::{Map, Value};
 
 use crate::server::mistakes::{MAX_MISTAKES, Mistake, shortened};
-use crate::server::schema::wanted;
+use crate::server::schema::resolve;
 use crate::server::suggest::did_you_mean;
 
 /// A compiled schema.
@@ -133,5 +133,42 @@ impl jsonschema::Retrieve for Nowhere {
         uri: &jsonschema::Uri<String>,
     ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
         Err(format!("the schema refers to {uri}, and schemas are never fetched").into())
+    }
+}
+
+/// What a schema wants, in few words: `integer`, `one of "a", "b"`, `array of string`.
+fn wanted(schema: &Value, root: &Map<String, Value>) -> String {
+    let Some(schema) = resolve(schema, root) else { return "another value".into() };
+    if let Some(value) = schema.get("const") {
+        return value.to_string();
+    }
+    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+        let all: Vec<_> = values.iter().take(20).map(Value::to_string).collect();
+        return format!("one of {}", all.join(", "));
+    }
+    for key in ["oneOf", "anyOf"] {
+        if let Some(parts) = schema.get(key).and_then(Value::as_array) {
+            let mut all: Vec<_> = parts.iter().take(8).map(|part| wanted(part, root)).collect();
+            all.dedup();
+            return all.join(" or ");
+        }
+    }
+    let one = |kind: &str| match kind {
+        "array" => match schema.get("items") {
+            Some(items) if items.is_object() => format!("array of {}", wanted(items, root)),
+            _ => "array".into(),
+        },
+        "string" => match schema.get("format").and_then(Value::as_str) {
+            Some(format) => format!("string in the format {format}"),
+            None => "string".into(),
+        },
+        other => other.to_owned(),
+    };
+    match schema.get("type") {
+        Some(Value::String(kind)) => one(kind),
+        Some(Value::Array(kinds)) => {
+            kinds.iter().filter_map(Value::as_str).map(one).collect::<Vec<_>>().join(" or ")
+        }
+        _ => "another value".into(),
     }
 }

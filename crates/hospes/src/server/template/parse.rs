@@ -44,6 +44,20 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// What stands after the brace.
+    pub(super) const fn operator(self) -> &'static str {
+        match self {
+            Self::Simple => "",
+            Self::Reserved => "+",
+            Self::Fragment => "#",
+            Self::Label => ".",
+            Self::Path => "/",
+            Self::Parameters => ";",
+            Self::Query => "?",
+            Self::Continuation => "&",
+        }
+    }
+
     /// What stands before the first value.
     pub(super) const fn first(self) -> &'static str {
         match self {
