@@ -238,7 +238,7 @@ impl ServerEnd {
 
     fn initialize(&mut self, request: &Request<'_>) {
         let params = request.params.map_or("{}", |params| params.get());
-        let outcome = match serde_json::from_str(params) {
+        let outcome = match serde_json::from_str::<hospes_model::InitializeParams>(params) {
             Ok(params) => self.session.initialize(params).map(|opened| opened.revision),
             Err(error) => Err(RpcError::invalid_params(error.to_string())),
         };

@@ -238,17 +238,19 @@ impl<T, W> ServerSession<T, W> {
     }
 
     /// Opens the session: the version is the one asked for if it is spoken here, else our latest (VER-03..05).
+    /// Thousands of sessions may share params that say the same.
     ///
     /// # Errors
     /// The answer, when the session is open already or no legacy revision is spoken here (VER-10).
-    pub fn initialize(&mut self, params: InitializeParams) -> Result<&Opened, RpcError> {
+    pub fn initialize(&mut self, params: impl Into<Arc<InitializeParams>>) -> Result<&Opened, RpcError> {
+        let params = params.into();
         if !matches!(self.state, State::Uninitialised) {
             return Err(RpcError::invalid_request("the session was initialized before"));
         }
         let Some(revision) = self.revisions.negotiate(&params.protocol_version) else {
             return Err(self.revisions.unsupported(&params.protocol_version));
         };
-        self.state = State::Initialising(Opened { revision, client: Arc::new(params) });
+        self.state = State::Initialising(Opened { revision, client: params });
         self.opened().ok_or_else(|| RpcError::internal("the session was not opened"))
     }
 

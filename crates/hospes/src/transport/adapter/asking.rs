@@ -63,7 +63,8 @@ impl Asking {
             lowered.push((key, method, params));
         }
         let round = Arc::new(AskRound::new(lowered.len()));
-        let ids = session.book(&round, lowered.len())?;
+        let methods: Vec<_> = lowered.iter().map(|(_, method, _)| method).collect();
+        let ids = session.ask(&methods, &round)?;
         let mut keys = Vec::with_capacity(lowered.len());
         let mut unsent = VecDeque::with_capacity(lowered.len());
         for (id, (key, method, params)) in ids.iter().zip(lowered) {
@@ -119,13 +120,13 @@ impl Asking {
     /// Gives up on the answers that have not come.
     fn refuse(&mut self, session: &Session, error: RpcError) {
         self.unsent.clear();
-        self.withdrawn.extend(session.unbook(&self.ids));
+        self.withdrawn.extend(session.withdraw(&self.ids));
         self.refused = Some(error);
     }
 
     /// The call is gone, and its questions with it.
     pub(super) fn withdraw(&self, session: &Session) {
-        session.unbook(&self.ids);
+        session.withdraw(&self.ids);
     }
 }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hospes_model::{
-    CancelledParams, Direction, Id, Implementation, InitializeParams, InitializeResult, Kind, Method,
-    RawJson, Reply, Revision, RpcError, SetLevelParams, SubscribeParams, message,
+    Id, Implementation, InitializeParams, InitializeResult, Method, RawJson, Reply, Revision, RpcError,
+    SetLevelParams, SubscribeParams, message,
 };
-use serde::de::DeserializeOwned;
+use hospes_proto::session::server::Admitted as Verdict;
 
 use super::modern::read_meta;
 use super::session::Offers;
-use super::{Adapter, Running, Session, Stopped, server_info, write};
+use super::{Adapter, Running, Session, server_info, write};
 use crate::Context;
 use crate::exchange::Exchange;
 use crate::params::Params;
@@ -50,14 +50,13 @@ impl Adapter {
         };
         let params: InitializeParams =
             Params::new(params).decode().map_err(|error| refuse(Revision::LATEST_LEGACY, error))?;
-        let requested = &params.protocol_version;
-        let Some(revision) = self.settings.revisions.negotiate(requested) else {
-            let error = self.settings.revisions.unsupported(requested);
-            return Err(refuse(Revision::LATEST, error));
-        };
-        let (info, capabilities) = (Some(params.client_info), params.capabilities);
-        let peer = Arc::new(self.programs.peer(revision, info, capabilities, principal));
-        let discovered = self.discover(Arc::clone(&peer)).await.map_err(|error| refuse(revision, error))?;
+        let params = self.programs.opening(params);
+        let peer = |revision| self.programs.legacy_peer(revision, &params, principal);
+        let session = Session::open(self.settings.revisions, Arc::clone(&params), peer)
+            .map_err(|error| refuse(Revision::LATEST, error))?;
+        let revision = session.peer().revision;
+        let discovered =
+            self.discover(Arc::clone(session.peer())).await.map_err(|error| refuse(revision, error))?;
         let info: Implementation = server_info(&discovered)
             .decode()
             .map_err(|why| refuse(revision, RpcError::internal(format!("the server's name: {why}"))))?;
@@ -75,7 +74,7 @@ impl Adapter {
         let reply = Reply::Initialize(Box::new(result));
         let mut answer = Vec::new();
         match write::reply(&mut answer, &id, &Method::Initialize, revision, self.stamp(), &reply) {
-            None => Ok(Opened { session: Arc::new(Session::new(peer, offers)), answer }),
+            None => Ok(Opened { session: Arc::new(session.offering(offers)), answer }),
             Some(_) => Err(answer),
         }
     }
@@ -92,31 +91,23 @@ impl Adapter {
         let revision = session.peer().revision;
         let method = Method::from_name(&request.method);
         let id = request.id;
-        let result = session.in_flight().check(&id).and_then(|()| {
-            if !method.in_revision(revision) || !is_for_servers(&method) {
-                return Err(RpcError::method_not_found(method.name()));
+        let result = session.handle_request(&id, &method).and_then(|verdict| match verdict {
+            Verdict::Ping => Ok(None),
+            Verdict::Initialize => Err(RpcError::invalid_request("the session was initialized before")),
+            Verdict::Call => {
+                let params = match request.params {
+                    Some(raw) => RawJson::within(whole, raw),
+                    None => RawJson::empty_object(),
+                };
+                self.dispatch(session, &id, &method, Params::new(params), http)
             }
-            let params = match request.params {
-                Some(raw) => RawJson::within(whole, raw),
-                None => RawJson::empty_object(),
-            };
-            self.dispatch(session, &id, &method, Params::new(params), http)
         });
         match result {
-            Ok(Some(running)) => Admitted::Call(running),
-            Ok(None) => {
-                let empty = |out: &mut Vec<u8>| -> Result<(), std::convert::Infallible> {
-                    out.extend_from_slice(b"{}");
-                    Ok(())
-                };
-                let Ok(()) = message::write_result(out, &id, empty);
-                Admitted::Answered
-            }
-            Err(error) => {
-                write::error(out, Some(&id), &method, revision, error);
-                Admitted::Answered
-            }
+            Ok(Some(running)) => return Admitted::Call(running),
+            Ok(None) => write::empty(out, &id),
+            Err(error) => drop(write::error(out, Some(&id), &method, revision, error)),
         }
+        Admitted::Answered
     }
 
     fn dispatch(
@@ -129,10 +120,6 @@ impl Adapter {
     ) -> Result<Option<Running>, RpcError> {
         let offers = session.offers();
         match method {
-            Method::Ping => {}
-            Method::Initialize => {
-                return Err(RpcError::invalid_request("the session is already initialized"));
-            }
             Method::SetLevel if offers.logging => {
                 let params: SetLevelParams = params.decode()?;
                 session.peer().set_log_level(params.level);
@@ -169,35 +156,8 @@ impl Adapter {
     }
 }
 
-/// Whether a client may send this as a request. Names that the specification does not define may be anything.
-pub(super) fn is_for_servers(method: &Method) -> bool {
-    method.info().is_none_or(|info| info.kind == Kind::Request && info.direction != Direction::ToClient)
-}
-
-/// Takes in a notification of a session. What makes no sense is ignored, as CANC-12 wants it.
-pub(crate) fn handle_notification(session: &Session, notification: &message::Notification<'_>) {
-    match Method::from_name(&notification.method) {
-        Method::Initialized => session.set_ready(),
-        Method::Cancelled => {
-            if let Some(id) = cancelled(notification) {
-                session.in_flight().stop(&id, Stopped::Cancelled);
-            }
-        }
-        // The client's roots are asked for each time; nothing here kept them.
-        Method::RootsListChanged => {}
-        other => tracing::debug!(method = %other, "a notification that says nothing to a server"),
-    }
-}
-
 /// The request that `notifications/cancelled` names.
 pub(crate) fn cancelled(notification: &message::Notification<'_>) -> Option<Id> {
-    let params: CancelledParams = decode(notification)?;
-    if let Some(reason) = &params.reason {
-        tracing::info!(?params.request_id, reason, "cancelled by the client");
-    }
+    let params: hospes_model::CancelledParams = serde_json::from_str(notification.params?.get()).ok()?;
     params.request_id
-}
-
-fn decode<T: DeserializeOwned>(notification: &message::Notification<'_>) -> Option<T> {
-    serde_json::from_str(notification.params?.get()).ok()
 }

@@ -35,7 +35,7 @@ impl Listen {
         cx: &mut TaskContext<'_>,
         out: &mut Vec<u8>,
     ) -> Poll<()> {
-        session.listener.register(cx.waker());
+        session.register_listener(cx.waker());
         if self.epoch != Some(session.epoch()) {
             self.renew(session);
         }
@@ -61,8 +61,9 @@ impl Listen {
     }
 
     fn renew(&mut self, session: &Session) {
-        let (filter, epoch) = session.filter();
-        self.epoch = Some(epoch);
+        // Read before the filter: what changes in between is seen the next time.
+        self.epoch = Some(session.epoch());
+        let filter = session.filter();
         self.next = None;
         if filter.is_empty() {
             self.current = None;

@@ -26,11 +26,11 @@ use hospes_proto::Revisions;
 use hospes_proto::state::{Key, KeyRing};
 
 pub(crate) use batch::Batch;
-pub(crate) use legacy::{Admitted, Opened, cancelled, handle_notification};
+pub(crate) use legacy::{Admitted, Opened, cancelled};
 pub(crate) use listen::Listen;
 pub(crate) use modern::{ModernRequest, PeerCache, read_meta};
 pub(crate) use running::{Running, Said};
-pub(crate) use session::{InFlight, Session};
+pub(crate) use session::{ModernCalls, Session, Table};
 pub(crate) use stop::{Stop, Stopped};
 
 use programs::Programs;

@@ -4,12 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use hospes_model::{
-    ClientCapabilities, Id, Implementation, InputResponses, Method, RawJson, RequestMeta, Revision, RpcError,
-    meta_key,
+    ClientCapabilities, Direction, Id, Implementation, InputResponses, Kind, Method, RawJson, RequestMeta,
+    Revision, RpcError, meta_key,
 };
 use hospes_proto::state::{Binding, RequestDigest};
 
-use super::legacy::is_for_servers;
 use super::programs::Programs;
 use super::{Adapter, Running, random};
 use crate::exchange::{Exchange, MAX_ROUNDS};
@@ -37,7 +36,7 @@ impl Adapter {
     ) -> Result<Running, RpcError> {
         let ModernRequest { id, method, params, principal, http } = request;
         self.check_meta(meta)?;
-        if !method.in_revision(Revision::LATEST) || !is_for_servers(&method) {
+        if !is_served(&method) {
             return Err(RpcError::method_not_found(method.name()));
         }
         let peer = peers.peer(&self.programs, meta, principal)?;
@@ -127,6 +126,15 @@ impl Adapter {
         let expires = SystemTime::now() + self.settings.state_lifetime;
         Ok(self.settings.keys.seal(&binding, expires, random(), &payload))
     }
+}
+
+/// Whether a client may send this as a request. Names that the specification does not define may be anything.
+fn is_served(method: &Method) -> bool {
+    method.info().is_none_or(|info| {
+        info.kind == Kind::Request
+            && info.direction != Direction::ToClient
+            && info.in_revision(Revision::LATEST)
+    })
 }
 
 /// The peers last seen on a connection, so that what they say of themselves is read once. Nothing is derived from

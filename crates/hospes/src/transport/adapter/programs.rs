@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hospes_model::{ClientCapabilities, Implementation, Revision};
+use hospes_model::{ClientCapabilities, Implementation, InitializeParams, Revision};
 
 use crate::Peer;
 
@@ -15,9 +15,26 @@ const MAX_REMEMBERED: usize = 32;
 pub(super) struct Programs {
     infos: Seen<Implementation>,
     capabilities: Seen<ClientCapabilities>,
+    openings: Seen<InitializeParams>,
 }
 
 impl Programs {
+    /// The params of `initialize`, shared with those who said the same.
+    pub(super) fn opening(&self, params: InitializeParams) -> Arc<InitializeParams> {
+        self.openings.share(params)
+    }
+
+    /// The peer that said so.
+    pub(super) fn legacy_peer(
+        &self,
+        revision: Revision,
+        params: &InitializeParams,
+        principal: Option<Arc<str>>,
+    ) -> Peer {
+        let (info, capabilities) = (params.client_info.clone(), params.capabilities.clone());
+        self.peer(revision, Some(info), capabilities, principal)
+    }
+
     /// A peer that shares what it says of itself with its like.
     pub(super) fn peer(
         &self,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use hospes_model::{Id, Method, Notification, Revision, RpcError};
+use hospes_proto::session::Ticket;
 
 use super::asking::{Asked, Asking};
-use super::{Adapter, InFlight, Session, Stop, Stopped, write};
+use super::{Adapter, Session, Stop, Stopped, Table, write};
 use crate::context::Context;
 use crate::exchange::{Event, Exchange};
 use crate::service::Outcome;
@@ -31,11 +32,18 @@ pub(crate) struct Running {
     /// The legacy peer's session.
     session: Option<Arc<Session>>,
     /// What may end the call from outside, and where it is entered.
-    hold: Option<(Arc<Stop>, Arc<InFlight>)>,
+    hold: Option<Hold>,
     // Both are rare, and a call is moved about.
     asking: Option<Box<Asking>>,
     /// How it ends, whatever the handler does.
     end: Option<Box<End>>,
+}
+
+#[derive(Debug)]
+struct Hold {
+    stop: Arc<Stop>,
+    table: Table,
+    ticket: Ticket,
 }
 
 #[derive(Debug)]
@@ -80,9 +88,9 @@ impl Running {
     }
 
     /// Enters the call among those that others may end: it has not finished at once.
-    pub(crate) fn enter(&mut self, calls: &Arc<InFlight>) -> Result<Arc<Stop>, RpcError> {
-        let stop = calls.enter(&self.id)?;
-        self.hold = Some((Arc::clone(&stop), Arc::clone(calls)));
+    pub(crate) fn enter(&mut self, table: Table) -> Result<Arc<Stop>, RpcError> {
+        let (stop, ticket) = table.enter(&self.id)?;
+        self.hold = Some(Hold { stop: Arc::clone(&stop), table, ticket });
         Ok(stop)
     }
 
@@ -106,7 +114,7 @@ impl Running {
             None => {}
         }
         loop {
-            if let Some(why) = self.hold.as_ref().and_then(|(stop, _)| stop.poll(cx)) {
+            if let Some(why) = self.hold.as_ref().and_then(|hold| hold.stop.poll(cx)) {
                 return Poll::Ready(self.stopped(why, out));
             }
             if let (Some(asking), Some(session)) = (&mut self.asking, &self.session) {
@@ -217,8 +225,8 @@ impl Drop for Running {
         if let (Some(session), Some(asking)) = (&self.session, &self.asking) {
             asking.withdraw(session);
         }
-        if let Some((stop, calls)) = &self.hold {
-            calls.leave(&self.id, stop);
+        if let Some(hold) = &self.hold {
+            hold.table.leave(&self.id, hold.ticket);
         }
     }
 }

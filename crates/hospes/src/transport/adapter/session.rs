@@ -1,20 +1,19 @@
-//! What a legacy peer needs remembered: who it is, what runs for it, what it was asked, what it subscribed to.
+//! What a legacy peer needs remembered: the session machine, and what our side of it waits for.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
+use bytes::Bytes;
 use futures::task::AtomicWaker;
-use hospes_model::{Id, RawJson, RpcError, SubscriptionFilter, message};
+use hospes_model::{Id, InitializeParams, Method, RawJson, RpcError, SubscriptionFilter, message};
+use hospes_proto::Revisions;
+use hospes_proto::session::server::{Admitted, ServerEvent, SessionLimits};
+use hospes_proto::session::{InFlight, ServerSession, Ticket, TimeLimits};
 
 use super::asking::AskRound;
 use super::{Stop, Stopped};
 use crate::Peer;
-
-/// The most resources that one session may subscribe to: the setting `max_subscriptions`.
-const MAX_SUBSCRIPTIONS: usize = 1024;
-/// The most questions of one session that may wait for answers: the setting `max_open_questions`.
-const MAX_OPEN_QUESTIONS: usize = 256;
 
 /// What the server offers, as far as the adapter answers for it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,43 +25,56 @@ pub(super) struct Offers {
     pub(super) resources_changes: bool,
 }
 
-/// One legacy session. Every lock in it is held for a few instructions, never across an await.
+/// One legacy session. Its lock is held for a few instructions, never across an await.
 #[derive(Debug)]
 pub(crate) struct Session {
     peer: Arc<Peer>,
     offers: Offers,
-    ready: AtomicBool,
-    in_flight: Arc<InFlight>,
-    questions: Mutex<Questions>,
-    subscriptions: Mutex<Subscriptions>,
+    state: Mutex<State>,
+    /// Grows with every change of the subscriptions.
+    epoch: AtomicU64,
     /// Wakes whoever holds the session's stream of changes.
-    pub(super) listener: AtomicWaker,
+    listener: AtomicWaker,
 }
 
-#[derive(Debug, Default)]
-struct Questions {
-    last: i64,
-    open: HashMap<i64, (Arc<AskRound>, usize)>,
+#[derive(Debug)]
+struct State {
+    machine: ServerSession<Arc<Stop>, Question>,
+    /// What still runs after nothing can be read from the peer any more.
+    orphans: Vec<Arc<Stop>>,
 }
 
-#[derive(Debug, Default)]
-struct Subscriptions {
-    uris: BTreeSet<Box<str>>,
-    /// Grows with every change of `uris`.
-    epoch: u64,
+/// Where the answer to a question goes.
+#[derive(Debug)]
+struct Question {
+    round: Arc<AskRound>,
+    position: usize,
 }
 
 impl Session {
-    pub(super) fn new(peer: Arc<Peer>, offers: Offers) -> Self {
-        Self {
-            peer,
-            offers,
-            ready: AtomicBool::new(false),
-            in_flight: Arc::default(),
-            questions: Mutex::default(),
-            subscriptions: Mutex::default(),
+    /// Opens a session; `peer` is made of the params once the revision is agreed on.
+    pub(super) fn open(
+        revisions: Revisions,
+        params: Arc<InitializeParams>,
+        peer: impl FnOnce(hospes_model::Revision) -> Peer,
+    ) -> Result<Self, RpcError> {
+        let mut limits = SessionLimits::default();
+        // How many run at once is the transport's to say.
+        limits.max_in_flight = usize::MAX;
+        let mut machine = ServerSession::new(revisions, limits);
+        let revision = machine.initialize(params)?.revision;
+        Ok(Self {
+            peer: Arc::new(peer(revision)),
+            offers: Offers::default(),
+            state: Mutex::new(State { machine, orphans: Vec::new() }),
+            epoch: AtomicU64::new(0),
             listener: AtomicWaker::new(),
-        }
+        })
+    }
+
+    pub(super) fn offering(mut self, offers: Offers) -> Self {
+        self.offers = offers;
+        self
     }
 
     pub(crate) fn peer(&self) -> &Arc<Peer> {
@@ -73,37 +85,142 @@ impl Session {
         self.offers
     }
 
-    /// The calls that run for the peer.
-    pub(crate) fn in_flight(&self) -> &Arc<InFlight> {
-        &self.in_flight
+    /// Whether batches may be sent either way.
+    pub(crate) fn has_batches(&self) -> bool {
+        self.state().machine.has_batches()
     }
 
-    /// Whether `notifications/initialized` has come.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed)
+    pub(super) fn handle_request(&self, id: &Id, method: &Method) -> Result<Admitted, RpcError> {
+        self.state().machine.handle_request(id, method)
     }
 
-    pub(super) fn set_ready(&self) {
-        self.ready.store(true, Ordering::Relaxed);
+    /// Takes in a notification; true when it was the news that the peer is ready.
+    pub(crate) fn handle_notification(&self, notification: &message::Notification<'_>) -> bool {
+        let method = Method::from_name(&notification.method);
+        // The machine wants the time for progress of our requests, which ask for none.
+        let event = self.state().machine.handle_notification(Instant::now(), &method, notification.params);
+        match event {
+            ServerEvent::Initialized => return true,
+            ServerEvent::Cancelled { id, stop, reason } => {
+                tracing::info!(%id, reason, "cancelled by the client");
+                stop.stop(Stopped::Cancelled);
+            }
+            // The client's roots are asked for each time; nothing here kept them.
+            ServerEvent::Progress { .. } | ServerEvent::RootsListChanged | ServerEvent::Ignored => {}
+            ServerEvent::Other => tracing::debug!(%method, "a notification that says nothing to a server"),
+        }
+        false
     }
 
     /// Takes in the answer to one of our questions; answers to nothing are ignored.
-    pub(crate) fn handle_response(&self, whole: &bytes::Bytes, response: message::Response<'_>) {
-        let Some(Id::Number(id)) = response.id else { return };
-        let Some((round, position)) = lock(&self.questions).open.remove(&id) else {
-            tracing::debug!(id, "an answer to nothing that is being asked");
-            return;
-        };
-        round.answer(position, response.outcome.map(|raw| RawJson::within(whole, raw)));
+    pub(crate) fn handle_response(&self, whole: &Bytes, response: message::Response<'_>) {
+        let question = self.state().machine.handle_response(response.id.as_ref());
+        match question {
+            Some(question) => question.answer(response.outcome.map(|raw| RawJson::within(whole, raw))),
+            None => tracing::debug!(id = ?response.id, "an answer to nothing that is being asked"),
+        }
     }
 
     /// The answer to the question `id` was lost on its way here.
     pub(crate) fn handle_lost_response(&self, id: &Id, error: RpcError) {
-        let Id::Number(id) = id else { return };
-        let found = lock(&self.questions).open.remove(id);
-        if let Some((round, position)) = found {
-            round.answer(position, Err(error));
+        let question = self.state().machine.handle_response(Some(id));
+        if let Some(question) = question {
+            question.answer(Err(error));
         }
+    }
+
+    /// Refuses an id that a running call has.
+    pub(crate) fn check(&self, id: &Id) -> Result<(), RpcError> {
+        self.state().machine.served().check(id)
+    }
+
+    /// Enters a call that did not finish at once.
+    fn enter(&self, id: &Id) -> Result<(Arc<Stop>, Ticket), RpcError> {
+        let stop = Arc::new(Stop::default());
+        let ticket = self.state().machine.begin(id, Arc::clone(&stop))?;
+        Ok((stop, ticket))
+    }
+
+    fn leave(&self, id: &Id, ticket: Ticket) {
+        self.state().machine.finish(id, ticket);
+    }
+
+    /// Nothing can be read from the peer any more: its questions stay unanswered; calls go on.
+    pub(crate) fn close(&self, why: &'static str) {
+        let mut state = self.state();
+        let (stops, questions) = state.machine.close();
+        state.orphans.extend(stops);
+        drop(state);
+        for question in questions {
+            question.answer(Err(RpcError::internal(why)));
+        }
+    }
+
+    /// Ends the session, and whatever runs for it.
+    pub(crate) fn stop(&self, why: Stopped) {
+        self.close("the session has ended");
+        let orphans = std::mem::take(&mut self.state().orphans);
+        for stop in orphans {
+            stop.stop(why);
+        }
+        self.listener.wake();
+    }
+
+    /// Books ids for the questions of a round.
+    pub(super) fn ask(&self, methods: &[&Method], round: &Arc<AskRound>) -> Result<Vec<i64>, RpcError> {
+        let mut state = self.state();
+        let mut ids = Vec::with_capacity(methods.len());
+        for (position, method) in methods.iter().enumerate() {
+            let question = Question { round: Arc::clone(round), position };
+            // The round has one limit for all its questions.
+            match state.machine.ask(Instant::now(), method, TimeLimits::NONE, question) {
+                Ok(id) => ids.push(id),
+                Err(why) => {
+                    ids.into_iter().for_each(|id| drop(state.machine.cancel(id)));
+                    return Err(RpcError::internal(why.to_string()));
+                }
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Gives questions up; returns those that had no answer yet.
+    pub(super) fn withdraw(&self, ids: &[i64]) -> Vec<i64> {
+        let mut state = self.state();
+        ids.iter().copied().filter(|id| state.machine.cancel(*id).is_some()).collect()
+    }
+
+    pub(super) fn subscribe(&self, uri: &str) -> Result<(), RpcError> {
+        if self.state().machine.subscribe(uri)? {
+            self.subscriptions_changed();
+        }
+        Ok(())
+    }
+
+    pub(super) fn unsubscribe(&self, uri: &str) {
+        if self.state().machine.unsubscribe(uri) {
+            self.subscriptions_changed();
+        }
+    }
+
+    fn subscriptions_changed(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.listener.wake();
+    }
+
+    /// Which changes the session is to hear of.
+    pub(super) fn filter(&self) -> SubscriptionFilter {
+        let uris: Vec<_> = self.state().machine.subscriptions().map(str::to_owned).collect();
+        SubscriptionFilter::new()
+            .with_tools_list_changed(self.offers.tools_changes)
+            .with_prompts_list_changed(self.offers.prompts_changes)
+            .with_resources_list_changed(self.offers.resources_changes)
+            .with_resource_subscriptions(uris)
+    }
+
+    /// The number of this state of the subscriptions.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     /// Lets whoever holds the stream of changes look again.
@@ -111,149 +228,80 @@ impl Session {
         self.listener.wake();
     }
 
-    /// Whether any question waits for its answer.
-    pub(crate) fn is_asking(&self) -> bool {
-        !lock(&self.questions).open.is_empty()
+    pub(super) fn register_listener(&self, waker: &std::task::Waker) {
+        self.listener.register(waker);
     }
 
-    /// No more answers can come.
-    pub(crate) fn refuse_questions(&self, why: &'static str) {
-        let open: Vec<_> = lock(&self.questions).open.drain().collect();
-        for (_, (round, position)) in open {
-            round.answer(position, Err(RpcError::internal(why)));
-        }
-    }
-
-    /// Books ids for the questions of a round.
-    pub(super) fn book(&self, round: &Arc<AskRound>, count: usize) -> Result<Vec<i64>, RpcError> {
-        let mut questions = lock(&self.questions);
-        if questions.open.len() + count > MAX_OPEN_QUESTIONS {
-            let why = format!(
-                "more than {MAX_OPEN_QUESTIONS} questions wait for the client (limit max_open_questions)"
-            );
-            return Err(RpcError::internal(why));
-        }
-        let ids = (0..count).map(|position| {
-            questions.last += 1;
-            let id = questions.last;
-            questions.open.insert(id, (Arc::clone(round), position));
-            id
-        });
-        Ok(ids.collect())
-    }
-
-    /// Forgets questions; returns those that had no answer yet.
-    pub(super) fn unbook(&self, ids: &[i64]) -> Vec<i64> {
-        let mut questions = lock(&self.questions);
-        ids.iter().copied().filter(|id| questions.open.remove(id).is_some()).collect()
-    }
-
-    pub(super) fn subscribe(&self, uri: &str) -> Result<(), RpcError> {
-        let mut subscriptions = lock(&self.subscriptions);
-        if subscriptions.uris.contains(uri) {
-            return Ok(());
-        }
-        if subscriptions.uris.len() >= MAX_SUBSCRIPTIONS {
-            let why = format!("more than {MAX_SUBSCRIPTIONS} subscriptions (limit max_subscriptions)");
-            return Err(RpcError::invalid_params(why));
-        }
-        subscriptions.uris.insert(uri.into());
-        subscriptions.epoch += 1;
-        drop(subscriptions);
-        self.listener.wake();
-        Ok(())
-    }
-
-    pub(super) fn unsubscribe(&self, uri: &str) {
-        let mut subscriptions = lock(&self.subscriptions);
-        if subscriptions.uris.remove(uri) {
-            subscriptions.epoch += 1;
-            drop(subscriptions);
-            self.listener.wake();
-        }
-    }
-
-    /// Which changes the session is to hear of, and the number of this state of things.
-    pub(super) fn filter(&self) -> (SubscriptionFilter, u64) {
-        let subscriptions = lock(&self.subscriptions);
-        let filter = SubscriptionFilter::new()
-            .with_tools_list_changed(self.offers.tools_changes)
-            .with_prompts_list_changed(self.offers.prompts_changes)
-            .with_resources_list_changed(self.offers.resources_changes)
-            .with_resource_subscriptions(
-                subscriptions.uris.iter().map(|uri| uri.to_string()).collect::<Vec<_>>(),
-            );
-        (filter, subscriptions.epoch)
-    }
-
-    pub(super) fn epoch(&self) -> u64 {
-        lock(&self.subscriptions).epoch
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
     }
 }
 
-/// The calls that run on a connection or in a session, by the ids of their requests.
-#[derive(Debug, Default)]
-pub(crate) struct InFlight {
-    calls: Mutex<HashMap<Id, Arc<Stop>>>,
-    count: AtomicUsize,
+impl Question {
+    fn answer(&self, answer: Result<RawJson, RpcError>) {
+        self.round.answer(self.position, answer);
+    }
 }
 
-impl InFlight {
+/// The calls without a session that run on a connection, by the ids of their requests.
+#[derive(Debug)]
+pub(crate) struct ModernCalls(Mutex<InFlight<Arc<Stop>>>);
+
+impl Default for ModernCalls {
+    fn default() -> Self {
+        Self(Mutex::new(InFlight::new(usize::MAX)))
+    }
+}
+
+impl ModernCalls {
     /// Refuses an id that a running call has.
     pub(crate) fn check(&self, id: &Id) -> Result<(), RpcError> {
-        // Mostly nothing runs, and then there is nothing to lock for.
-        if self.count.load(Ordering::Acquire) > 0 && lock(&self.calls).contains_key(id) {
-            return Err(twice(id));
-        }
-        Ok(())
+        lock(&self.0).check(id)
     }
 
-    /// Enters a call that did not finish at once.
-    pub(crate) fn enter(&self, id: &Id) -> Result<Arc<Stop>, RpcError> {
-        let mut calls = lock(&self.calls);
-        if calls.contains_key(id) {
-            return Err(twice(id));
-        }
-        let stop = Arc::new(Stop::default());
-        calls.insert(id.clone(), Arc::clone(&stop));
-        self.count.store(calls.len(), Ordering::Release);
-        Ok(stop)
-    }
-
-    /// Forgets a call that has ended.
-    pub(super) fn leave(&self, id: &Id, stop: &Arc<Stop>) {
-        let mut calls = lock(&self.calls);
-        if calls.get(id).is_some_and(|other| Arc::ptr_eq(other, stop)) {
-            calls.remove(id);
-            self.count.store(calls.len(), Ordering::Release);
-        }
-    }
-
-    /// Stops one call; false when there is none of that id.
-    pub(crate) fn stop(&self, id: &Id, why: Stopped) -> bool {
-        let stop = lock(&self.calls).get(id).cloned();
+    /// Cancels a call; false when there is none of that id.
+    pub(crate) fn cancel(&self, id: &Id) -> bool {
+        let stop = lock(&self.0).cancel(id);
         if let Some(stop) = &stop {
-            stop.stop(why);
+            stop.stop(Stopped::Cancelled);
         }
         stop.is_some()
     }
 
     /// Stops every call.
     pub(crate) fn stop_all(&self, why: Stopped) {
-        let stops: Vec<_> = lock(&self.calls).values().cloned().collect();
+        let stops: Vec<_> = lock(&self.0).drain().map(|(_, stop)| stop).collect();
         for stop in stops {
             stop.stop(why);
         }
     }
-
-    /// How many calls run.
-    pub(crate) fn len(&self) -> usize {
-        self.count.load(Ordering::Acquire)
-    }
 }
 
-fn twice(id: &Id) -> RpcError {
-    RpcError::invalid_request(format!("a request with the id {id} is still running"))
+/// Where a call is entered while it runs, so that it can be stopped.
+#[derive(Clone, Debug)]
+pub(crate) enum Table {
+    Session(Arc<Session>),
+    Connection(Arc<ModernCalls>),
+}
+
+impl Table {
+    pub(super) fn enter(&self, id: &Id) -> Result<(Arc<Stop>, Ticket), RpcError> {
+        match self {
+            Self::Session(session) => session.enter(id),
+            Self::Connection(calls) => {
+                let stop = Arc::new(Stop::default());
+                let ticket = lock(&calls.0).begin(id, Arc::clone(&stop))?;
+                Ok((stop, ticket))
+            }
+        }
+    }
+
+    pub(super) fn leave(&self, id: &Id, ticket: Ticket) {
+        match self {
+            Self::Session(session) => session.leave(id, ticket),
+            Self::Connection(calls) => drop(lock(&calls.0).finish(id, ticket)),
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -88,6 +88,14 @@ pub(super) fn request(
     message::write_request(out, &Id::Number(id), method.name(), Some(params))
 }
 
+/// Appends the answer that says only that it was done.
+pub(super) fn empty(out: &mut Vec<u8>, id: &Id) {
+    let Ok(()) = message::write_result(out, id, |out| {
+        out.extend_from_slice(b"{}");
+        Ok::<(), std::convert::Infallible>(())
+    });
+}
+
 /// What stands in for an answer that is too long to be sent.
 pub(super) fn too_long(method: &Method, bytes: usize, limit: usize) -> Result<Reply, RpcError> {
     let why = format!("the answer of {bytes} bytes is over the limit of {limit} (setting max_answer_bytes)");

@@ -14,7 +14,7 @@ use super::body::{Body, Source};
 use super::endpoint::{Permit, events, json, status};
 use super::log::Log;
 use super::sessions::Held;
-use crate::transport::adapter::{Running, Said, Stopped};
+use crate::transport::adapter::{Running, Said, Stopped, Table};
 
 /// How much is gathered before a piece of the stream is let go.
 const PIECE: usize = 64 * 1024;
@@ -170,9 +170,9 @@ impl Calls {
             return;
         }
         if let Some(legacy) = &self.legacy {
-            let calls = legacy.session.get().session().in_flight();
+            let table = Table::Session(Arc::clone(legacy.session.get().session()));
             for call in &mut self.running {
-                if let Err(error) = call.enter(calls) {
+                if let Err(error) = call.enter(table.clone()) {
                     call.fail(error);
                 }
             }

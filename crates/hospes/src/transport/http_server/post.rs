@@ -15,9 +15,7 @@ use super::calls::Calls;
 use super::endpoint::{Inner, busy, empty, json, principal, refusal_status, refuse};
 use super::sessions::{Full, HttpSession};
 use crate::params::Params;
-use crate::transport::adapter::{
-    Admitted, ModernRequest, Opened, PeerCache, Running, handle_notification, read_meta,
-};
+use crate::transport::adapter::{Admitted, ModernRequest, Opened, PeerCache, Running, read_meta};
 
 /// What a message that was admitted asks for. It borrows from the body alone.
 pub(super) enum Plan<'a> {
@@ -49,7 +47,7 @@ pub(super) fn plan<'a>(
                 && let Message::Notification(notification) = message
             {
                 let session = find_session(inner, parts, head, None)?;
-                handle_notification(session.session(), &notification);
+                session.session().handle_notification(&notification);
             }
             Ok(Plan::Done)
         }
@@ -63,7 +61,7 @@ pub(super) fn plan<'a>(
         message::Frame::Batch(messages) => {
             inner.admission.route_batch(head)?;
             let session = find_session(inner, parts, head, None)?;
-            if session.session().peer().revision > Revision::V2025_03_26 {
+            if !session.session().has_batches() {
                 let why = "this revision has no batches: send one message per request";
                 return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
             }
@@ -261,7 +259,7 @@ fn begin_batch(
                 }
             }
             Ok(Message::Notification(notification)) => {
-                handle_notification(session.session(), &notification);
+                session.session().handle_notification(&notification);
                 continue;
             }
             Ok(Message::Response(response)) => {

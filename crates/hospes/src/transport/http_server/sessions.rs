@@ -104,9 +104,7 @@ impl HttpSession {
 
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        self.session.in_flight().stop_all(Stopped::SessionEnded);
-        self.session.refuse_questions("the session has ended");
-        self.session.wake_listener();
+        self.session.stop(Stopped::SessionEnded);
         let mut streams = self.streams();
         streams.listen = None;
         let logs = std::mem::take(&mut streams.logs);

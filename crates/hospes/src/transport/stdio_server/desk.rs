@@ -16,8 +16,8 @@ use super::Limits;
 use super::outbox::{MAX_UNWRITTEN_BYTES, Outbox};
 use crate::params::Params;
 use crate::transport::adapter::{
-    Adapter, Admitted, Batch, InFlight, Listen, ModernRequest, Opened, PeerCache, Running, Said, Session,
-    Stop, Stopped, cancelled, handle_notification, read_meta, write_refusal,
+    Adapter, Admitted, Batch, Listen, ModernCalls, ModernRequest, Opened, PeerCache, Running, Said, Session,
+    Stop, Stopped, Table, cancelled, read_meta, write_refusal,
 };
 
 /// How many streams of changes one client may hold open: the limit `max_streams`.
@@ -38,7 +38,7 @@ pub(super) struct Desk {
     /// The task of the session's stream of changes.
     listen: Option<JoinHandle<()>>,
     /// The calls of 2026-07-28; those of a session are entered there.
-    modern: Arc<InFlight>,
+    modern: Arc<ModernCalls>,
     streams: Vec<Arc<Stop>>,
     peers: PeerCache,
     queue: Queue,
@@ -107,7 +107,7 @@ impl Desk {
     pub(super) fn close(&mut self) {
         self.closed = true;
         if let Some(session) = &self.session {
-            session.refuse_questions("the client has closed its side before it answered");
+            session.close("the client has closed its side before it answered");
         }
         for stream in self.streams.drain(..) {
             stream.stop(Stopped::ShuttingDown);
@@ -128,7 +128,7 @@ impl Desk {
     fn stop_all(&self, why: Stopped) {
         self.modern.stop_all(why);
         if let Some(session) = &self.session {
-            session.in_flight().stop_all(why);
+            session.stop(why);
         }
     }
 
@@ -178,7 +178,7 @@ impl Desk {
         cx: &mut TaskContext<'_>,
         out: &mut Vec<u8>,
     ) {
-        if self.session.as_ref().is_none_or(|s| s.peer().revision != Revision::V2025_03_26) {
+        if self.session.as_ref().is_none_or(|session| !session.has_batches()) {
             let why = "batches belong to revision 2025-03-26 alone: send one message a line";
             return self.refuse(out, None, RpcError::invalid_request(why));
         }
@@ -197,24 +197,15 @@ impl Desk {
     }
 
     fn notification(&mut self, notification: &message::Notification<'_>) {
-        if notification.method == Method::Cancelled.name() {
-            if let Some(id) = cancelled(notification) {
-                self.cancel(&id);
-            }
-        } else if let Some(session) = self.session.clone() {
-            handle_notification(&session, notification);
-            if session.is_ready() && self.listen.is_none() && !self.closed {
-                self.listen = Some(tokio::spawn(listen(session, &self.adapter, Arc::clone(&self.outbox))));
-            }
+        if notification.method == Method::Cancelled.name()
+            && let Some(id) = cancelled(notification)
+            && !self.modern.cancel(&id)
+        {
+            self.queue.remove(&id);
         }
-    }
-
-    fn cancel(&mut self, id: &Id) {
-        let why = Stopped::Cancelled;
-        let found = self.modern.stop(id, why)
-            || self.session.as_ref().is_some_and(|session| session.in_flight().stop(id, why));
-        if !found {
-            self.queue.remove(id);
+        let Some(session) = self.session.clone() else { return };
+        if session.handle_notification(notification) && !self.closed {
+            self.listen = Some(tokio::spawn(listen(session, &self.adapter, Arc::clone(&self.outbox))));
         }
     }
 
@@ -354,11 +345,11 @@ impl Desk {
 
     /// Makes ready to let the call go on by itself.
     fn spawn(&mut self, running: &mut Running, batch: Option<&Arc<Batch>>) -> Result<(), RpcError> {
-        let calls = match &self.session {
-            Some(session) if running.revision().is_legacy() => session.in_flight(),
-            _ => &self.modern,
+        let table = match &self.session {
+            Some(session) if running.revision().is_legacy() => Table::Session(Arc::clone(session)),
+            _ => Table::Connection(Arc::clone(&self.modern)),
         };
-        let stop = running.enter(calls)?;
+        let stop = running.enter(table)?;
         if running.is_listen() {
             debug_assert!(batch.is_none(), "batches are of another era");
             self.streams.retain(|stream| Arc::strong_count(stream) > 1);
@@ -381,10 +372,10 @@ impl Desk {
         if self.queue.bytes + cost > self.limits.queued_bytes {
             return Err(self.busy());
         }
-        if let Some(session) = &self.session {
-            session.in_flight().check(id)?;
+        match &self.session {
+            Some(session) => session.check(id)?,
+            None => self.modern.check(id)?,
         }
-        self.modern.check(id)?;
         if !self.queue.ids.insert(id.clone()) {
             return Err(RpcError::invalid_request(format!("a request with the id {id} is still waiting")));
         }

@@ -232,6 +232,23 @@ async fn probe_a_request_of_17_mib_is_served() {
     assert_eq!(text(&peer.read().await), "slept");
 }
 
+/// A peer reads 11 MB in half a second and 40 MB in ten (defect R3): here four times the bytes take about four times as
+/// long.
+#[tokio::test]
+async fn a_long_message_is_read_in_linear_time() {
+    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut times = Vec::new();
+    for (id, megabytes) in [(1, 10), (2, 10), (3, 40)] {
+        let long = "x".repeat(megabytes * 1_000_000);
+        let start = std::time::Instant::now();
+        peer.tool(id, "sleep", json!({"text": long})).await;
+        assert_eq!(text(&peer.read().await), "slept");
+        times.push(start.elapsed());
+    }
+    assert!(times[2] < 12 * times[1].max(Duration::from_millis(100)), "{times:?}");
+}
+
+/// Peers close the connection at a long line, and every call that waits dies with it (defect R2).
 #[tokio::test]
 async fn a_message_over_the_limit_fails_alone() {
     let mut peer =
