@@ -45,10 +45,10 @@ impl Trips {
         /// Where from.
         from: String,
         to: City,
-        day: Option<String>,
+        day: Option<&str>,
         #[arg(default = 3, range(min = 1, max = 9))] most: u32,
     ) -> Result<Json<Vec<Train>>> {
-        let day = day.unwrap_or_else(|| "today".to_owned());
+        let day = day.unwrap_or("today");
         let trains = (1..=most).map(|number| Train { number, to: format!("{from} {} {day}", to.0) });
         Ok(Json(trains.collect()))
     }

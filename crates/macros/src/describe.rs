@@ -10,7 +10,7 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Generics, ImplItem, ItemImpl, Result, Type};
 
-pub(crate) use argument::{Argument, Input};
+pub(crate) use argument::{Argument, Input, Lent};
 pub(crate) use method::{Complete, Kind, Method, Prompt, Resource, Tool};
 
 use crate::options::{Mistakes, Options, closest, list};

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ItemImpl;
 
-use crate::describe::{Argument, Complete, Input, Kind, Method, Prompt, Resource, Server, Tool};
+use crate::describe::{Argument, Complete, Input, Kind, Lent, Method, Prompt, Resource, Server, Tool};
 
 /// `IntoServer` for the type.
 pub(crate) fn server(server: &Server) -> TokenStream {
@@ -216,7 +216,11 @@ fn handler(method: &Method) -> TokenStream {
                     }
                     quote!(#from.#ident)
                 };
-                gives.push(if argument.by_ref { quote!(&#value) } else { value });
+                gives.push(match argument.lent {
+                    Lent::Given => value,
+                    Lent::Whole => quote!(&#value),
+                    Lent::Inside => quote!(#value.as_deref()),
+                });
             }
         }
     }

@@ -5,7 +5,8 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, Expr, GenericArgument, Ident, Pat, PatType, PathArguments, Result, Type, parse_quote,
+    Attribute, Error, Expr, GenericArgument, Ident, Pat, PatType, PathArguments, Result, Type, TypeReference,
+    parse_quote,
 };
 
 use super::text;
@@ -46,8 +47,8 @@ pub(crate) struct Argument {
     pub(crate) name: String,
     /// The type that is decoded.
     pub(crate) ty: Type,
-    /// Whether the method wants a reference to it.
-    pub(crate) by_ref: bool,
+    /// How the method wants it.
+    pub(crate) lent: Lent,
     pub(crate) description: Option<TokenStream>,
     pub(crate) title: Option<Expr>,
     /// What stands for it where it is left out; `None` inside is the type's own default.
@@ -56,6 +57,17 @@ pub(crate) struct Argument {
     pub(crate) schema: Vec<TokenStream>,
     /// `#[serde(…)]` and `#[schemars(…)]` as written.
     pub(crate) foreign: Vec<Attribute>,
+}
+
+/// How a method wants what was decoded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lent {
+    /// By value.
+    Given,
+    /// As a reference.
+    Whole,
+    /// As an `Option` of a reference.
+    Inside,
 }
 
 /// Takes our attributes off the argument and describes it.
@@ -77,7 +89,7 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
         ));
     };
     let ident = pattern.ident.clone();
-    let (ty, by_ref) = owned(&argument.ty)?;
+    let (ty, lent) = owned(&argument.ty)?;
     let (mut options, mut foreign, mut kept) = (Options::none("arg"), Vec::new(), Vec::new());
     let description = text::doc(&attrs);
     for attr in attrs {
@@ -132,7 +144,7 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
         ident,
         name,
         ty,
-        by_ref,
+        lent,
         description,
         title,
         default,
@@ -173,37 +185,46 @@ fn only_parameter(ty: &Type) -> Option<&Type> {
     }
 }
 
-/// The type as it is decoded, and whether the method wants a reference to it.
-fn owned(ty: &Type) -> Result<(Type, bool)> {
+/// The type as it is decoded, and how the method wants it.
+fn owned(ty: &Type) -> Result<(Type, Lent)> {
     match ty {
-        Type::Reference(reference) => {
-            if let Some(mutability) = &reference.mutability {
-                return Err(Error::new_spanned(
-                    mutability,
-                    "an argument from the peer cannot be changed in place; take it by value",
-                ));
-            }
-            Ok(match &*reference.elem {
-                Type::Path(path) if path.path.is_ident("str") => (parse_quote!(::std::string::String), true),
-                Type::Slice(slice) => {
-                    let item = &slice.elem;
-                    (parse_quote!(::std::vec::Vec<#item>), true)
-                }
-                other => {
-                    refuse_self(other)?;
-                    (other.clone(), true)
-                }
-            })
-        }
+        Type::Reference(reference) => Ok((pointee(reference)?, Lent::Whole)),
         Type::ImplTrait(_) => Err(Error::new_spanned(
             ty,
             "the peer's JSON is decoded into this argument, so its type has to be written out",
         )),
         other => {
+            if last_segment(other).as_deref() == Some("Option")
+                && let Some(Type::Reference(reference)) = only_parameter(other)
+            {
+                let inner = pointee(reference)?;
+                return Ok((parse_quote!(::std::option::Option<#inner>), Lent::Inside));
+            }
             refuse_self(other)?;
-            Ok((other.clone(), false))
+            Ok((other.clone(), Lent::Given))
         }
     }
+}
+
+/// What is decoded where the method wants a reference.
+fn pointee(reference: &TypeReference) -> Result<Type> {
+    if let Some(mutability) = &reference.mutability {
+        return Err(Error::new_spanned(
+            mutability,
+            "an argument from the peer cannot be changed in place; take it by value",
+        ));
+    }
+    Ok(match &*reference.elem {
+        Type::Path(path) if path.path.is_ident("str") => parse_quote!(::std::string::String),
+        Type::Slice(slice) => {
+            let item = &slice.elem;
+            parse_quote!(::std::vec::Vec<#item>)
+        }
+        other => {
+            refuse_self(other)?;
+            other.clone()
+        }
+    })
 }
 
 fn refuse_self(ty: &Type) -> Result<()> {
