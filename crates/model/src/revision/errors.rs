@@ -85,7 +85,19 @@ impl RpcError {
         struct Data<'a> {
             required_capabilities: &'a ClientCapabilities,
         }
-        Self::new(code::MISSING_CLIENT_CAPABILITY, "the client has not declared a capability that this needs")
+        // By name in the words too: those are what people see.
+        let names: Vec<String> = serde_json::to_value(required)
+            .ok()
+            .and_then(|required| Some(required.as_object()?.keys().map(|name| format!("`{name}`")).collect()))
+            .unwrap_or_default();
+        let message = match names.as_slice() {
+            [] => "the client has not declared a capability that this needs".to_owned(),
+            [name] => format!("the client has not declared the capability {name}, which this needs"),
+            names => {
+                format!("the client has not declared the capabilities {}, which this needs", names.join(", "))
+            }
+        };
+        Self::new(code::MISSING_CLIENT_CAPABILITY, message)
             .with_data(&Data { required_capabilities: required })
     }
 
