@@ -9,6 +9,8 @@ pub use serde::{Deserialize, Serialize};
 pub use serde_json::json;
 
 pub use crate::ask::{AskError, Question};
+#[cfg(feature = "client")]
+pub use crate::client::{Client, Target};
 pub use crate::context::Context;
 pub use crate::error::{Error, Result};
 #[cfg(feature = "server")]
