@@ -1,1 +1,26 @@
-//! Placeholder while the workspace is laid out.
+//! Servers worth having on day one.
+//!
+//! Each is a function that makes a [`Server`], to be served by [`hospes::serve`], called in memory, or added to a server
+//! of one's own with [`Server::add`]:
+//!
+//! ```no_run
+//! # async fn example() -> hospes::Result<()> {
+//! hospes::serve(hospes_servers::time()).await
+//! # }
+//! ```
+//!
+//! They are written with nothing but the public interface of the SDK, and as one would write one's own.
+
+mod builtin;
+mod everything;
+mod files;
+mod time;
+
+pub use builtin::{BUILTINS, BadOptions, Builtin, builtin};
+pub use everything::everything;
+pub use files::{FilesConfig, FilesError, files};
+pub use time::time;
+
+// What the documentation above links to.
+#[cfg(doc)]
+use hospes::Server;

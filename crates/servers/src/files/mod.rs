@@ -1,0 +1,291 @@
+//! A server that lists, reads and searches files in the folders it is given, and changes nothing.
+
+mod folder;
+mod pattern;
+mod read;
+mod roots;
+mod search;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hospes::prelude::*;
+use hospes::server::{Json, Uri};
+use hospes::{IntoServer, Server};
+
+use folder::Kind;
+use roots::{Place, Roots};
+
+pub use roots::FilesError;
+
+/// How much of a file is read at once unless told otherwise: the setting `max_read_bytes`.
+const DEFAULT_MAX_READ_BYTES: u64 = 1024 * 1024;
+/// How many entries a list or a tree has unless told otherwise: the setting `max_entries`.
+const DEFAULT_MAX_ENTRIES: usize = 1000;
+/// How many entries a search looks at unless told otherwise: the setting `max_visits`.
+const DEFAULT_MAX_VISITS: usize = 200_000;
+/// How deep folders are gone into, by trees and searches.
+const MAX_DEPTH: usize = 32;
+
+/// Which folders are served, and how much of them at once.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct FilesConfig {
+    folders: Vec<PathBuf>,
+    limits: Limits,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    read_bytes: u64,
+    entries: usize,
+    visits: usize,
+}
+
+impl FilesConfig {
+    /// These folders and what is under them.
+    pub fn new(folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        let limits = Limits {
+            read_bytes: DEFAULT_MAX_READ_BYTES,
+            entries: DEFAULT_MAX_ENTRIES,
+            visits: DEFAULT_MAX_VISITS,
+        };
+        Self { folders: folders.into_iter().map(Into::into).collect(), limits }
+    }
+
+    /// How much of a file is read at once; 1 MiB unless said.
+    pub fn max_read_bytes(mut self, bytes: u64) -> Self {
+        self.limits.read_bytes = bytes;
+        self
+    }
+
+    /// How many entries a list, a tree or the finds of a search have; 1000 unless said.
+    pub fn max_entries(mut self, entries: usize) -> Self {
+        self.limits.entries = entries;
+        self
+    }
+
+    /// How many files and folders one search looks at; 200,000 unless said.
+    pub fn max_visits(mut self, entries: usize) -> Self {
+        self.limits.visits = entries;
+        self
+    }
+}
+
+/// A server for files.
+///
+/// # Errors
+/// When there is no folder to serve, or one of them is none or cannot be opened.
+pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
+    let FilesConfig { folders, limits } = config;
+    Ok(Files(Arc::new(Inner { roots: Roots::open(&folders)?, limits })).into_server())
+}
+
+#[derive(Clone)]
+struct Files(Arc<Inner>);
+
+struct Inner {
+    roots: Roots,
+    limits: Limits,
+}
+
+/// A file or a folder in a list.
+#[derive(Serialize, JsonSchema)]
+struct Entry {
+    name: String,
+    kind: Kind,
+    /// In bytes; of files only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    /// When it last changed, as in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified: Option<String>,
+}
+
+/// What is in a folder.
+#[derive(Serialize, JsonSchema)]
+struct Listed {
+    folder: String,
+    entries: Vec<Entry>,
+    /// How many more there are than this list has.
+    #[serde(skip_serializing_if = "is_zero")]
+    left_out: usize,
+}
+
+/// What is known of a file or a folder.
+#[derive(Serialize, JsonSchema)]
+struct Stat {
+    path: String,
+    kind: Kind,
+    /// In bytes.
+    size: u64,
+    /// When it last changed, as in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified: Option<String>,
+    /// Its media type, by its name; of files only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    media_type: Option<&'static str>,
+    /// Who may do what with it, as in `rw-r--r--`.
+    permissions: String,
+    uri: String,
+}
+
+/// The folders that are served.
+#[derive(Serialize, JsonSchema)]
+struct Folders {
+    folders: Vec<String>,
+}
+
+/// Lists, reads and searches files in the folders that `folders` names, and changes nothing. Paths are absolute, or
+/// relative to one of these folders.
+#[hospes::server(name = "files", title = "Files")]
+impl Files {
+    /// The folders that are served. Everything under them can be read, nothing else.
+    #[tool(title = "Served folders", read_only, idempotent, open_world = false)]
+    fn folders(&self) -> Json<Folders> {
+        Json(Folders { folders: self.0.roots.shown() })
+    }
+
+    /// What is in a folder: names, kinds, sizes and times.
+    #[tool(title = "List a folder", read_only, idempotent, open_world = false)]
+    async fn list(
+        &self,
+        /// The folder; may be left out where only one is served.
+        path: Option<String>,
+    ) -> Result<Json<Listed>> {
+        self.run(move |files| {
+            let place = files.folder(path.as_deref())?;
+            let mut all = folder::entries(&place.open_folder()?).map_err(|why| place.failed("list", &why))?;
+            let left_out = all.len().saturating_sub(files.limits.entries);
+            all.truncate(files.limits.entries);
+            let entries = all.into_iter().map(|entry| Entry {
+                name: entry.name.to_string_lossy().into_owned(),
+                kind: entry.meta.kind,
+                size: (entry.meta.kind == Kind::File).then_some(entry.meta.size),
+                modified: entry.meta.modified(),
+            });
+            Ok(Json(Listed { folder: place.shown(), entries: entries.collect(), left_out }))
+        })
+        .await
+    }
+
+    /// The content of a file: its text, all of it or some lines; or its bytes, where it is no text.
+    #[tool(title = "Read a file", read_only, idempotent, open_world = false)]
+    async fn read(
+        &self,
+        path: String,
+        /// The first line to read, counted from 1.
+        #[arg(range(min = 1))]
+        from_line: Option<u64>,
+        /// How many lines to read; to the end unless said.
+        #[arg(range(min = 1))]
+        lines: Option<u64>,
+    ) -> Result<ContentBlock> {
+        self.run(move |files| {
+            let place = files.roots.find(&path)?;
+            if from_line.is_some() || lines.is_some() {
+                let text = read::lines(&place, from_line.unwrap_or(1), lines, files.limits.read_bytes)?;
+                return Ok(ContentBlock::text(text));
+            }
+            let bytes = read::whole(&place, files.limits.read_bytes)?;
+            Ok(read::as_content(&place, bytes))
+        })
+        .await
+    }
+
+    /// Finds files and folders by name, and files by what they say.
+    #[tool(title = "Search", read_only, idempotent, open_world = false)]
+    async fn search(
+        &self,
+        /// What to look for, such as `*.rs`, `**/test*/*.{md,txt}` or `[Rr]eadme*`. Without a `/` it is matched with
+        /// names, else with paths from the folder that is searched.
+        pattern: String,
+        /// Where to look; in all that is served unless said.
+        path: Option<String>,
+        /// Only files with a line that has this text in it, in upper or lower case.
+        text: Option<String>,
+    ) -> Result<Json<search::Found>> {
+        self.run(move |files| {
+            let places = match path {
+                Some(path) => vec![files.roots.find(&path)?],
+                None => files.roots.all(),
+            };
+            search::search(&places, &pattern, text.as_deref(), files.limits).map(Json)
+        })
+        .await
+    }
+
+    /// What is in a folder and in the folders in it, drawn as a tree.
+    #[tool(title = "Draw a tree", read_only, idempotent, open_world = false)]
+    async fn tree(
+        &self,
+        /// The folder; may be left out where only one is served.
+        path: Option<String>,
+        /// How many levels to draw.
+        #[arg(default = 3, range(min = 1, max = 32))]
+        depth: u8,
+    ) -> Result<String> {
+        self.run(move |files| tree::draw(&files.folder(path.as_deref())?, depth.into(), files.limits.entries))
+            .await
+    }
+
+    /// What is known of a file or a folder: kind, size, time, media type.
+    #[tool(title = "Look at a file", read_only, idempotent, open_world = false)]
+    async fn stat(&self, path: String) -> Result<Json<Stat>> {
+        self.run(move |files| {
+            let place = files.roots.find(&path)?;
+            let meta = place.meta()?;
+            Ok(Json(Stat {
+                path: place.shown(),
+                kind: meta.kind,
+                size: meta.size,
+                modified: meta.modified(),
+                media_type: (meta.kind == Kind::File).then(|| place.media_type()).flatten(),
+                permissions: meta.permissions(),
+                uri: place.uri(),
+            }))
+        })
+        .await
+    }
+
+    /// A file in one of the folders that are served.
+    #[resource("file:///{+path}", name = "File")]
+    async fn file(&self, uri: Uri) -> Result<Option<ResourceContents>> {
+        self.run(move |files| {
+            // What is outside and what does not exist look the same from here.
+            let Ok(place) = files.roots.find(&uri.0) else { return Ok(None) };
+            let bytes = read::whole(&place, files.limits.read_bytes)?;
+            Ok(Some(read::as_contents(&place, uri.0, bytes)))
+        })
+        .await
+    }
+}
+
+impl Files {
+    /// Runs what waits for disks where it holds up nobody.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let inner = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || work(&inner)).await?
+    }
+}
+
+impl Inner {
+    /// The folder at `path`; the only one that is served where there is no path.
+    fn folder(&self, path: Option<&str>) -> Result<Place<'_>> {
+        match path {
+            Some(path) => self.roots.find(path),
+            None => self.roots.only(),
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}

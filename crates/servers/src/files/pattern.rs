@@ -1,0 +1,194 @@
+//! Patterns for names and paths: `*`, `?`, `[a-z]`, `[!a-z]`, `{one,two}`, and `**` for any folders between.
+
+/// How many patterns one with braces may stand for.
+const MAX_ALTERNATIVES: usize = 64;
+/// The longest pattern, in bytes.
+const MAX_PATTERN: usize = 1024;
+
+/// A pattern, ready to be matched.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    /// Without braces; each in parts between slashes.
+    alternatives: Vec<Vec<Part>>,
+}
+
+#[derive(Debug)]
+enum Part {
+    /// `**`.
+    Folders,
+    Name(Vec<Token>),
+}
+
+#[derive(Clone, Debug)]
+enum Token {
+    One(char),
+    Any,
+    Star,
+    Class { ranges: Vec<(char, char)>, inverted: bool },
+}
+
+impl Pattern {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.len() > MAX_PATTERN || text.contains('\0') {
+            return Err(format!("a pattern has 1 to {MAX_PATTERN} bytes, none of them NUL"));
+        }
+        let alternatives = expand(text)?;
+        let parts = |text: &String| {
+            let mut parts = Vec::new();
+            if !text.contains('/') {
+                // A name, wherever it is.
+                parts.push(Part::Folders);
+            }
+            for part in text.split('/').filter(|part| !part.is_empty() && *part != ".") {
+                parts.push(if part == "**" { Part::Folders } else { Part::Name(tokens(part)?) });
+            }
+            Ok(parts)
+        };
+        Ok(Self { alternatives: alternatives.iter().map(parts).collect::<Result<_, String>>()? })
+    }
+
+    /// Whether a path, without a slash at its beginning, is one of those meant.
+    pub(super) fn matches(&self, path: &str) -> bool {
+        let names: Vec<&str> = path.split('/').collect();
+        self.alternatives.iter().any(|parts| fits(parts, &names))
+    }
+}
+
+/// Whether `parts` fit all of `names`. The last `**` is enough to go back to, as with stars in a name, so the time is
+/// at most the product of the lengths.
+fn fits(parts: &[Part], names: &[&str]) -> bool {
+    let (mut part, mut name) = (0, 0);
+    let mut back: Option<(usize, usize)> = None;
+    while name < names.len() {
+        match parts.get(part) {
+            Some(Part::Folders) => {
+                back = Some((part + 1, name));
+                part += 1;
+                continue;
+            }
+            Some(Part::Name(tokens)) if name_fits(tokens, names[name]) => {
+                part += 1;
+                name += 1;
+                continue;
+            }
+            _ => {}
+        }
+        let Some((after, from)) = back else { return false };
+        back = Some((after, from + 1));
+        part = after;
+        name = from + 1;
+    }
+    parts[part..].iter().all(|part| matches!(part, Part::Folders))
+}
+
+fn name_fits(tokens: &[Token], name: &str) -> bool {
+    let letters: Vec<char> = name.chars().collect();
+    let (mut token, mut letter) = (0, 0);
+    let mut back: Option<(usize, usize)> = None;
+    while letter < letters.len() {
+        match tokens.get(token) {
+            Some(Token::Star) => {
+                back = Some((token + 1, letter));
+                token += 1;
+                continue;
+            }
+            Some(other) if other.is(letters[letter]) => {
+                token += 1;
+                letter += 1;
+                continue;
+            }
+            _ => {}
+        }
+        let Some((after, from)) = back else { return false };
+        back = Some((after, from + 1));
+        token = after;
+        letter = from + 1;
+    }
+    tokens[token..].iter().all(|token| matches!(token, Token::Star))
+}
+
+impl Token {
+    fn is(&self, letter: char) -> bool {
+        match self {
+            Self::One(own) => *own == letter,
+            Self::Any => true,
+            Self::Star => false,
+            Self::Class { ranges, inverted } => {
+                ranges.iter().any(|(first, last)| (*first..=*last).contains(&letter)) != *inverted
+            }
+        }
+    }
+}
+
+fn tokens(part: &str) -> Result<Vec<Token>, String> {
+    let mut tokens = Vec::new();
+    let mut letters = part.chars().peekable();
+    while let Some(letter) = letters.next() {
+        tokens.push(match letter {
+            '*' if matches!(tokens.last(), Some(Token::Star)) => continue,
+            '*' => Token::Star,
+            '?' => Token::Any,
+            '\\' => Token::One(letters.next().ok_or("a \\ stands before the character it is for")?),
+            '[' => {
+                let inverted = letters.next_if(|letter| matches!(letter, '!' | '^')).is_some();
+                let mut ranges = Vec::new();
+                loop {
+                    let first = match letters.next() {
+                        Some(']') if !ranges.is_empty() => break,
+                        Some(letter) => letter,
+                        None => return Err(format!("the [ in {part:?} has no ] after it")),
+                    };
+                    if letters.peek() == Some(&'-') {
+                        let mut ahead = letters.clone();
+                        ahead.next();
+                        if let Some(last) = ahead.next().filter(|last| *last != ']') {
+                            letters = ahead;
+                            ranges.push((first, last));
+                            continue;
+                        }
+                    }
+                    ranges.push((first, first));
+                }
+                Token::Class { ranges, inverted }
+            }
+            other => Token::One(other),
+        });
+    }
+    Ok(tokens)
+}
+
+/// The patterns without braces that one with braces stands for.
+fn expand(text: &str) -> Result<Vec<String>, String> {
+    let (mut done, mut todo) = (Vec::new(), vec![text.to_owned()]);
+    while let Some(next) = todo.pop() {
+        if done.len() + todo.len() >= MAX_ALTERNATIVES {
+            return Err(format!("the braces stand for more than {MAX_ALTERNATIVES} patterns"));
+        }
+        let Some(open) = next.find('{') else {
+            done.push(next);
+            continue;
+        };
+        let (mut depth, mut starts, mut close) = (0, vec![open + 1], None);
+        for (at, letter) in next.char_indices().skip_while(|(at, _)| *at < open) {
+            match letter {
+                '{' => depth += 1,
+                '}' if depth == 1 => {
+                    close = Some(at);
+                    break;
+                }
+                '}' => depth -= 1,
+                ',' if depth == 1 => starts.push(at + 1),
+                _ => {}
+            }
+        }
+        let close = close.ok_or_else(|| format!("the {{ in {text:?} has no }} after it"))?;
+        for (index, start) in starts.iter().enumerate() {
+            let end = starts.get(index + 1).map_or(close, |next| next - 1);
+            todo.push(format!("{}{}{}", &next[..open], &next[*start..end], &next[close + 1..]));
+        }
+        if todo.len() > MAX_ALTERNATIVES {
+            return Err(format!("the braces stand for more than {MAX_ALTERNATIVES} patterns"));
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,99 @@
+//! Reading files, never more of them than the limit.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+
+use hospes::prelude::*;
+
+use super::roots::Place;
+
+/// All of a file.
+pub(super) fn whole(place: &Place<'_>, limit: u64) -> Result<Vec<u8>> {
+    let (file, size) = place.open_file()?;
+    let too_large = |size: u64| {
+        let path = place.shown();
+        Error::msg(format!(
+            "{path} has {size} bytes, and at most {limit} are read at once: read some of its lines with from_line and lines"
+        ))
+    };
+    if size > limit {
+        return Err(too_large(size));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|why| place.failed("read", &why))?;
+    // It may have grown, or be one of those whose size is not known before.
+    let size = bytes.len() as u64;
+    if size > limit { Err(too_large(size)) } else { Ok(bytes) }
+}
+
+/// Some lines of a text, the first of which is line `from`, counted from 1.
+pub(super) fn lines(place: &Place<'_>, from: u64, count: Option<u64>, limit: u64) -> Result<String> {
+    let (file, _) = place.open_file()?;
+    let mut reader = BufReader::new(file);
+    let failed = |why| place.failed("read", &why);
+    for line in 1..from {
+        if skip_line(&mut reader).map_err(failed)? == 0 {
+            return Err(Error::msg(format!("{} has only {} lines", place.shown(), line - 1)));
+        }
+    }
+    let mut text = Vec::new();
+    let mut read = 0;
+    while count.is_none_or(|count| read < count) {
+        let left = limit.saturating_sub(text.len() as u64);
+        let before = text.len();
+        // One byte over the limit tells a line that ends there from one that does not.
+        reader.by_ref().take(left.saturating_add(1)).read_until(b'\n', &mut text).map_err(failed)?;
+        if text.len() == before {
+            break;
+        }
+        if text.len() as u64 > limit {
+            return Err(Error::msg(format!(
+                "these lines have more than the {limit} bytes that are read at once: from_line {from} with lines {read} fits"
+            )));
+        }
+        read += 1;
+    }
+    String::from_utf8(text).map_err(|_| Error::msg(format!("{} is no text in UTF-8", place.shown())))
+}
+
+/// Passes over a line, however long, and says how many bytes it had.
+fn skip_line(reader: &mut impl std::io::BufRead) -> std::io::Result<usize> {
+    let mut passed = 0;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(passed);
+        }
+        let end = buffer.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+        let used = end.unwrap_or(buffer.len());
+        reader.consume(used);
+        passed += used;
+        if end.is_some() {
+            return Ok(passed);
+        }
+    }
+}
+
+/// For a tool's result: text as text, pictures and sounds as what they are, other bytes as a resource.
+pub(super) fn as_content(place: &Place<'_>, bytes: Vec<u8>) -> ContentBlock {
+    let media = place.media_type().unwrap_or_default();
+    match media.split('/').next() {
+        // A drawing in XML is text to a model.
+        Some("image") if media != "image/svg+xml" => return ContentBlock::image(bytes, media),
+        Some("audio") => return ContentBlock::audio(bytes, media),
+        _ => {}
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => ContentBlock::text(text),
+        Err(bytes) => ContentBlock::embedded(as_contents(place, place.uri(), bytes.into_bytes())),
+    }
+}
+
+/// For a resource: text where it is text.
+pub(super) fn as_contents(place: &Place<'_>, uri: String, bytes: Vec<u8>) -> ResourceContents {
+    let media = place.media_type();
+    match String::from_utf8(bytes) {
+        Ok(text) => ResourceContents::text(uri, text).with_mime_type(media.unwrap_or("text/plain")),
+        Err(bytes) => ResourceContents::bytes(uri, bytes.as_bytes())
+            .with_mime_type(media.unwrap_or("application/octet-stream")),
+    }
+}

@@ -1,0 +1,334 @@
+//! The folders that are served, and the way from a path that a peer gives to a file under one of them.
+//!
+//! A path is made plain without asking the disk (`..` and all), must then lie in a served folder, is resolved, and must
+//! still lie in one: so links are followed as long as they stay inside, and nothing is said about what is outside, not
+//! even whether it exists. What is opened in the end is opened from the folder's own descriptor and without following
+//! links, so that nothing can be slipped in between.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use hospes::{Error, Result};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::folder::{Kind, Meta};
+
+/// Why files cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FilesError {
+    /// No folder was given.
+    #[error("no folder to serve files from")]
+    NoFolder,
+    /// A folder cannot be opened.
+    #[error("cannot serve files from {}", folder.display())]
+    Open {
+        /// The folder, as it was given.
+        folder: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// All folders that are served.
+pub(super) struct Roots(Vec<Root>);
+
+/// One of them.
+struct Root {
+    /// Where it is, links resolved.
+    path: PathBuf,
+    /// As it was given, made absolute: peers may use the name they know.
+    given: PathBuf,
+    descriptor: OwnedFd,
+}
+
+/// A file or folder under one of them, that exists.
+pub(super) struct Place<'r> {
+    root: &'r Root,
+    /// From the root, without links; `.` for the root itself.
+    inside: PathBuf,
+}
+
+impl Roots {
+    pub(super) fn open(folders: &[PathBuf]) -> Result<Self, FilesError> {
+        if folders.is_empty() {
+            return Err(FilesError::NoFolder);
+        }
+        let root = |folder: &PathBuf| {
+            let failed = |source| FilesError::Open { folder: folder.clone(), source };
+            let path = folder.canonicalize().map_err(failed)?;
+            let given = plain(&std::path::absolute(folder).map_err(failed)?);
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let descriptor =
+                rustix::fs::open(&path, flags, Mode::empty()).map_err(|why| failed(why.into()))?;
+            Ok(Root { path, given, descriptor })
+        };
+        Ok(Self(folders.iter().map(root).collect::<Result<_, _>>()?))
+    }
+
+    /// Their paths.
+    pub(super) fn shown(&self) -> Vec<String> {
+        self.0.iter().map(|root| root.path.display().to_string()).collect()
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<Place<'_>> {
+        self.0.iter().map(Place::of).collect()
+    }
+
+    /// The only one there is.
+    pub(super) fn only(&self) -> Result<Place<'_>> {
+        match self.0.as_slice() {
+            [root] => Ok(Place::of(root)),
+            all => {
+                let shown: Vec<_> = all.iter().map(|root| root.path.display().to_string()).collect();
+                Err(Error::msg(format!("say which folder; these are served: {}", shown.join(", "))))
+            }
+        }
+    }
+
+    /// The place that a path, or a `file:` URI, means.
+    pub(super) fn find(&self, text: &str) -> Result<Place<'_>> {
+        let path = match text.get(..5) {
+            Some(scheme) if scheme.eq_ignore_ascii_case("file:") => path_of(&text[5..])?,
+            _ => PathBuf::from(text),
+        };
+        if path.as_os_str().as_encoded_bytes().contains(&0) {
+            return Err(Error::msg("a path has no NUL in it"));
+        }
+        if path.is_absolute() {
+            let path = plain(&path);
+            let mut missing = None;
+            for root in &self.0 {
+                // By the longer name first: one folder may be given inside another.
+                for name in [&root.path, &root.given] {
+                    if let Ok(inside) = path.strip_prefix(name) {
+                        match self.resolve(root, inside, text) {
+                            Err(why) => missing = missing.or(Some(why)),
+                            found => return found,
+                        }
+                    }
+                }
+            }
+            return Err(missing.unwrap_or_else(|| self.outside(text)));
+        }
+        let Some(inside) = plain_inside(&path) else { return Err(self.outside(text)) };
+        let mut missing = None;
+        for root in &self.0 {
+            match self.resolve(root, &inside, text) {
+                Err(why) => missing = missing.or(Some(why)),
+                found => return found,
+            }
+        }
+        Err(missing.unwrap_or_else(|| self.outside(text)))
+    }
+
+    fn resolve<'r>(&'r self, root: &'r Root, inside: &Path, text: &str) -> Result<Place<'r>> {
+        let real = root.path.join(inside).canonicalize().map_err(|why| {
+            let why = match why.kind() {
+                io::ErrorKind::NotFound => "there is nothing there".to_owned(),
+                io::ErrorKind::PermissionDenied => "this server may not go there".to_owned(),
+                io::ErrorKind::NotADirectory => "a part of it is a file, not a folder".to_owned(),
+                _ => why.to_string(),
+            };
+            Error::msg(format!("{text:?} cannot be found: {why}"))
+        })?;
+        let found = self.0.iter().find_map(|root| Some((root, real.strip_prefix(&root.path).ok()?)));
+        match found {
+            Some((root, inside)) => Ok(Place::at(root, inside.to_owned())),
+            None => Err(self.outside(text)),
+        }
+    }
+
+    fn outside(&self, text: &str) -> Error {
+        let served = self.shown().join(", ");
+        Error::msg(format!("{text:?} is outside the folders that are served: {served}"))
+    }
+}
+
+impl<'r> Place<'r> {
+    fn of(root: &'r Root) -> Self {
+        Self::at(root, PathBuf::new())
+    }
+
+    fn at(root: &'r Root, inside: PathBuf) -> Self {
+        let inside = if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside };
+        Self { root, inside }
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> PathBuf {
+        if self.inside == Path::new(".") { self.root.path.clone() } else { self.root.path.join(&self.inside) }
+    }
+
+    pub(super) fn shown(&self) -> String {
+        self.path().display().to_string()
+    }
+
+    /// Its URI.
+    pub(super) fn uri(&self) -> String {
+        use std::fmt::Write as _;
+        let mut uri = "file://".to_owned();
+        for &byte in self.path().as_os_str().as_encoded_bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
+                uri.push(char::from(byte));
+            } else {
+                // Writing to a string cannot fail.
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        }
+        uri
+    }
+
+    /// Its media type, by its name.
+    pub(super) fn media_type(&self) -> Option<&'static str> {
+        mime_guess::from_path(&self.inside).first_raw()
+    }
+
+    pub(super) fn meta(&self) -> Result<Meta> {
+        let stat =
+            rustix::fs::statat(&self.root.descriptor, &self.inside, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        Ok(Meta::of(&stat.map_err(|why| self.failed("look at", &why.into()))?))
+    }
+
+    /// Opens a folder, to see what is in it.
+    pub(super) fn open_folder(&self) -> Result<OwnedFd> {
+        let opened = self.open(OFlags::RDONLY | OFlags::DIRECTORY);
+        opened.map_err(|why| match why {
+            Errno::NOTDIR => Error::msg(format!("{} is a file, not a folder", self.shown())),
+            why => self.failed("open", &why.into()),
+        })
+    }
+
+    /// Opens a file, and says how long it is.
+    pub(super) fn open_file(&self) -> Result<(File, u64)> {
+        // Without blocking: a pipe without a writer would keep us waiting before we can see that it is one.
+        let opened = self.open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
+        let opened = opened.map_err(|why| self.failed("open", &why.into()))?;
+        let meta = rustix::fs::fstat(&opened).map_err(|why| self.failed("look at", &why.into()))?;
+        let meta = Meta::of(&meta);
+        match meta.kind {
+            Kind::File => Ok((opened.into(), meta.size)),
+            Kind::Folder => Err(Error::msg(format!("{} is a folder; list it instead", self.shown()))),
+            _ => Err(Error::msg(format!("{} is no regular file", self.shown()))),
+        }
+    }
+
+    /// An error with the place's name in it.
+    pub(super) fn failed(&self, what: &str, why: &io::Error) -> Error {
+        Error::msg(format!("cannot {what} {}: {why}", self.shown()))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        use rustix::fs::ResolveFlags;
+
+        let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let (root, flags) = (&self.root.descriptor, flags | OFlags::CLOEXEC);
+        match rustix::fs::openat2(root, &self.inside, flags, Mode::empty(), inside) {
+            // An old kernel, or a sandbox that does not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => self.open_plainly(flags),
+            opened => opened,
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        self.open_plainly(flags)
+    }
+
+    /// Step by step, so that no link is followed on the way either.
+    fn open_plainly(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let mut steps = self.inside.components().peekable();
+        let mut folder: Option<OwnedFd> = None;
+        while let Some(step) = steps.next() {
+            let flags = match steps.peek() {
+                Some(_) => OFlags::RDONLY | OFlags::DIRECTORY,
+                None => flags,
+            };
+            let from = folder.as_ref().unwrap_or(&self.root.descriptor);
+            let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            folder = Some(rustix::fs::openat(from, step.as_os_str(), flags, Mode::empty())?);
+        }
+        folder.ok_or(Errno::NOENT)
+    }
+}
+
+impl fmt::Debug for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path().fmt(f)
+    }
+}
+
+/// An absolute path without `.` and `..`, made so without looking at the disk.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            // There is nothing above the root.
+            Component::ParentDir => drop(plain.pop()),
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// A relative path without `.` and `..`; none if it leads out.
+fn plain_inside(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if !plain.pop() {
+                    return None;
+                }
+            }
+            Component::Normal(name) => plain.push(name),
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(plain)
+}
+
+/// The path in what follows `file:`.
+fn path_of(rest: &str) -> Result<PathBuf> {
+    let path = match rest.strip_prefix("//") {
+        None => rest,
+        Some(rest) => {
+            let path = rest.find('/').map_or("", |at| &rest[at..]);
+            let host = &rest[..rest.len() - path.len()];
+            if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
+                return Err(Error::msg(format!("files of the machine {host:?} are not served here")));
+            }
+            path
+        }
+    };
+    if !path.starts_with('/') {
+        return Err(Error::msg("a file: URI has an absolute path, as in file:///home/me/notes.txt"));
+    }
+    if path.contains(['?', '#']) {
+        return Err(Error::msg("a file: URI has no query and no fragment; write ? as %3F and # as %23"));
+    }
+    let bad = || Error::msg("a % in a file: URI is followed by two hexadecimal digits");
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16)).ok_or_else(bad);
+            let value = digit()? * 16 + digit()?;
+            bytes.push(u8::try_from(value).map_err(|_| bad())?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    Ok(OsString::from_vec(bytes).into())
+}

@@ -1,0 +1,140 @@
+//! Searching by name and by text.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::fd::OwnedFd;
+
+use hospes::prelude::*;
+
+use super::folder::{self, Entry, Kind};
+use super::pattern::Pattern;
+use super::roots::Place;
+use super::{Limits, MAX_DEPTH};
+
+/// How many lines of one file are shown.
+const MAX_LINES_PER_FILE: usize = 20;
+/// How much of a line is shown.
+const MAX_LINE: usize = 240;
+
+/// What was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Found {
+    pub(super) matches: Vec<Match>,
+    /// Whether everything was looked at; if not, search in a smaller folder or for less.
+    pub(super) complete: bool,
+}
+
+/// One file or folder.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Match {
+    pub(super) path: String,
+    pub(super) kind: Kind,
+    /// The lines with the text in them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) lines: Vec<Line>,
+}
+
+/// A line with the text in it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Line {
+    pub(super) number: u64,
+    pub(super) text: String,
+}
+
+/// Looks through folders.
+pub(super) fn search(
+    places: &[Place<'_>],
+    pattern: &str,
+    text: Option<&str>,
+    limits: Limits,
+) -> Result<Found> {
+    let pattern = Pattern::parse(pattern).map_err(Error::msg)?;
+    let mut search = Search {
+        pattern,
+        text: text.map(str::to_lowercase),
+        limits,
+        visits: 0,
+        found: Found { matches: Vec::new(), complete: true },
+    };
+    for place in places {
+        let folder = place.open_folder()?;
+        let mut inside = String::new();
+        search.folder(&folder, place, &mut inside, MAX_DEPTH);
+    }
+    Ok(search.found)
+}
+
+struct Search {
+    pattern: Pattern,
+    /// In small letters.
+    text: Option<String>,
+    limits: Limits,
+    visits: usize,
+    found: Found,
+}
+
+impl Search {
+    fn folder(&mut self, folder: &OwnedFd, place: &Place<'_>, inside: &mut String, depth: usize) {
+        // One folder that cannot be read does not spoil the rest.
+        let Ok(entries) = folder::entries(folder) else { return };
+        for entry in &entries {
+            if self.visits >= self.limits.visits || self.found.matches.len() >= self.limits.entries {
+                self.found.complete = false;
+                return;
+            }
+            self.visits += 1;
+            let length = inside.len();
+            if length > 0 {
+                inside.push('/');
+            }
+            inside.push_str(&entry.name.to_string_lossy());
+            if self.pattern.matches(inside) {
+                self.take(folder, entry, place, inside);
+            }
+            if entry.meta.kind == Kind::Folder {
+                if depth == 0 {
+                    self.found.complete = false;
+                } else if let Ok(inner) = folder::enter(folder, &entry.name) {
+                    self.folder(&inner, place, inside, depth - 1);
+                }
+            }
+            inside.truncate(length);
+        }
+    }
+
+    fn take(&mut self, folder: &OwnedFd, entry: &Entry, place: &Place<'_>, inside: &str) {
+        let lines = match &self.text {
+            None => Vec::new(),
+            Some(text) => {
+                if entry.meta.kind != Kind::File {
+                    return;
+                }
+                let Some(lines) = lines_with(text, folder, entry, self.limits.read_bytes) else { return };
+                lines
+            }
+        };
+        let path = place.path().join(inside).display().to_string();
+        self.found.matches.push(Match { path, kind: entry.meta.kind, lines });
+    }
+}
+
+/// The lines of a file with a text in them; none if there is none, or the file is no text.
+fn lines_with(text: &str, folder: &OwnedFd, entry: &Entry, limit: u64) -> Option<Vec<Line>> {
+    let file = folder::open(folder, &entry.name).ok()?;
+    let mut reader = BufReader::new(file.take(limit));
+    let (mut lines, mut line) = (Vec::new(), Vec::new());
+    for number in 1.. {
+        line.clear();
+        if reader.read_until(b'\n', &mut line).ok()? == 0 || lines.len() == MAX_LINES_PER_FILE {
+            break;
+        }
+        if line.contains(&0) {
+            return None;
+        }
+        let shown = String::from_utf8_lossy(&line);
+        if shown.to_lowercase().contains(text) {
+            let text = shown.trim_end().chars().take(MAX_LINE).collect();
+            lines.push(Line { number, text });
+        }
+    }
+    (!lines.is_empty()).then_some(lines)
+}

@@ -1,0 +1,345 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+
+use hospes::model::{ClientCapabilities, Method, Reply, Revision, Stamp};
+use hospes::prelude::*;
+use hospes::{Peer, Server};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::pattern::Pattern;
+use super::{FilesConfig, files};
+
+/// A folder `served` with some files in it, and a folder `secret` beside it.
+struct House {
+    folder: TempDir,
+}
+
+impl House {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir_all(at("served/docs/old")).unwrap();
+        fs::create_dir_all(at("secret")).unwrap();
+        fs::create_dir_all(at("served-too")).unwrap();
+        fs::write(at("secret/key.txt"), "the key").unwrap();
+        fs::write(at("served-too/near.txt"), "near").unwrap();
+        fs::write(at("served/readme.md"), "# Readme\n\nHello, World.\nBye.\n").unwrap();
+        fs::write(at("served/docs/a.txt"), "alpha\nbeta\ngamma\n").unwrap();
+        fs::write(at("served/docs/old/b.txt"), "Beta, once more").unwrap();
+        fs::write(at("served/docs/one two?.txt"), "blanks").unwrap();
+        fs::write(at("served/pixel.png"), [0x89, b'P', b'N', b'G']).unwrap();
+        fs::write(at("served/blob.bin"), [0, 255, 1]).unwrap();
+        symlink(at("secret/key.txt"), at("served/out")).unwrap();
+        symlink(at("secret"), at("served/way-out")).unwrap();
+        symlink("docs/a.txt", at("served/within")).unwrap();
+        symlink("circle", at("served/circle")).unwrap();
+        Self { folder }
+    }
+
+    fn at(&self, path: &str) -> String {
+        // On some systems the folder for temporary files is behind a link.
+        self.folder.path().canonicalize().unwrap().join(path).display().to_string()
+    }
+
+    fn config(&self) -> FilesConfig {
+        FilesConfig::new([self.folder.path().join("served")])
+    }
+
+    fn server(&self) -> Server {
+        files(self.config()).unwrap()
+    }
+}
+
+async fn outcome(server: &Server, method: &Method, params: Value) -> Outcome {
+    let peer = Peer::new(Revision::LATEST, None, ClientCapabilities::new());
+    server.call(Call::new(method.clone(), params.into(), Context::new(Arc::new(peer)))).await
+}
+
+fn json_of(reply: &Reply, method: &Method) -> Value {
+    let mut out = Vec::new();
+    reply.encode(method, Revision::LATEST, &Stamp::anonymous(), &mut out).unwrap();
+    serde_json::from_slice(&out).unwrap()
+}
+
+async fn call(server: &Server, tool: &str, arguments: Value) -> Value {
+    let params = json!({ "name": tool, "arguments": arguments });
+    match outcome(server, &Method::ToolsCall, params).await {
+        Outcome::Complete(reply) => json_of(&reply, &Method::ToolsCall),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn text(server: &Server, tool: &str, arguments: Value) -> String {
+    let result = call(server, tool, arguments.clone()).await;
+    assert_eq!(result.get("isError"), None, "{tool} {arguments}: {result}");
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+async fn refusal(server: &Server, tool: &str, arguments: Value) -> String {
+    let result = call(server, tool, arguments.clone()).await;
+    assert_eq!(result["isError"], true, "{tool} {arguments}: {result}");
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn files_are_read_by_path_and_by_uri() {
+    let house = House::new();
+    let server = house.server();
+    for path in [
+        "docs/a.txt".to_owned(),
+        "./docs/../docs/a.txt".to_owned(),
+        "within".to_owned(),
+        house.at("served/docs/a.txt"),
+        house.folder.path().join("served/docs/a.txt").display().to_string(),
+        format!("file://{}", house.at("served/docs/a.txt")),
+        format!("FILE://localhost{}", house.at("served/docs/%61.txt")),
+    ] {
+        assert_eq!(text(&server, "read", json!({ "path": path })).await, "alpha\nbeta\ngamma\n", "{path}");
+    }
+    let picture = call(&server, "read", json!({ "path": "pixel.png" })).await;
+    assert_eq!(picture["content"][0]["mimeType"], "image/png");
+    let bytes = call(&server, "read", json!({ "path": "blob.bin" })).await;
+    assert_eq!(bytes["content"][0]["resource"]["blob"], "AP8B");
+}
+
+/// covers: RES-27 RES-26
+#[tokio::test]
+async fn nothing_outside_is_reached() {
+    let house = House::new();
+    let server = house.server();
+    for path in [
+        "../secret/key.txt".to_owned(),
+        "docs/../../secret/key.txt".to_owned(),
+        "docs/./.././../secret/key.txt".to_owned(),
+        "out".to_owned(),
+        "way-out/key.txt".to_owned(),
+        "way-out/absent.txt".to_owned(),
+        house.at("secret/key.txt"),
+        house.at("secret/absent.txt"),
+        house.at("served/../secret/key.txt"),
+        house.at("served-too/near.txt"),
+        "/etc/passwd".to_owned(),
+        "/../etc/passwd".to_owned(),
+        format!("file://{}", house.at("served/%2e%2e/secret/key.txt")),
+        format!("file://{}", house.at("served/..%2fsecret/key.txt")),
+    ] {
+        for tool in ["read", "stat", "list", "tree"] {
+            let why = refusal(&server, tool, json!({ "path": path })).await;
+            // Whether there is something outside is not said either.
+            let hidden = why.contains("is outside the folders") || path == "way-out/absent.txt";
+            assert!(hidden, "{tool} {path}: {why}");
+        }
+        let why = refusal(&server, "search", json!({ "pattern": "*", "path": path })).await;
+        assert!(!why.contains("key.txt:"), "{path}: {why}");
+    }
+    let found = call(&server, "search", json!({ "pattern": "*", "text": "the key" })).await;
+    assert_eq!(found["structuredContent"]["matches"], json!([]));
+}
+
+#[tokio::test]
+async fn odd_paths_are_refused_in_words() {
+    let house = House::new();
+    let server = house.server();
+    for (path, wanted) in [
+        ("docs/a.txt\0.png", "NUL"),
+        ("absent", "there is nothing there"),
+        ("readme.md/x", "a file, not a folder"),
+        ("circle", "cannot be found"),
+        ("docs", "is a folder; list it instead"),
+        ("file:docs/a.txt", "an absolute path"),
+        ("file://elsewhere/docs/a.txt", "not served here"),
+        ("file:///docs/a%2.txt", "two hexadecimal digits"),
+        ("file:///docs/a.txt?x", "no query"),
+    ] {
+        let why = refusal(&server, "read", json!({ "path": path })).await;
+        assert!(why.contains(wanted), "{path:?}: {why}");
+    }
+    let why = refusal(&server, "list", json!({ "path": "readme.md" })).await;
+    assert!(why.contains("not a folder"), "{why}");
+    let missing = refusal(&server, "read", json!({})).await;
+    assert!(missing.contains("path"), "{missing}");
+}
+
+/// A pipe that nobody writes to would keep a reader waiting for ever.
+#[tokio::test]
+async fn pipes_are_not_waited_for() {
+    let house = House::new();
+    let pipe = house.folder.path().join("served/pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let server = house.server();
+    let why = refusal(&server, "read", json!({ "path": "pipe" })).await;
+    assert!(why.contains("no regular file"), "{why}");
+    let found = call(&server, "search", json!({ "pattern": "pipe", "text": "x" })).await;
+    assert_eq!(found["structuredContent"]["matches"], json!([]));
+}
+
+#[tokio::test]
+async fn sizes_are_limited() {
+    let house = House::new();
+    let server = files(house.config().max_read_bytes(12).max_entries(2)).unwrap();
+    let why = refusal(&server, "read", json!({ "path": "docs/a.txt" })).await;
+    assert!(why.contains("17 bytes") && why.contains("at most 12"), "{why}");
+    let some = |from: u64, lines: u64| json!({ "path": "docs/a.txt", "from_line": from, "lines": lines });
+    assert_eq!(text(&server, "read", some(2, 1)).await, "beta\n");
+    assert_eq!(text(&server, "read", json!({ "path": "docs/a.txt", "from_line": 3 })).await, "gamma\n");
+    let why = refusal(&server, "read", some(1, 3)).await;
+    assert!(why.contains("with lines 2 fits"), "{why}");
+    let why = refusal(&server, "read", some(9, 1)).await;
+    assert!(why.contains("has only 3 lines"), "{why}");
+    assert!(refusal(&server, "read", some(0, 1)).await.contains("from_line"));
+    let listed = call(&server, "list", json!({})).await;
+    assert_eq!(listed["structuredContent"]["entries"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["structuredContent"]["left_out"], 6);
+    assert!(text(&server, "tree", json!({})).await.contains("more)"));
+    let found = call(&server, "search", json!({ "pattern": "*" })).await;
+    assert_eq!(found["structuredContent"]["complete"], false);
+}
+
+#[tokio::test]
+async fn folders_are_listed_and_drawn() {
+    let house = House::new();
+    let server = house.server();
+    let listed = call(&server, "list", json!({ "path": "docs" })).await;
+    let entries = listed["structuredContent"]["entries"].as_array().unwrap();
+    let names: Vec<_> = entries.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a.txt", "old", "one two?.txt"]);
+    assert_eq!((&entries[0]["kind"], &entries[0]["size"]), (&json!("file"), &json!(17)));
+    assert_eq!((&entries[1]["kind"], entries[1].get("size")), (&json!("folder"), None));
+    let tree = text(&server, "tree", json!({ "path": "docs" })).await;
+    let wanted = "├── a.txt\n├── old/\n│   └── b.txt\n└── one two?.txt\n";
+    assert_eq!(tree, format!("{}\n{wanted}", house.at("served/docs")));
+    let shallow = text(&server, "tree", json!({ "depth": 1 })).await;
+    assert!(
+        shallow.contains("docs/") && !shallow.contains("a.txt") && shallow.contains("out (link)"),
+        "{shallow}"
+    );
+}
+
+#[tokio::test]
+async fn files_are_found_by_name_and_text() {
+    let house = House::new();
+    let server = house.server();
+    let find = async |arguments: Value| -> Vec<String> {
+        let found = call(&server, "search", arguments).await;
+        let root = house.at("served/");
+        let matches = found["structuredContent"]["matches"].as_array().unwrap();
+        let path = |found: &Value| found["path"].as_str().unwrap().strip_prefix(&root).unwrap().to_owned();
+        matches.iter().map(path).collect()
+    };
+    assert_eq!(find(json!({ "pattern": "?.txt" })).await, ["docs/a.txt", "docs/old/b.txt"]);
+    assert_eq!(find(json!({ "pattern": "docs/*.txt" })).await, ["docs/a.txt", "docs/one two?.txt"]);
+    assert_eq!(find(json!({ "pattern": "*", "text": "BETA" })).await, ["docs/a.txt", "docs/old/b.txt"]);
+    assert_eq!(find(json!({ "pattern": "*.md", "path": "." })).await, ["readme.md"]);
+    let found = call(&server, "search", json!({ "pattern": "readme*", "text": "world" })).await;
+    let lines = &found["structuredContent"]["matches"][0]["lines"];
+    assert_eq!(*lines, json!([{ "number": 3, "text": "Hello, World." }]));
+    let why = refusal(&server, "search", json!({ "pattern": "[a" })).await;
+    assert!(why.contains("no ]"), "{why}");
+}
+
+#[tokio::test]
+async fn files_are_looked_at() {
+    let house = House::new();
+    fs::set_permissions(
+        Path::new(&house.at("served/docs/one two?.txt")),
+        std::os::unix::fs::PermissionsExt::from_mode(0o640),
+    )
+    .unwrap();
+    let server = house.server();
+    let stat =
+        call(&server, "stat", json!({ "path": "docs/one two?.txt" })).await["structuredContent"].clone();
+    assert_eq!(stat["size"], 6);
+    assert_eq!(stat["media_type"], "text/plain");
+    assert_eq!(stat["permissions"], "rw-r-----");
+    let uri = stat["uri"].as_str().unwrap();
+    assert!(uri.ends_with("/docs/one%20two%3F.txt"), "{uri}");
+    let read = outcome(&server, &Method::ResourcesRead, json!({ "uri": uri })).await;
+    let Outcome::Complete(reply) = read else { panic!("{read:?}") };
+    let contents = &json_of(&reply, &Method::ResourcesRead)["contents"][0];
+    assert_eq!((&contents["uri"], &contents["text"]), (&json!(uri), &json!("blanks")));
+}
+
+/// covers: RES-27 RES-20 RES-22
+#[tokio::test]
+async fn resources_outside_do_not_exist() {
+    let house = House::new();
+    let server = house.server();
+    for uri in [
+        format!("file://{}", house.at("secret/key.txt")),
+        format!("file://{}", house.at("served/../secret/key.txt")),
+        format!("file://{}", house.at("served/%2E%2E/secret/key.txt")),
+        format!("file://{}", house.at("served/out")),
+        format!("file://{}", house.at("served/absent")),
+    ] {
+        match outcome(&server, &Method::ResourcesRead, json!({ "uri": uri })).await {
+            Outcome::Failed(error) => assert_eq!(error.code, -32602, "{uri}"),
+            other => panic!("{uri}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn several_folders_are_served() {
+    let house = House::new();
+    let both = [house.folder.path().join("served"), house.folder.path().join("served-too")];
+    let server = files(FilesConfig::new(both)).unwrap();
+    let folders = call(&server, "folders", json!({})).await;
+    let wanted = json!({ "folders": [house.at("served"), house.at("served-too")] });
+    assert_eq!(folders["structuredContent"], wanted);
+    assert_eq!(text(&server, "read", json!({ "path": "near.txt" })).await, "near");
+    assert_eq!(text(&server, "read", json!({ "path": "within" })).await, "alpha\nbeta\ngamma\n");
+    let why = refusal(&server, "list", json!({})).await;
+    assert!(why.starts_with("say which folder"), "{why}");
+}
+
+#[test]
+fn folders_must_be_there() {
+    let house = House::new();
+    let refused = |path: &str| files(FilesConfig::new([house.at(path)])).unwrap_err().to_string();
+    assert!(refused("absent").contains("cannot serve files from"));
+    assert!(refused("served/readme.md").contains("cannot serve files from"));
+}
+
+#[test]
+fn patterns_fit_what_they_say() {
+    for (pattern, yes, no) in [
+        ("*.rs", &["a.rs", "x/y/a.rs", ".rs"][..], &["a.rsx", "a/rs"][..]),
+        ("src/*.rs", &["src/a.rs"], &["a.rs", "src/x/a.rs", "x/src/a.rs"]),
+        ("src/**/*.rs", &["src/a.rs", "src/x/y/a.rs"], &["a.rs", "srcs/a.rs"]),
+        ("**/test*/*.{md,txt}", &["test/a.md", "x/tests/b.txt"], &["test/a.rs", "test/x/a.md"]),
+        ("[Rr]eadme*", &["Readme.md", "x/readme"], &["README", "areadme"]),
+        ("[!a-c]?", &["dx", "-x"], &["ax", "d", "dxx"]),
+        ("a**b", &["ab", "axxb"], &["axx", "a/b"]),
+        ("**", &["a", "a/b/c"], &[]),
+        ("{a,b{1,2}}", &["a", "b1", "b2"], &["b", "{a,b1}"]),
+        (r"\*", &["*"], &["a"]),
+        ("docs/", &["docs"], &["docs/a"]),
+        ("[]-]", &["]", "-"], &["a"]),
+        ("*a*b*c*", &["abc", "xaxbxcx"], &["acb"]),
+        ("**/a/**/b", &["a/b", "x/a/y/z/b", "a/a/b"], &["b/a", "a/b/c"]),
+        ("*ü*", &["müde"], &["mude"]),
+    ] {
+        let parsed = Pattern::parse(pattern).unwrap();
+        for path in yes {
+            assert!(parsed.matches(path), "{pattern} {path}");
+        }
+        for path in no {
+            assert!(!parsed.matches(path), "{pattern} {path}");
+        }
+    }
+    for bad in ["", "[a", "{a", "a\\", "\0", &"{a,b}".repeat(10)] {
+        assert!(Pattern::parse(bad).is_err(), "{bad:?}");
+    }
+}
+
+/// Stars that could be matched in very many ways take no more time than others.
+#[test]
+fn patterns_are_matched_in_bounded_time() {
+    let pattern = Pattern::parse(&format!("{}b", "*a".repeat(200))).unwrap();
+    assert!(!pattern.matches(&"a".repeat(2000)));
+    let pattern = Pattern::parse(&format!("{}b", "**/a/".repeat(100))).unwrap();
+    assert!(!pattern.matches(&["a"; 400].join("/")));
+}

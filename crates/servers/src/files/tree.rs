@@ -1,0 +1,59 @@
+//! Trees of folders, drawn in text.
+
+use std::os::fd::OwnedFd;
+
+use hospes::Result;
+
+use super::folder::{self, Kind};
+use super::roots::Place;
+
+/// Draws what is in a folder, at most `most` entries in all.
+pub(super) fn draw(place: &Place<'_>, depth: usize, most: usize) -> Result<String> {
+    let folder = place.open_folder()?;
+    let mut drawing = Drawing { text: place.shown(), left: most, left_out: 0 };
+    drawing.text.push('\n');
+    drawing.folder(&folder, depth, &mut String::new()).map_err(|why| place.failed("list", &why))?;
+    if drawing.left_out > 0 {
+        drawing.text.push_str(&format!("({} more)\n", drawing.left_out));
+    }
+    Ok(drawing.text)
+}
+
+struct Drawing {
+    text: String,
+    left: usize,
+    left_out: usize,
+}
+
+impl Drawing {
+    fn folder(&mut self, folder: &OwnedFd, depth: usize, indent: &mut String) -> std::io::Result<()> {
+        let entries = folder::entries(folder)?;
+        let last = entries.len().saturating_sub(1);
+        for (at, entry) in entries.iter().enumerate() {
+            if self.left == 0 {
+                self.left_out += entries.len() - at;
+                return Ok(());
+            }
+            self.left -= 1;
+            let (branch, below) = if at == last { ("└── ", "    ") } else { ("├── ", "│   ") };
+            self.text.push_str(indent);
+            self.text.push_str(branch);
+            self.text.push_str(&entry.name.to_string_lossy());
+            self.text.push_str(match entry.meta.kind {
+                Kind::Folder => "/\n",
+                Kind::Link => " (link)\n",
+                Kind::File | Kind::Other => "\n",
+            });
+            if entry.meta.kind == Kind::Folder && depth > 1 {
+                let length = indent.len();
+                indent.push_str(below);
+                // One folder that cannot be opened does not spoil the rest.
+                if let Ok(inner) = folder::enter(folder, &entry.name) {
+                    let _ = self.folder(&inner, depth - 1, indent);
+                }
+                indent.truncate(length);
+            }
+        }
+        Ok(())
+    }
+}
