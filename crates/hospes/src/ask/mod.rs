@@ -4,6 +4,10 @@
 //! the answers are in, whatever revision the peer speaks. So: **whatever stands before a question runs again; ask
 //! first, act after.** What must not run twice goes into [`Context::once`].
 //!
+//! A question that has been put is always asked, even where the handler goes on without the answer. So
+//! `ctx.elicit("Which seat?").await.unwrap_or(Seat::Aisle)` asks whoever can be asked, and takes the aisle for those who
+//! decline and those who cannot.
+//!
 //! ```
 //! use hospes::prelude::*;
 //!

@@ -79,10 +79,13 @@ impl Server {
             Ok(running) => running.await,
             Err(error) => Err(error),
         };
+        if let Some(questions) = call.context.take_questions() {
+            return Outcome::InputRequired(questions);
+        }
         match result.and_then(|result| self.keeps_promise(name, result)) {
             Ok(result) => Outcome::Complete(Reply::CallTool(result)),
-            Err(error) => match asked_or_failed(&call.context, &error) {
-                Some(outcome) => outcome,
+            Err(error) => match error.protocol() {
+                Some(error) => Outcome::Failed(error.clone()),
                 // TOOL-17: the model shall see it.
                 None => Outcome::Complete(Reply::CallTool(CallToolResult::error(error.to_string()))),
             },
@@ -343,17 +346,16 @@ impl Server {
 
 /// The outcome of a handler for which every failure is a protocol error.
 fn finish<R: Into<Reply>>(context: &Context, result: Result<R, Error>) -> Outcome {
+    // Whatever the handler returned: one that went on without an answer, with a default for it, say, has not seen the
+    // answer yet.
+    if let Some(questions) = context.take_questions() {
+        return Outcome::InputRequired(questions);
+    }
     match result {
         Ok(result) => Outcome::Complete(result.into()),
-        Err(error) => asked_or_failed(context, &error)
-            .unwrap_or_else(|| Outcome::Failed(RpcError::internal(error.to_string()))),
+        Err(error) => Outcome::Failed(match error.protocol() {
+            Some(error) => error.clone(),
+            None => RpcError::internal(error.to_string()),
+        }),
     }
-}
-
-/// The questions that the handler has left behind, else the protocol error in its error.
-fn asked_or_failed(context: &Context, error: &Error) -> Option<Outcome> {
-    if let Some(questions) = context.take_questions() {
-        return Some(Outcome::InputRequired(questions));
-    }
-    error.protocol().cloned().map(Outcome::Failed)
 }
