@@ -100,6 +100,8 @@ fn connection(client: Client) -> Connection {
     connection.capabilities = client.capabilities().cloned().unwrap_or_else(ServerCapabilities::new);
     connection.instructions = client.instructions().map(str::to_owned);
     let watched = client.clone();
+    connection.is_closed = Box::new(move || watched.closed().is_some());
+    let watched = client.clone();
     connection.closed = Box::new(move || {
         let client = watched.clone();
         Box::pin(async move { client.wait_closed().await.to_string() })

@@ -62,6 +62,8 @@ pub struct Connection {
     pub capabilities: ServerCapabilities,
     /// What it tells the model about itself.
     pub instructions: Option<String>,
+    /// Whether the connection is gone.
+    pub is_closed: Box<dyn Fn() -> bool + Send + Sync>,
     /// Resolves with the reason once the connection is gone.
     pub closed: Box<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>,
     /// Closes it and waits until nothing of it is left.
@@ -78,6 +80,7 @@ impl Connection {
             server: None,
             capabilities: ServerCapabilities::new(),
             instructions: None,
+            is_closed: Box::new(|| false),
             closed: Box::new(|| Box::pin(std::future::pending())),
             close: Box::new(|| Box::pin(async {})),
         }

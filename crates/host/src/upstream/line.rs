@@ -202,18 +202,21 @@ impl Line {
 
     /// The connection, once there is one, unless the server is not to be had within `limit`.
     pub(crate) async fn ready(&self, limit: Duration) -> Option<Arc<Live>> {
-        if let Some(live) = self.live() {
+        // A connection may have broken a moment ago, and the supervisor not have heard yet.
+        let stands = |live: &Live| !(live.connection.is_closed)();
+        if let Some(live) = self.live().filter(|live| stands(live)) {
             return Some(live);
         }
         self.nudge.notify_one();
         let settled = |phase: &Phase| match phase {
-            Phase::Ready(_) | Phase::Stopped => true,
+            Phase::Ready(live) => stands(live),
+            Phase::Stopped => true,
             // A short wait is part of a restart; a long one is not waited for.
             Phase::Waiting { until, .. } => until.duration_since(Instant::now()) > limit,
             Phase::Starting { .. } => false,
         };
         let _ = timeout(limit, self.wait(settled)).await;
-        self.live()
+        self.live().filter(|live| stands(live))
     }
 
     /// Asks it to stop, and waits until nothing is left of it.

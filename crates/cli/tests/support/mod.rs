@@ -1,0 +1,258 @@
+//! Runs the program in a folder of its own, with servers scripted for the shell.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How long anything may take before a test fails.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// A folder with nothing of the person's own in it.
+pub(crate) struct House {
+    folder: TempDir,
+}
+
+impl House {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: &str) -> PathBuf {
+        let file = self.path(name);
+        std::fs::write(&file, content).unwrap();
+        file
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hospes"));
+        command.args(args).current_dir(self.folder.path());
+        for (name, folder) in [
+            ("HOME", "home"),
+            ("XDG_CONFIG_HOME", "config"),
+            ("XDG_STATE_HOME", "state"),
+            ("XDG_RUNTIME_DIR", "run"),
+        ] {
+            command.env(name, self.path(folder));
+        }
+        command.env_remove("HOSPES_LOG").env_remove("HOSPES_CONFIG");
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// A server for the shell that speaks 2025-06-18 and writes what it is sent to `NAME.log`. `extra` are more
+    /// branches of its `case`, which go before its own.
+    pub(crate) fn server(&self, name: &str, tools: &[&str], extra: &str) -> Value {
+        let log = self.path(&format!("{name}.log"));
+        let tools: Vec<Value> =
+            tools.iter().map(|tool| json!({ "name": tool, "inputSchema": { "type": "object" } })).collect();
+        let tools = json!({ "tools": tools });
+        let script = format!(
+            r#"
+echo $$ > '{pid}'
+answer() {{ printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$1"; }}
+refuse() {{ printf '{{"jsonrpc":"2.0","id":%s,"error":{{"code":%s,"message":"%s"}}}}\n' "$id" "$1" "$2"; }}
+while IFS= read -r line; do
+  printf '%s\n' "$line" >> '{log}'
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    {extra}
+    *'"method":"initialize"'*) answer '{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"{name}","version":"1"}},"instructions":"Be {name}."}}';;
+    *'"method":"tools/list"'*) answer '{tools}';;
+    *'"method":"tools/call"'*) answer '{{"content":[{{"type":"text","text":"{name} was called"}}]}}';;
+    *'"method":"notifications/'*) ;;
+    *) refuse -32601 'method not found';;
+  esac
+done
+"#,
+            pid = self.path(&format!("{name}.pid")).display(),
+            log = log.display(),
+        );
+        let file = self.write(&format!("{name}.sh"), &script);
+        json!({ "command": "sh", "args": [file] })
+    }
+
+    /// An `mcpServers` file.
+    pub(crate) fn config(&self, servers: &[(&str, Value)]) -> String {
+        let servers: serde_json::Map<String, Value> =
+            servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
+        let file = self.write("mcp.json", &json!({ "mcpServers": servers }).to_string());
+        file.to_string_lossy().into_owned()
+    }
+
+    /// Whether the scripted server's process is there.
+    pub(crate) fn is_running(&self, name: &str) -> bool {
+        let pid = self.read(&format!("{name}.pid"));
+        let pid = pid.trim();
+        !pid.is_empty() && is_alive(pid)
+    }
+}
+
+fn is_alive(pid: &str) -> bool {
+    let alive = Command::new("kill").args(["-0", pid]).stderr(Stdio::null()).status();
+    alive.is_ok_and(|status| status.success())
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The line of JSON on standard error.
+    pub(crate) fn envelope(&self) -> Value {
+        let line = self.stderr.lines().last().unwrap_or_default();
+        serde_json::from_str(line).unwrap_or_else(|_| panic!("no envelope in {self:?}"))
+    }
+}
+
+/// A program that is spoken to.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    stdin: Option<ChildStdin>,
+    pub(crate) stdout: Receiver<String>,
+    pub(crate) stderr: Receiver<String>,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let stdout = lines(child.stdout.take().unwrap());
+        let stderr = lines(child.stderr.take().unwrap());
+        Self { child, stdin, stdout, stderr }
+    }
+
+    pub(crate) fn send(&mut self, message: &Value) {
+        let stdin = self.stdin.as_mut().unwrap();
+        writeln!(stdin, "{message}").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// Sends a request of the older era and waits for its answer.
+    pub(crate) fn ask(&mut self, id: u32, method: &str, params: Value) -> Value {
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        loop {
+            let message = self.next();
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    /// The next message on standard output.
+    pub(crate) fn next(&self) -> Value {
+        let line = self.stdout.recv_timeout(LIMIT).expect("a message");
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}"))
+    }
+
+    /// Opens a session of the older era.
+    pub(crate) fn initialize(&mut self, capabilities: Value) -> Value {
+        let client = json!({ "name": "test", "version": "1" });
+        let params =
+            json!({ "protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": client });
+        let answer = self.ask(0, "initialize", params);
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        answer["result"].clone()
+    }
+
+    pub(crate) fn close_stdin(&mut self) {
+        self.stdin = None;
+    }
+
+    /// The first line on standard error that `wanted` takes.
+    pub(crate) fn said(&self, wanted: impl Fn(&str) -> bool) -> String {
+        let until = Instant::now() + LIMIT;
+        let mut heard = Vec::new();
+        while let Ok(line) = self.stderr.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            if wanted(&line) {
+                return line;
+            }
+            heard.push(line);
+        }
+        panic!("it did not say that, but:\n{}", heard.join("\n"));
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for the end.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        let until = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < until, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (send, receive) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receive
+}
+
+/// Waits until something is so.
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}: not after {LIMIT:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The names in a list.
+pub(crate) fn names(result: &Value, list: &str) -> Vec<String> {
+    let items = result[list].as_array().unwrap_or_else(|| panic!("no {list} in {result}"));
+    items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A path as text.
+pub(crate) fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
