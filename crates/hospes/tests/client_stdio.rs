@@ -240,13 +240,13 @@ fn answering() -> ClientBuilder {
         .roots(["file:///work/project"])
         .sampling(|params| async move {
             if params.max_tokens == 0 {
-                return Err(RpcError::new(-1, "user rejected sampling request"));
+                return Err(RpcError::new(-1, "user rejected sampling request").into());
             }
             Ok(CreateMessageResult::new("model", SamplingMessageContentBlock::text("42")))
         })
         .elicitation(|params| async move {
             assert_eq!(params.message(), "Who?");
-            Ok::<_, RpcError>(ElicitResult::accept(RawJson::empty_object()))
+            Ok(ElicitResult::accept(RawJson::empty_object()))
         })
 }
 

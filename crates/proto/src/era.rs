@@ -89,6 +89,8 @@ pub enum Failure {
     MaybeSse(u16),
     /// The server answered with this status and no message.
     Status(u16),
+    /// There is no way to the server.
+    Unreachable,
 }
 
 /// What came of a step.
@@ -107,6 +109,8 @@ pub enum Outcome {
     Silence,
     /// The process ended.
     Exited,
+    /// No connection could be opened.
+    Unreachable,
     /// The step [`Step::Respawn`] was done.
     Respawned,
 }
@@ -154,10 +158,11 @@ impl Negotiation {
     /// What came of the step.
     pub fn handle_outcome(&mut self, outcome: Outcome) {
         self.step = match self.step {
+            Step::Agreed(_) | Step::Failed(_) => return,
+            _ if outcome == Outcome::Unreachable => Step::Failed(Failure::Unreachable),
             Step::Discover { revision, .. } => self.after_discover(revision, outcome),
             Step::Initialize { revision, .. } => self.after_initialize(revision, outcome),
             Step::Respawn => initialize(Patience::Full),
-            Step::Agreed(_) | Step::Failed(_) => return,
         };
     }
 
@@ -469,6 +474,13 @@ mod tests {
             let step = last(None, Some(Era::Legacy), &[Outcome::Initialized(version.into())]);
             assert!(matches!(step, Step::Failed(Failure::NothingInCommon(_))), "{version}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_not_asked_another_way() {
+        assert_eq!(last(None, None, &[Outcome::Unreachable]), Step::Failed(Failure::Unreachable));
+        let later = last(None, None, &[Outcome::Status(404), Outcome::Unreachable]);
+        assert_eq!(later, Step::Failed(Failure::Unreachable));
     }
 
     /// covers: SSE-12

@@ -19,6 +19,8 @@ use super::link::{Members, Outgoing, write_text};
 use super::listing::Listing;
 use super::request::Request;
 use super::target::Target;
+#[cfg(feature = "server")]
+use crate::service::IntoService;
 
 /// A connection to a server. Cheap to clone; every clone is the same connection, which ends with the last of them.
 ///
@@ -44,6 +46,8 @@ impl Client {
     pub(super) fn new(core: Core) -> Self {
         let core = Arc::new(core);
         core.keep_listening();
+        #[cfg(feature = "http")]
+        core.follow_session();
         Self { core }
     }
 
@@ -53,6 +57,33 @@ impl Client {
     /// A value that says what was tried, at which stage it failed, what came back and what to do next.
     pub async fn connect(target: impl Into<Target>) -> Result<Self, ConnectError> {
         ClientBuilder::default().connect(target).await
+    }
+
+    /// Connects to a server in this process.
+    ///
+    /// ```
+    /// use hospes::client::Client;
+    /// use hospes::prelude::*;
+    /// use hospes::server::{Args, Server};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> hospes::Result<()> {
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Add { a: i64, b: i64 }
+    ///
+    /// let server = Server::new("calc", "1.0").tool("add", |Args(Add { a, b }): Args<Add>| async move { a + b });
+    /// let client = Client::in_memory(server).await?;
+    /// let sum: i64 = client.call("add", serde_json::json!({ "a": 1, "b": 2 })).await?.parse()?;
+    /// assert_eq!(sum, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When they do not understand each other.
+    #[cfg(feature = "server")]
+    pub async fn in_memory(server: impl IntoService) -> Result<Self, ConnectError> {
+        ClientBuilder::default().in_memory(server).await
     }
 
     /// A client that can do more than call: answer the server's questions, listen, wait longer.

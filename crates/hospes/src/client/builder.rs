@@ -17,7 +17,9 @@ use super::error::ConnectError;
 use super::handlers::root;
 use super::settings::Settings;
 use super::target::Target;
-use crate::error::Error;
+use crate::error::Result;
+#[cfg(feature = "server")]
+use crate::service::{BoxService, IntoService};
 
 /// Makes a [`Client`].
 ///
@@ -29,7 +31,7 @@ use crate::error::Error;
 ///     .roots(["."])
 ///     .sampling(|question| async move {
 ///         let answer = SamplingMessageContentBlock::text(format!("{} messages", question.messages.len()));
-///         Ok::<_, hospes::Error>(CreateMessageResult::new("counting", answer))
+///         Ok(CreateMessageResult::new("counting", answer))
 ///     })
 ///     .connect("npx -y @modelcontextprotocol/server-everything")
 ///     .await?;
@@ -56,16 +58,12 @@ impl ClientBuilder {
     ///
     /// A person's refusal is an [`RpcError`](hospes_model::RpcError) with the code `-1`; it ends the call that the
     /// question came from.
-    pub fn sampling<F, Fut, E>(mut self, handler: F) -> Self
+    pub fn sampling<F, Fut>(mut self, handler: F) -> Self
     where
         F: Fn(CreateMessageParams) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<CreateMessageResult, E>> + Send + 'static,
-        E: Into<Error> + 'static,
+        Fut: Future<Output = Result<CreateMessageResult>> + Send + 'static,
     {
-        self.desk.handlers.sampler = Some(Arc::new(move |params| {
-            let answer = handler(params);
-            Box::pin(async move { answer.await.map_err(Into::into) })
-        }));
+        self.desk.handlers.sampler = Some(Arc::new(move |params| Box::pin(handler(params))));
         self.settings.capabilities.sampling.get_or_insert_with(SamplingCapability::new);
         self
     }
@@ -79,16 +77,12 @@ impl ClientBuilder {
 
     /// Who answers when the server asks the person to fill in a form. Declares the capability `elicitation.form`.
     /// Fields that an accepted answer leaves out take the defaults that the form has for them.
-    pub fn elicitation<F, Fut, E>(mut self, handler: F) -> Self
+    pub fn elicitation<F, Fut>(mut self, handler: F) -> Self
     where
         F: Fn(ElicitParams) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<ElicitResult, E>> + Send + 'static,
-        E: Into<Error> + 'static,
+        Fut: Future<Output = Result<ElicitResult>> + Send + 'static,
     {
-        self.desk.handlers.elicitor = Some(Arc::new(move |params| {
-            let answer = handler(params);
-            Box::pin(async move { answer.await.map_err(Into::into) })
-        }));
+        self.desk.handlers.elicitor = Some(Arc::new(move |params| Box::pin(handler(params))));
         self.elicitation_capability().form = Some(RawJson::empty_object());
         self
     }
@@ -214,6 +208,17 @@ impl ClientBuilder {
     pub async fn connect(self, target: impl Into<Target>) -> Result<Client, ConnectError> {
         // The future of connecting is large, and there is one of it for a connection.
         Box::pin(connect::connect(self, target.into())).await
+    }
+
+    /// Connects to a server in this process, through everything but a socket. For tests, and for hosts that bring
+    /// servers of their own.
+    ///
+    /// # Errors
+    /// When they do not understand each other.
+    #[cfg(feature = "server")]
+    pub async fn in_memory(self, server: impl IntoService) -> Result<Client, ConnectError> {
+        let service = BoxService::new(server.into_service());
+        Box::pin(connect::connect_memory(self, service)).await
     }
 }
 

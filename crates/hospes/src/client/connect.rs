@@ -23,12 +23,18 @@ use super::link::{Exchange as _, LinkEvent, Members, Outgoing};
 use super::parked::Parked;
 use super::settings::Settings;
 use super::target::{Command, Target};
+#[cfg(feature = "server")]
+use crate::service::BoxService;
+#[cfg(feature = "http")]
+use crate::transport::http_client::HttpLink;
 
 pub(super) async fn connect(builder: ClientBuilder, target: Target) -> Result<Client, ConnectError> {
     let shown = target.to_string();
     match target {
         #[cfg(feature = "stdio")]
         Target::Command(command) => connect_child(builder, command, shown).await,
+        #[cfg(feature = "http")]
+        Target::Url(url) => connect_http(builder, &url, shown).await,
         Target::Invalid { why, .. } => Err(ConnectError::new(shown, Stage::Target, why)),
         #[allow(unreachable_patterns, reason = "which targets are left depends on the features")]
         _ => Err(ConnectError::new(shown, Stage::Target, "this transport is not built in")),
@@ -161,6 +167,16 @@ impl<'s> Probing<'s> {
                 format!("the server answered with status {status}: no Streamable HTTP here"),
                 Some("is the path right (often /mcp)? Servers that speak only the older HTTP+SSE are not supported yet".into()),
             ),
+            Failure::Unreachable => (
+                Stage::Tcp,
+                self.last.as_ref().map_or_else(String::new, ToString::to_string),
+                Some("is the server running, and are host and port right?".into()),
+            ),
+            Failure::Status(0) => (
+                Stage::Http,
+                self.last.as_ref().map_or_else(String::new, ToString::to_string),
+                Some("is it an HTTP server?".into()),
+            ),
             Failure::Status(status) => (Stage::Http, format!("the server answered with status {status}"), None),
         };
         let error = ConnectError::new(self.shown, stage, what);
@@ -185,6 +201,9 @@ fn outcome_of(error: &CallError) -> Outcome {
         CallError::Rpc(error) => Outcome::Error(error.clone()),
         CallError::Timeout { .. } => Outcome::Silence,
         CallError::Closed(_) => Outcome::Exited,
+        CallError::Http(failure) if matches!(failure.stage, Stage::Dns | Stage::Tcp | Stage::Tls) => {
+            Outcome::Unreachable
+        }
         CallError::Http(failure) => Outcome::Status(failure.status.unwrap_or_default()),
         _ => Outcome::Status(200),
     }
@@ -255,13 +274,20 @@ fn facts_of_initialize(result: InitializeResult) -> ServerFacts {
 }
 
 /// The last step: from here on it is a client.
-fn ready(probing: Probing<'_>, agreed: Agreed, link: Link, desk: Arc<Desk>) -> Client {
+async fn ready(probing: Probing<'_>, agreed: Agreed, link: Link, desk: Arc<Desk>) -> Client {
     let speech = speech(probing.settings, agreed.revision);
     desk.agree(agreed.revision);
-    let Link::Duplex(duplex, _) = &link;
-    duplex.agree(agreed.revision);
-    if agreed.revision.is_legacy() {
-        link.notify(&Notification::Initialized, &speech);
+    match &link {
+        Link::Duplex(duplex, _) => {
+            duplex.agree(agreed.revision);
+            if agreed.revision.is_legacy() {
+                link.notify(&Notification::Initialized, &speech);
+            }
+        }
+        #[cfg(feature = "http")]
+        Link::Http(http) if agreed.revision.is_legacy() => http.opened(&speech).await,
+        #[cfg(feature = "http")]
+        Link::Http(_) => {}
     }
     let core = Core {
         link,
@@ -289,7 +315,7 @@ async fn connect_child(
     let mut link = spawn(&probing.shown)?;
     loop {
         match probing.ask(&link).await {
-            Step::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk)),
+            Step::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk).await),
             Step::Failed(failure) => {
                 let error = probing.failure(&failure);
                 // It may still be running, and its last words explain a silence.
@@ -310,6 +336,45 @@ async fn connect_child(
             // `ask` deals with these.
             Step::Discover { .. } | Step::Initialize { .. } => {}
         }
+    }
+}
+
+/// Serves `service` in memory, and connects to that.
+#[cfg(feature = "server")]
+pub(super) async fn connect_memory(
+    builder: ClientBuilder,
+    service: BoxService,
+) -> Result<Client, ConnectError> {
+    let ClientBuilder { settings, desk, .. } = builder;
+    let desk = Arc::new(desk);
+    let (read, write) = tokio::io::split(crate::transport::memory::serve(service));
+    let wire = Wire { read, write, gone: None, on_close: None };
+    let link = Link::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(&desk)), None);
+    let mut probing = Probing::new(&settings, "a server in memory".into());
+    match probing.ask(&link).await {
+        Step::Agreed(agreed) => Ok(ready(probing, agreed, link, desk).await),
+        Step::Failed(failure) => Err(probing.failure(&failure)),
+        // There is no process to start again, and `ask` deals with the rest.
+        _ => Err(probing.failure(&Failure::Exited)),
+    }
+}
+
+#[cfg(feature = "http")]
+async fn connect_http(
+    builder: ClientBuilder,
+    url: &super::target::Url,
+    shown: String,
+) -> Result<Client, ConnectError> {
+    let ClientBuilder { settings, desk, .. } = builder;
+    let desk = Arc::new(desk);
+    let link = HttpLink::new(url, settings.limits, Arc::clone(&desk));
+    let link = Link::Http(link.map_err(|why| ConnectError::new(shown.clone(), Stage::Target, why))?);
+    let mut probing = Probing::new(&settings, shown);
+    match probing.ask(&link).await {
+        Step::Agreed(agreed) => Ok(ready(probing, agreed, link, desk).await),
+        Step::Failed(failure) => Err(probing.failure(&failure)),
+        // There is no process to start again, and `ask` deals with the rest.
+        _ => Err(probing.failure(&Failure::Exited)),
     }
 }
 

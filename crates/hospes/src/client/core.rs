@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hospes_model::{
-    Answer, Id, Implementation, InputRequiredResult, InputResponse, LoggingLevel, Method, Notification,
-    ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, SetLevelParams, decode_error,
+    Answer, Id, Implementation, InputRequiredResult, InputResponse, ListToolsResult, LoggingLevel, Method,
+    Notification, ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, SetLevelParams,
+    decode_error,
 };
 
 use super::connect::members;
@@ -23,6 +24,8 @@ use super::parked::Parked;
 use super::settings::Settings;
 #[cfg(feature = "stdio")]
 use crate::transport::child::ChildHandle;
+#[cfg(feature = "http")]
+use crate::transport::http_client::{HttpCall, HttpLink};
 
 /// How long a server that only wants to be asked again is left alone: longer each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -32,6 +35,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) enum Link {
     Duplex(Duplex, Option<Guard>),
+    #[cfg(feature = "http")]
+    Http(HttpLink),
 }
 
 /// What ends with the connection.
@@ -45,12 +50,16 @@ pub(crate) enum Guard {
 #[derive(Debug)]
 pub(crate) enum LinkCall {
     Duplex(DuplexCall),
+    #[cfg(feature = "http")]
+    Http(HttpCall),
 }
 
 impl Exchange for LinkCall {
     fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
         match self {
             Self::Duplex(call) => call.poll_event(cx),
+            #[cfg(feature = "http")]
+            Self::Http(call) => call.poll_event(cx),
         }
     }
 }
@@ -66,6 +75,8 @@ impl Link {
     pub(crate) async fn open(&self, outgoing: &Outgoing<'_>, speech: &Speech) -> Result<LinkCall, CallError> {
         match self {
             Self::Duplex(duplex, _) => duplex.open(outgoing, &speech.stamp).await.map(LinkCall::Duplex),
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.open(outgoing, speech).await.map(LinkCall::Http),
         }
     }
 
@@ -78,6 +89,8 @@ impl Link {
                     let _ = notification.encode(speech.revision, None, out);
                 });
             }
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.notify(notification, speech),
         }
     }
 
@@ -85,6 +98,8 @@ impl Link {
     pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
         match self {
             Self::Duplex(duplex, _) => duplex.answer(id, outcome),
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.answer(id, outcome),
         }
     }
 
@@ -92,6 +107,8 @@ impl Link {
     pub(crate) fn reply_to(&self) -> ReplyTo {
         match self {
             Self::Duplex(duplex, _) => duplex.reply_to(),
+            #[cfg(feature = "http")]
+            Self::Http(http) => ReplyTo::Http(Arc::clone(http.shared())),
         }
     }
 
@@ -99,6 +116,8 @@ impl Link {
     pub(crate) fn noise(&self) -> (u64, Option<String>) {
         match self {
             Self::Duplex(duplex, _) => duplex.noise(),
+            #[cfg(feature = "http")]
+            Self::Http(_) => (0, None),
         }
     }
 
@@ -113,6 +132,27 @@ impl Link {
                     None => {}
                 }
             }
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.close().await,
+        }
+    }
+
+    /// A list of tools has come: what has to be known of it to call them, and which of them must not be.
+    pub(crate) fn learn_tools(&self, result: &mut ListToolsResult, speech: &Speech) {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Http(http) if !speech.revision.is_legacy() => http.learn_tools(result),
+            // Other transports may ignore the annotations (HHDR-31).
+            _ => {}
+        }
+    }
+
+    /// Whether lists of tools have to be learned from.
+    pub(crate) fn learns_tools(&self, speech: &Speech) -> bool {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Http(_) => !speech.revision.is_legacy(),
+            Self::Duplex(..) => false,
         }
     }
 }
@@ -249,11 +289,15 @@ impl Core {
 
     /// The result as the method's type.
     pub(crate) fn decode(&self, method: &Method, raw: &RawJson) -> Result<Answer, CallError> {
-        Answer::decode(method, self.speech.revision, raw).map_err(|error| {
+        let mut answer = Answer::decode(method, self.speech.revision, raw).map_err(|error| {
             use std::error::Error as _;
             let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
             malformed(method, &why)
-        })
+        })?;
+        if let Answer::Complete(Reply::ListTools(list)) = &mut answer {
+            self.link.learn_tools(list, &self.speech);
+        }
+        Ok(answer)
     }
 }
 

@@ -12,6 +12,8 @@ use super::changes::Changes;
 use super::duplex;
 use super::error::Closed;
 use super::handlers::Handlers;
+#[cfg(feature = "http")]
+use crate::transport::http_client;
 
 /// A list of the server that can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,12 +46,16 @@ pub(crate) struct Desk {
 #[derive(Clone, Debug)]
 pub(crate) enum ReplyTo {
     Duplex(Arc<duplex::Shared>),
+    #[cfg(feature = "http")]
+    Http(Arc<http_client::Shared>),
 }
 
 impl ReplyTo {
     pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
         match self {
             Self::Duplex(shared) => shared.answer(id, outcome),
+            #[cfg(feature = "http")]
+            Self::Http(shared) => shared.answer(id, outcome),
         }
     }
 }

@@ -234,6 +234,31 @@ impl Core {
     }
 }
 
+#[cfg(feature = "http")]
+impl Core {
+    /// What a session was told is told again to the one that takes its place.
+    pub(super) fn follow_session(self: &Arc<Self>) {
+        let super::core::Link::Http(http) = &self.link else { return };
+        let weak = Arc::downgrade(self);
+        http.on_renewed(move || {
+            let Some(core) = weak.upgrade() else { return };
+            tokio::spawn(async move {
+                let _turn = core.subscribing.lock().await;
+                for uri in core.desk.changes.wanted() {
+                    if let Err(error) = core.subscribe(&Method::ResourcesSubscribe, &uri).await {
+                        tracing::warn!(%error, "the new session does not tell of a resource's changes");
+                    }
+                }
+                if let Some(level) = core.log_level()
+                    && let Err(error) = core.send_log_level(level).await
+                {
+                    tracing::debug!(%error, "the new session does not take the log level");
+                }
+            });
+        });
+    }
+}
+
 async fn keep_listening(core: Weak<Core>, params: SubscriptionsListenParams) {
     let mut pause = FIRST_PAUSE;
     let Ok(text) = members(&params) else { return };

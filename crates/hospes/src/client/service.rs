@@ -185,7 +185,7 @@ impl Core {
             let peek = raw.decode::<Peek<'_>>().map_err(|error| malformed(method, &error.to_string()))?;
             peek.result_type.is_none_or(|result_type| result_type == "complete")
         };
-        if complete {
+        if complete && !(*method == Method::ToolsList && self.link.learns_tools(&self.speech)) {
             return Ok(Outcome::Complete(Reply::Raw { revision, json: raw }));
         }
         match self.decode(method, &raw)? {

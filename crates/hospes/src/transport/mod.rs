@@ -7,6 +7,8 @@
 mod adapter;
 #[cfg(all(feature = "client", feature = "stdio"))]
 pub(crate) mod child;
+#[cfg(all(feature = "client", feature = "http"))]
+pub(crate) mod http_client;
 #[cfg(all(feature = "server", feature = "http"))]
 pub mod http_server;
 #[cfg(feature = "server")]

@@ -106,6 +106,10 @@ impl Duplex {
         if let Some(closed) = &state.closed {
             return Poll::Ready(Err(CallError::Closed(Arc::clone(closed))));
         }
+        if state.closing {
+            let closed = Closed::new("the connection was closed");
+            return Poll::Ready(Err(CallError::Closed(Arc::new(closed))));
+        }
         if state.out.len() > MAX_QUEUED_BYTES {
             state.crowd.push(cx.waker().clone());
             return Poll::Pending;

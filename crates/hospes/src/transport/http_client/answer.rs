@@ -1,0 +1,168 @@
+//! Reading what came back: a status, a body, and what they mean together.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use hospes_model::message::{self, Frame, Message};
+use hospes_model::{Id, Method, RawJson};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+
+use super::Shared;
+use super::pool::Connection;
+use crate::client::core::malformed;
+use crate::client::error::{CallError, HttpFailure, Stage, excerpt};
+
+/// How much of a body that is no answer is read.
+const MAX_REFUSAL_BYTES: usize = 64 * 1024;
+
+/// What a response is, by its head.
+pub(super) enum Kind {
+    /// One message.
+    Json,
+    /// A stream of messages.
+    Stream,
+    /// No message is expected.
+    Other,
+}
+
+pub(super) fn kind(headers: &HeaderMap) -> Kind {
+    let value = headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
+    let essence = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    if essence.eq_ignore_ascii_case(b"application/json") {
+        Kind::Json
+    } else if essence.eq_ignore_ascii_case(b"text/event-stream") {
+        Kind::Stream
+    } else {
+        Kind::Other
+    }
+}
+
+/// Reads a body to its end. Usually it is one piece, which is not copied.
+pub(super) async fn read_body(
+    body: &mut Incoming,
+    headers: &HeaderMap,
+    connection: &mut Connection,
+    max: usize,
+) -> Result<Bytes, CallError> {
+    let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if let Some(bytes) = declared.filter(|bytes| *bytes > max) {
+        return Err(too_large(bytes, max));
+    }
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    loop {
+        if body.is_end_stream() {
+            break;
+        }
+        let frame = match connection.drive(body.frame()).await {
+            None => break,
+            Some(Ok(frame)) => frame,
+            Some(Err(error)) => return Err(broken(&format!("the answer broke off: {error}"))),
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        let bytes = first.len() + rest.len() + data.len();
+        if bytes > max {
+            return Err(too_large(bytes, max));
+        }
+        if first.is_empty() && rest.is_empty() {
+            first = data;
+        } else {
+            if rest.is_empty() {
+                rest.reserve(declared.unwrap_or(2 * bytes));
+                rest.extend_from_slice(&std::mem::take(&mut first));
+            }
+            rest.extend_from_slice(&data);
+        }
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+/// Reads a response that nobody wants to the end, so that its connection can be used again.
+pub(super) async fn finish(shared: &Shared, response: Response<Incoming>, mut connection: Connection) {
+    let (head, mut body) = response.into_parts();
+    if read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await.is_ok() {
+        shared.pool.put_back(connection);
+    }
+}
+
+/// The answer that a JSON body holds.
+pub(super) fn read_answer(method: &Method, id: i64, body: &Bytes) -> Result<RawJson, CallError> {
+    match message::decode(body) {
+        Ok(Frame::Single(message)) => ours(id, body, message).unwrap_or_else(|| Err(no_answer(method))),
+        Ok(Frame::Batch(parts)) => {
+            let mut parts = parts.into_iter().filter_map(Result::ok);
+            parts.find_map(|message| ours(id, body, message)).unwrap_or_else(|| Err(no_answer(method)))
+        }
+        Err(error) => Err(malformed(method, &error.error.message)),
+    }
+}
+
+fn no_answer(method: &Method) -> CallError {
+    malformed(method, "it is no answer to this request")
+}
+
+/// The outcome that a message brings, if it is the answer to the request `id`. An error without an id belongs to the
+/// request whose answer it stands in (the server could not read it, or did not care).
+pub(super) fn ours(id: i64, whole: &Bytes, message: Message<'_>) -> Option<Result<RawJson, CallError>> {
+    let Message::Response(response) = message else { return None };
+    let matches = match &response.id {
+        Some(Id::Number(number)) => *number == id,
+        Some(Id::Text(text)) => text.parse() == Ok(id),
+        None => response.outcome.is_err(),
+    };
+    matches.then(|| match response.outcome {
+        Ok(result) => Ok(RawJson::within(whole, result)),
+        Err(error) => Err(CallError::Rpc(error)),
+    })
+}
+
+/// The error that a response with a status other than success stands for.
+pub(super) async fn read_refusal(
+    shared: &Shared,
+    id: i64,
+    response: Response<Incoming>,
+    mut connection: Connection,
+) -> CallError {
+    let (head, mut body) = response.into_parts();
+    let text = read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await;
+    let text = match text {
+        Ok(text) => {
+            shared.pool.put_back(connection);
+            text
+        }
+        Err(_) => Bytes::new(),
+    };
+    let challenge =
+        head.headers.get(WWW_AUTHENTICATE).map(|value| String::from_utf8_lossy(value.as_bytes()).into());
+    // Who is not let in at all learns that from the status; what else is wrong, from the message.
+    let barred = matches!(head.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    if !barred
+        && matches!(kind(&head.headers), Kind::Json)
+        && let Ok(Frame::Single(message)) = message::decode(&text)
+        && let Some(Err(error)) = ours(id, &text, message)
+    {
+        return error;
+    }
+    refused(head.status, challenge, &text)
+}
+
+pub(super) fn refused(status: StatusCode, challenge: Option<String>, body: &[u8]) -> CallError {
+    CallError::Http(Arc::new(HttpFailure {
+        stage: Stage::Http,
+        status: Some(status.as_u16()),
+        challenge,
+        body: excerpt(body),
+        what: format!("the server answered with status {status}"),
+    }))
+}
+
+pub(super) fn broken(what: &str) -> CallError {
+    CallError::Http(Arc::new(super::failure(Stage::Http, what)))
+}
+
+pub(super) fn too_large(bytes: usize, max: usize) -> CallError {
+    CallError::TooLarge { what: "the answer", bytes, max, setting: "max_message_bytes" }
+}

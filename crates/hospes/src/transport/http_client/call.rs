@@ -1,0 +1,230 @@
+//! One request over HTTP, from its POST to its answer.
+
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use hospes_model::{Answer, Method, RawJson, Reply, code};
+use hospes_proto::session::client::TimeLimits;
+use http::{Method as Verb, StatusCode};
+use serde_json::value::RawValue;
+use tokio::time::{Instant, timeout_at};
+
+use super::answer::{self, Kind};
+use super::session::Session;
+use super::stream::Stream;
+use super::{Shared, deadline};
+use crate::client::core::{Speech, malformed};
+use crate::client::error::{CallError, TimeLimit};
+use crate::client::link::{Exchange, LinkEvent, Members, Outgoing, write_text};
+
+/// A request whose answer is there, or streams.
+#[derive(Debug)]
+pub(crate) struct HttpCall(State);
+
+#[derive(Debug)]
+enum State {
+    Done(Option<Result<RawJson, CallError>>),
+    Stream(Box<Stream>),
+}
+
+impl Exchange for HttpCall {
+    fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
+        match &mut self.0 {
+            State::Done(outcome) => {
+                let outcome =
+                    outcome.take().unwrap_or_else(|| Err(answer::broken("the answer was taken already")));
+                Poll::Ready(LinkEvent::Done(outcome))
+            }
+            State::Stream(stream) => stream.poll_event(cx),
+        }
+    }
+}
+
+/// Sends a request and waits until its answer, or a stream that will bring it, is there.
+pub(super) async fn open(
+    shared: &Arc<Shared>,
+    outgoing: &Outgoing<'_>,
+    speech: &Speech,
+) -> Result<HttpCall, CallError> {
+    let method = outgoing.method;
+    if *method == Method::Initialize
+        && let Members::Text(text) = outgoing.members
+    {
+        shared.introduce(text, speech);
+    }
+    let session = shared.session();
+    match open_once(shared, outgoing, speech, &session).await {
+        // The server has forgotten the session: a new one takes its place.
+        Err(error) if session.id.is_some() && status(&error) == Some(404) => {
+            shared.reopen(&session).await?;
+            if !may_be_repeated(method) {
+                return Err(CallError::SessionEnded);
+            }
+            open_once(shared, outgoing, speech, &shared.session()).await
+        }
+        // The server has tools whose mirrored arguments we do not know, or know no longer.
+        Ok(HttpCall(State::Done(Some(Err(CallError::Rpc(error))))))
+            if error.code == code::HEADER_MISMATCH && *method == Method::ToolsCall =>
+        {
+            Box::pin(refresh_tools(shared, outgoing.limits, speech)).await?;
+            open_once(shared, outgoing, speech, &session).await
+        }
+        other => other,
+    }
+}
+
+fn status(error: &CallError) -> Option<u16> {
+    match error {
+        CallError::Http(failure) => failure.status,
+        _ => None,
+    }
+}
+
+/// Whether doing it twice does no harm: everything but running a tool.
+fn may_be_repeated(method: &Method) -> bool {
+    !matches!(method, Method::ToolsCall | Method::Other(_))
+}
+
+async fn open_once(
+    shared: &Arc<Shared>,
+    outgoing: &Outgoing<'_>,
+    speech: &Speech,
+    session: &Session,
+) -> Result<HttpCall, CallError> {
+    let method = outgoing.method;
+    let id = shared.next_id();
+    let mut body = Vec::with_capacity(256);
+    outgoing.write(&mut body, id, &speech.stamp);
+    let mut headers = shared.headers(speech, Some(method), outgoing.name, session);
+    if *method == Method::ToolsCall
+        && !speech.revision.is_legacy()
+        && let Some(mirror) = outgoing.name.and_then(|name| shared.mirror(name))
+    {
+        let arguments = outgoing.arguments.and_then(|arguments| arguments.decode::<&RawValue>().ok());
+        mirror.add_headers(arguments, &mut headers);
+    }
+    let now = Instant::now();
+    let limits = outgoing.limits;
+    let (limit, after) = first_limit(limits);
+    // Whoever drops this future, or waits too long, wants the request no longer.
+    let mut unwanted = Unwanted { shared, id, method, speech, armed: true };
+    let body = Bytes::from(body);
+    let answered = async {
+        let (response, connection) = shared.send(&Verb::POST, headers, &body).await?;
+        receive(shared, outgoing, speech, id, response, connection, now).await
+    };
+    let outcome = match deadline(now, after) {
+        None => answered.await,
+        Some(by) => match timeout_at(by, answered).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let (method, after) = (method.name().into(), after.unwrap_or_default());
+                return Err(CallError::Timeout { method, limit, after });
+            }
+        },
+    };
+    unwanted.armed = false;
+    outcome
+}
+
+/// What a response's head makes of it: an answer that is read here, or a stream.
+async fn receive(
+    shared: &Arc<Shared>,
+    outgoing: &Outgoing<'_>,
+    speech: &Speech,
+    id: i64,
+    response: http::Response<hyper::body::Incoming>,
+    mut connection: super::pool::Connection,
+    since: Instant,
+) -> Result<HttpCall, CallError> {
+    let method = outgoing.method;
+    let done = |outcome| HttpCall(State::Done(Some(outcome)));
+    if !response.status().is_success() {
+        let session_gone = response.status() == StatusCode::NOT_FOUND && shared.session().id.is_some();
+        let error = answer::read_refusal(shared, id, response, connection).await;
+        return match error {
+            // Whatever the message says, the status means that the session is gone.
+            CallError::Rpc(_) if session_gone => Err(answer::refused(StatusCode::NOT_FOUND, None, b"")),
+            CallError::Rpc(_) => Ok(done(Err(error))),
+            error => Err(error),
+        };
+    }
+    if *method == Method::Initialize {
+        shared.begin_session(response.headers());
+    }
+    match answer::kind(response.headers()) {
+        Kind::Json => {
+            let (head, mut body) = response.into_parts();
+            let max = shared.limits.max_message_bytes;
+            let body = answer::read_body(&mut body, &head.headers, &mut connection, max).await?;
+            shared.pool.put_back(connection);
+            Ok(done(answer::read_answer(method, id, &body)))
+        }
+        Kind::Stream => {
+            let stream = Stream::new(shared, outgoing, speech, id, response.into_body(), connection, since);
+            Ok(HttpCall(State::Stream(Box::new(stream))))
+        }
+        Kind::Other => {
+            let status = response.status();
+            answer::finish(shared, response, connection).await;
+            Err(malformed(method, &format!("status {status} without a message")))
+        }
+    }
+}
+
+/// The limit that runs out first when nothing is heard.
+fn first_limit(limits: TimeLimits) -> (TimeLimit, Option<std::time::Duration>) {
+    match (limits.timeout, limits.max_timeout) {
+        (Some(timeout), Some(max)) if max < timeout => (TimeLimit::MaxTimeout, Some(max)),
+        (None, max) => (TimeLimit::MaxTimeout, max),
+        (timeout, _) => (TimeLimit::Timeout, timeout),
+    }
+}
+
+/// Asks for the tools again, to learn which arguments go into headers (HHDR-32).
+async fn refresh_tools(shared: &Arc<Shared>, limits: TimeLimits, speech: &Speech) -> Result<(), CallError> {
+    let method = Method::ToolsList;
+    let mut cursor: Option<String> = None;
+    for _ in 0..crate::client::MAX_PAGES {
+        let mut text = Vec::new();
+        if let Some(cursor) = &cursor {
+            text.extend_from_slice(b"\"cursor\":");
+            write_text(&mut text, cursor);
+        }
+        let outgoing = Outgoing { members: Members::Text(&text), ..Outgoing::new(&method, limits) };
+        let mut call = open_once(shared, &outgoing, speech, &shared.session()).await?;
+        let outcome = loop {
+            if let LinkEvent::Done(outcome) = std::future::poll_fn(|cx| call.poll_event(cx)).await {
+                break outcome;
+            }
+        };
+        let answer = Answer::decode(&method, speech.revision, &outcome?);
+        let Ok(Answer::Complete(Reply::ListTools(mut result))) = answer else {
+            return Err(malformed(&method, "it is of another kind"));
+        };
+        shared.learn_tools(&mut result);
+        cursor = result.next_cursor.take();
+        if cursor.is_none() {
+            return Ok(());
+        }
+    }
+    Err(malformed(&method, "it has too many pages"))
+}
+
+/// Cancels a request when it is dropped before its answer is there.
+struct Unwanted<'a> {
+    shared: &'a Arc<Shared>,
+    id: i64,
+    method: &'a Method,
+    speech: &'a Speech,
+    armed: bool,
+}
+
+impl Drop for Unwanted<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.shared.cancel(self.id, self.method, self.speech);
+        }
+    }
+}

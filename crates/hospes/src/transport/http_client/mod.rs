@@ -1,0 +1,350 @@
+//! The Streamable HTTP transport, calling side: one POST for each message, answers as JSON or as a stream, both eras.
+
+mod answer;
+mod call;
+mod pool;
+mod session;
+mod stream;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hospes_model::{Id, ListToolsResult, Method, Notification, RawJson, RpcError};
+use hospes_proto::http::{Mirror, headers};
+use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, LOCATION, USER_AGENT};
+use http::{HeaderMap, Method as Verb, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use self::pool::{Connection, Pool, RequestBody, SendError};
+use self::session::{Introduction, Session};
+use crate::client::Url;
+use crate::client::core::Speech;
+use crate::client::desk::Desk;
+use crate::client::duplex::{write_answer, write_cancelled};
+use crate::client::error::{CallError, HttpFailure, Stage};
+use crate::client::link::Outgoing;
+use crate::client::settings::Limits;
+
+pub(crate) use call::HttpCall;
+
+/// How long a message that wants no answer may take to be delivered.
+const NOTE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many redirects within the origin are followed.
+const MAX_REDIRECTS: usize = 3;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// A server that is reached over HTTP. Dropping it ends the session, in the background.
+#[derive(Debug)]
+pub(crate) struct HttpLink {
+    shared: Arc<Shared>,
+}
+
+/// What calls, the session's own stream and answers share.
+pub(crate) struct Shared {
+    pool: Arc<Pool>,
+    /// The path, and the query if there is one; a redirect may change it.
+    path: RwLock<Uri>,
+    /// What goes with every request.
+    headers: HeaderMap,
+    last_id: AtomicI64,
+    session: RwLock<Arc<Session>>,
+    /// Held while a session is opened in the place of one that ended.
+    reopening: tokio::sync::Mutex<()>,
+    /// How we introduced ourselves, to be said again.
+    introduction: Mutex<Introduction>,
+    /// Which arguments of which tools are mirrored into headers; only tools that have such.
+    mirrors: RwLock<HashMap<Box<str>, Arc<Mirror>>>,
+    /// Requests of the server that are being answered.
+    answering: Mutex<HashSet<Id>>,
+    /// Called when a new session has taken the place of one that ended.
+    on_renewed: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    limits: Limits,
+    desk: Arc<Desk>,
+}
+
+impl HttpLink {
+    /// A link to `url`; nothing is sent yet.
+    pub(crate) fn new(target: &Url, limits: Limits, desk: Arc<Desk>) -> Result<Self, String> {
+        let url = url::Url::parse(&target.url).map_err(|error| format!("not a URL: {error}"))?;
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
+        let authority = match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        if url.scheme() == "https" && cfg!(not(feature = "tls")) {
+            return Err("https is not built in (feature tls)".into());
+        }
+        let origin =
+            format!("{}://{authority}", url.scheme()).parse::<Uri>().map_err(|error| error.to_string())?;
+        let path = path_of(&url).map_err(|error| error.to_string())?;
+        let mut headers = HeaderMap::new();
+        let value = |text: &str| {
+            HeaderValue::from_str(text).map_err(|_| "a header's value has characters that no header may have")
+        };
+        headers.insert(HOST, value(&authority)?);
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("hospes/", env!("CARGO_PKG_VERSION"))));
+        if !url.username().is_empty() || url.password().is_some() {
+            use base64::Engine as _;
+            let pair = format!("{}:{}", url.username(), url.password().unwrap_or_default());
+            let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
+            headers.insert(AUTHORIZATION, value(&format!("Basic {encoded}"))?);
+        }
+        for (name, text) in &target.headers {
+            let name = name.parse::<HeaderName>().map_err(|_| format!("{name:?} is no header's name"))?;
+            let mut text = value(text)?;
+            text.set_sensitive(true);
+            headers.append(name, text);
+        }
+        let shared = Shared {
+            pool: Arc::new(Pool::new(origin)),
+            path: RwLock::new(path),
+            headers,
+            last_id: AtomicI64::new(0),
+            session: RwLock::default(),
+            reopening: tokio::sync::Mutex::new(()),
+            introduction: Mutex::default(),
+            mirrors: RwLock::default(),
+            answering: Mutex::default(),
+            on_renewed: OnceLock::new(),
+            limits,
+            desk,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Sends a request and waits until it is known how it will be answered.
+    pub(crate) async fn open(&self, outgoing: &Outgoing<'_>, speech: &Speech) -> Result<HttpCall, CallError> {
+        call::open(&self.shared, outgoing, speech).await
+    }
+
+    /// Sends a notification, in the background: nobody learns whether it arrives.
+    pub(crate) fn notify(&self, notification: &Notification, speech: &Speech) {
+        let mut body = Vec::new();
+        if notification.encode(speech.revision, None, &mut body).unwrap_or(false) {
+            let method = notification.method();
+            self.shared.post_in_background(body, Some(method), speech.clone());
+        }
+    }
+
+    /// Tells that the session is open. Unlike other notifications it must arrive before anything else is sent.
+    pub(crate) async fn opened(&self, speech: &Speech) {
+        self.shared.say_initialized(speech).await;
+        self.shared.keep_listening(speech);
+    }
+
+    /// Answers a question that an event brought.
+    pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
+        self.shared.answer(id, outcome);
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// What is done when a new session has taken the place of one that ended.
+    pub(crate) fn on_renewed(&self, then: impl Fn() + Send + Sync + 'static) {
+        let _ = self.shared.on_renewed.set(Box::new(then));
+    }
+
+    /// Learns which arguments go into headers, and drops tools whose annotations break the rules (HHDR-29).
+    pub(crate) fn learn_tools(&self, result: &mut ListToolsResult) {
+        self.shared.learn_tools(result);
+    }
+
+    /// Ends the session.
+    pub(crate) async fn close(&self) {
+        self.shared.end_session().await;
+    }
+}
+
+impl Drop for HttpLink {
+    fn drop(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        shared.stop_listening();
+        if shared.session().id.is_some()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move { shared.end_session().await });
+        }
+    }
+}
+
+impl Shared {
+    fn next_id(&self) -> i64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.session.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The headers of a POST.
+    fn headers(
+        &self,
+        speech: &Speech,
+        method: Option<&Method>,
+        name: Option<&str>,
+        session: &Session,
+    ) -> HeaderMap {
+        let mut all = self.headers.clone();
+        // An answer to the server has no method of its own; its headers are those of any legacy message.
+        headers::add_request_headers(&mut all, speech.revision, method.unwrap_or(&Method::Ping), name);
+        if let Some(id) = session.id.as_ref().filter(|_| method != Some(&Method::Initialize)) {
+            all.insert(SESSION, id.clone());
+        }
+        all
+    }
+
+    /// Sends a request to the endpoint, wherever within its origin that has moved.
+    async fn send(
+        &self,
+        verb: &Verb,
+        headers: HeaderMap,
+        body: &Bytes,
+    ) -> Result<(Response<Incoming>, Connection), CallError> {
+        let mut redirects = 0;
+        loop {
+            let mut request: Request<RequestBody> = Request::new(Full::new(body.clone()));
+            *request.method_mut() = verb.clone();
+            *request.uri_mut() = self.path.read().unwrap_or_else(PoisonError::into_inner).clone();
+            *request.headers_mut() =
+                if redirects < MAX_REDIRECTS { headers.clone() } else { HeaderMap::new() };
+            let (response, connection) = self.pool.send(request).await.map_err(send_error)?;
+            let moved =
+                matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+            if !moved || redirects >= MAX_REDIRECTS || !self.follow(&response) {
+                return Ok((response, connection));
+            }
+            redirects += 1;
+        }
+    }
+
+    /// Takes over where a redirect points, if that is the same server: credentials go nowhere else.
+    fn follow(&self, response: &Response<Incoming>) -> bool {
+        let Some(Ok(location)) = response.headers().get(LOCATION).map(HeaderValue::to_str) else {
+            return false;
+        };
+        let Some(here) = self.pool.url() else { return false };
+        let Ok(there) = here.join(location) else { return false };
+        if there.origin() != here.origin() {
+            return false;
+        }
+        let Ok(path) = path_of(&there) else { return false };
+        *self.path.write().unwrap_or_else(PoisonError::into_inner) = path;
+        true
+    }
+
+    /// Sends what wants no answer.
+    async fn post(&self, body: Vec<u8>, method: Option<&Method>, speech: &Speech) -> Result<(), CallError> {
+        let headers = self.headers(speech, method, None, &self.session());
+        let sent = tokio::time::timeout(NOTE_TIMEOUT, async {
+            let (response, connection) = self.send(&Verb::POST, headers, &body.into()).await?;
+            let status = response.status();
+            answer::finish(self, response, connection).await;
+            Ok(status)
+        });
+        match sent.await {
+            Ok(Ok(status)) if status.is_success() => Ok(()),
+            Ok(Ok(status)) => Err(answer::refused(status, None, &[])),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(CallError::Http(Arc::new(failure(Stage::Http, "a message was not taken in time")))),
+        }
+    }
+
+    fn post_in_background(self: &Arc<Self>, body: Vec<u8>, method: Option<Method>, speech: Speech) {
+        let shared = Arc::clone(self);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            if let Err(error) = shared.post(body, method.as_ref(), &speech).await {
+                tracing::debug!(%error, "a message did not arrive");
+            }
+        });
+    }
+
+    /// Tells an older server that a request is no longer wanted. (A modern one sees the stream closed.)
+    fn cancel(self: &Arc<Self>, id: i64, method: &Method, speech: &Speech) {
+        if speech.revision.is_legacy() && *method != Method::Initialize {
+            let mut body = Vec::new();
+            write_cancelled(&mut body, id, "no longer wanted");
+            self.post_in_background(body, Some(Method::Cancelled), speech.clone());
+        }
+    }
+
+    /// Answers a request of the server, unless it no longer wants that.
+    pub(crate) fn answer(self: &Arc<Self>, id: &Id, outcome: Result<&RawJson, &RpcError>) {
+        if !self.answering().remove(id) {
+            return;
+        }
+        let Some(speech) = self.speech() else { return };
+        let mut body = Vec::new();
+        write_answer(&mut body, id, outcome);
+        self.post_in_background(body, None, speech);
+    }
+
+    fn introduction(&self) -> MutexGuard<'_, Introduction> {
+        self.introduction.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answering(&self) -> MutexGuard<'_, HashSet<Id>> {
+        self.answering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn learn_tools(&self, result: &mut ListToolsResult) {
+        let mut mirrors = self.mirrors.write().unwrap_or_else(PoisonError::into_inner);
+        result.tools.retain(|tool| match Mirror::of(&tool.input_schema) {
+            Ok(mirror) if mirror.is_empty() => {
+                mirrors.remove(tool.name.as_str());
+                true
+            }
+            Ok(mirror) => {
+                mirrors.insert(tool.name.as_str().into(), Arc::new(mirror));
+                true
+            }
+            Err(error) => {
+                tracing::warn!(tool = tool.name, %error, "a tool whose x-mcp-header breaks the rules was dropped");
+                false
+            }
+        });
+    }
+
+    fn mirror(&self, tool: &str) -> Option<Arc<Mirror>> {
+        self.mirrors.read().unwrap_or_else(PoisonError::into_inner).get(tool).cloned()
+    }
+}
+
+fn send_error(error: SendError) -> CallError {
+    CallError::Http(Arc::new(match error {
+        SendError::Connect(failure) => failure,
+        SendError::Broken(what) => failure(Stage::Http, &what),
+    }))
+}
+
+fn failure(stage: Stage, what: &str) -> HttpFailure {
+    HttpFailure { stage, status: None, challenge: None, body: None, what: what.to_owned() }
+}
+
+fn path_of(url: &url::Url) -> Result<Uri, http::uri::InvalidUri> {
+    match url.query() {
+        Some(query) => format!("{}?{query}", url.path()).parse(),
+        None => url.path().parse(),
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("pool", &self.pool).finish_non_exhaustive()
+    }
+}
+
+/// The moment from which on waiting is over.
+fn deadline(from: Instant, limit: Option<Duration>) -> Option<Instant> {
+    limit.and_then(|limit| from.checked_add(limit))
+}

@@ -1,0 +1,275 @@
+//! Connections to one origin: opened when needed, kept when free.
+//!
+//! A connection is moved by whoever uses it, in their own task: no task stands between a call and its socket. One that
+//! lies idle is looked at again when it is taken, so one that the server has closed meanwhile is noticed before
+//! anything is sent on it.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tower_service::Service as _;
+
+use crate::client::{HttpFailure, Stage};
+
+/// How long opening a connection may take.
+pub(super) const TCP_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a free connection is kept.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How many free connections are kept.
+const MAX_IDLE: usize = 256;
+
+#[cfg(feature = "tls")]
+type Io = hyper_rustls::MaybeHttpsStream<TokioIo<TcpStream>>;
+#[cfg(not(feature = "tls"))]
+type Io = TokioIo<TcpStream>;
+
+pub(super) type RequestBody = Full<Bytes>;
+
+/// The connections.
+pub(super) struct Pool {
+    /// Scheme, host and port.
+    origin: Uri,
+    connector: Connector,
+    free: Mutex<Free>,
+}
+
+#[derive(Default)]
+struct Free {
+    connections: Vec<(Connection, Instant)>,
+    sweeping: bool,
+}
+
+#[derive(Clone)]
+enum Connector {
+    Plain(HttpConnector),
+    #[cfg(feature = "tls")]
+    Tls(hyper_rustls::HttpsConnector<HttpConnector>),
+}
+
+/// One connection, and the work that it needs to move.
+pub(super) struct Connection {
+    sender: http1::SendRequest<RequestBody>,
+    driver: Box<http1::Connection<Io, RequestBody>>,
+    /// The work is over: nothing will ever come or go again.
+    over: bool,
+}
+
+/// Why a request got no response.
+#[derive(Debug)]
+pub(super) enum SendError {
+    /// No connection could be opened.
+    Connect(HttpFailure),
+    /// It broke; whether the server has seen the request is unknown.
+    Broken(String),
+}
+
+impl Pool {
+    pub(super) fn new(origin: Uri) -> Self {
+        let mut plain = HttpConnector::new();
+        plain.set_nodelay(true);
+        plain.set_connect_timeout(Some(TCP_TIMEOUT));
+        plain.enforce_http(false);
+        let connector = match origin.scheme_str() {
+            #[cfg(feature = "tls")]
+            Some("https") => Connector::Tls(
+                hyper_rustls::HttpsConnectorBuilder::new()
+                    .with_webpki_roots()
+                    .https_or_http()
+                    .enable_http1()
+                    .wrap_connector(plain),
+            ),
+            _ => Connector::Plain(plain),
+        };
+        Self { origin, connector, free: Mutex::default() }
+    }
+
+    /// The origin as a URL, to which others may be relative.
+    pub(super) fn url(&self) -> Option<url::Url> {
+        url::Url::parse(&self.origin.to_string()).ok()
+    }
+
+    /// Sends a request and waits for the head of its response. A request that a kept connection could not take is sent
+    /// on another.
+    pub(super) async fn send(
+        &self,
+        mut request: Request<RequestBody>,
+    ) -> Result<(Response<Incoming>, Connection), SendError> {
+        while let Some(mut connection) = self.take() {
+            match connection.try_send(request).await {
+                Ok(response) => return Ok((response, connection)),
+                Err((Some(unsent), _)) => request = unsent,
+                Err((None, why)) => return Err(SendError::Broken(why)),
+            }
+        }
+        let mut connection = self.open().await.map_err(SendError::Connect)?;
+        match connection.try_send(request).await {
+            Ok(response) => Ok((response, connection)),
+            Err((_, why)) => Err(SendError::Broken(why)),
+        }
+    }
+
+    /// Takes back a connection whose response has been read to its end.
+    pub(super) fn put_back(self: &Arc<Self>, connection: Connection) {
+        let mut free = self.lock();
+        if connection.over || free.connections.len() >= MAX_IDLE {
+            return;
+        }
+        free.connections.push((connection, Instant::now()));
+        if !free.sweeping
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            free.sweeping = true;
+            runtime.spawn(sweep(Arc::downgrade(self)));
+        }
+    }
+
+    /// A free connection that is not known to be dead, the one used last first.
+    fn take(&self) -> Option<Connection> {
+        loop {
+            let (mut connection, since) = self.lock().connections.pop()?;
+            if since.elapsed() < IDLE_TIMEOUT && connection.is_usable() {
+                return Some(connection);
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<Connection, HttpFailure> {
+        let io = match self.connector.clone() {
+            Connector::Plain(mut plain) => {
+                let io = plain.call(self.origin.clone()).await.map_err(|error| connect_failure(&error))?;
+                #[cfg(feature = "tls")]
+                let io = Io::from(io);
+                io
+            }
+            #[cfg(feature = "tls")]
+            Connector::Tls(mut tls) => {
+                let opened = tokio::time::timeout(TCP_TIMEOUT, tls.call(self.origin.clone())).await;
+                match opened {
+                    Ok(opened) => opened.map_err(|error| connect_failure(error.as_ref()))?,
+                    Err(_) => {
+                        return Err(failure(
+                            Stage::Tls,
+                            "the secure connection was not opened in time".into(),
+                        ));
+                    }
+                }
+            }
+        };
+        let (sender, driver) = http1::handshake(io)
+            .await
+            .map_err(|error| failure(Stage::Http, format!("HTTP could not be spoken: {error}")))?;
+        Ok(Connection { sender, driver: Box::new(driver), over: false })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets go of connections that nobody has needed for a while; ends with the last of them.
+async fn sweep(pool: Weak<Pool>) {
+    loop {
+        tokio::time::sleep(IDLE_TIMEOUT / 2).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let mut free = pool.lock();
+        free.connections.retain(|(_, since)| since.elapsed() < IDLE_TIMEOUT);
+        if free.connections.is_empty() {
+            free.sweeping = false;
+            return;
+        }
+    }
+}
+
+impl Connection {
+    /// Waits for `work` while moving the connection's bytes.
+    pub(super) async fn drive<F: Future>(&mut self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        poll_fn(|cx| self.poll_drive(cx, |cx| work.as_mut().poll(cx))).await
+    }
+
+    /// Polls `work`; where that waits, moves the connection's bytes and looks again.
+    pub(super) fn poll_drive<T>(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+        mut work: impl FnMut(&mut TaskContext<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        if let Poll::Ready(done) = work(cx) {
+            return Poll::Ready(done);
+        }
+        self.poll_move(cx);
+        work(cx)
+    }
+
+    fn poll_move(&mut self, cx: &mut TaskContext<'_>) {
+        if !self.over && Pin::new(&mut *self.driver).poll(cx).is_ready() {
+            self.over = true;
+        }
+    }
+
+    /// The response, or the request if it was not sent and why.
+    async fn try_send(
+        &mut self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, (Option<Request<RequestBody>>, String)> {
+        let response = self.sender.try_send_request(request);
+        self.drive(response).await.map_err(|mut error| {
+            let unsent = error.take_message();
+            (unsent, format!("the connection broke: {}", chain(error.error())))
+        })
+    }
+
+    /// Whether a request can be sent on it now.
+    fn is_usable(&mut self) -> bool {
+        // What has come since, its end for one, is noticed only by looking.
+        self.poll_move(&mut TaskContext::from_waker(std::task::Waker::noop()));
+        !self.over && self.sender.is_ready()
+    }
+}
+
+/// At which stage it failed is told by the connector's own words.
+fn connect_failure(error: &(dyn StdError + 'static)) -> HttpFailure {
+    let what = chain(error);
+    let stage = if what.contains("dns error") {
+        Stage::Dns
+    } else if what.contains("tcp ") {
+        Stage::Tcp
+    } else {
+        Stage::Tls
+    };
+    failure(stage, what)
+}
+
+fn failure(stage: Stage, what: String) -> HttpFailure {
+    HttpFailure { stage, status: None, challenge: None, body: None, what }
+}
+
+/// The error and its causes on one line.
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    crate::error::chain(error)
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("over", &self.over).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,238 @@
+//! The session of an older server over HTTP: opened, listened to, opened again when the server has forgotten it, ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hospes_model::{Answer, Method, Notification, Reply};
+use hospes_proto::session::client::TimeLimits;
+use http::header::{ACCEPT, HeaderMap, HeaderValue};
+use http::{Method as Verb, StatusCode};
+use hyper::body::Incoming;
+use tokio::task::AbortHandle;
+
+use super::answer::{self, Kind};
+use super::pool::Connection;
+use super::stream::Reader;
+use super::{LAST_EVENT_ID, NOTE_TIMEOUT, SESSION, Shared, call};
+use crate::client::core::{Speech, malformed};
+use crate::client::error::{CallError, Closed};
+use crate::client::link::{Exchange as _, LinkEvent, Members, Outgoing};
+
+use std::sync::PoisonError;
+
+/// How long the end of a session may take.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a broken stream is left alone before it is opened again, where the server does not say: longer each time,
+/// until something comes.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// What the server knows us by.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    pub(super) id: Option<HeaderValue>,
+    /// Which of our sessions it is.
+    number: u64,
+}
+
+/// What is said again when a session has to be opened again.
+#[derive(Debug, Default)]
+pub(super) struct Introduction {
+    /// The params of `initialize`.
+    params: Vec<u8>,
+    asked: Option<Speech>,
+    /// What was agreed upon.
+    agreed: Option<Speech>,
+    listener: Option<AbortHandle>,
+}
+
+/// What came of asking for a stream.
+pub(super) enum Opened {
+    Stream(Incoming, Connection),
+    /// There is none to be had.
+    Refused(StatusCode),
+}
+
+impl Shared {
+    /// Remembers how we introduced ourselves.
+    pub(super) fn introduce(&self, params: &[u8], speech: &Speech) {
+        let mut introduction = self.introduction();
+        introduction.params = params.to_vec();
+        introduction.asked = Some(speech.clone());
+    }
+
+    /// What is spoken with the server, once that is agreed.
+    pub(super) fn speech(&self) -> Option<Speech> {
+        let introduction = self.introduction();
+        introduction.agreed.clone().or_else(|| introduction.asked.clone())
+    }
+
+    /// The server has answered `initialize`; perhaps it gave the session an id.
+    pub(super) fn begin_session(&self, headers: &HeaderMap) {
+        let mut id = headers.get(SESSION).cloned();
+        if let Some(id) = &mut id {
+            id.set_sensitive(true);
+        }
+        let mut session = self.session.write().unwrap_or_else(PoisonError::into_inner);
+        *session = Arc::new(Session { id, number: session.number + 1 });
+    }
+
+    /// The last step of the handshake.
+    pub(super) async fn say_initialized(&self, speech: &Speech) {
+        self.introduction().agreed = Some(speech.clone());
+        let mut body = Vec::new();
+        if Notification::Initialized.encode(speech.revision, None, &mut body).unwrap_or(false)
+            && let Err(error) = self.post(body, Some(&Method::Initialized), speech).await
+        {
+            tracing::debug!(%error, "the server did not take notifications/initialized");
+        }
+    }
+
+    /// Opens a session in the place of `old`, unless somebody has done so meanwhile.
+    pub(super) async fn reopen(self: &Arc<Self>, old: &Session) -> Result<(), CallError> {
+        let _turn = self.reopening.lock().await;
+        if self.session().number != old.number {
+            return Ok(());
+        }
+        let (params, asked, agreed) = {
+            let introduction = self.introduction();
+            (introduction.params.clone(), introduction.asked.clone(), introduction.agreed.clone())
+        };
+        let (Some(asked), Some(agreed)) = (asked, agreed) else { return Err(CallError::SessionEnded) };
+        tracing::info!("the server has ended the session; a new one is opened");
+        let method = Method::Initialize;
+        let limits = TimeLimits { timeout: Some(NOTE_TIMEOUT), max_timeout: None };
+        let outgoing = Outgoing { members: Members::Text(&params), ..Outgoing::new(&method, limits) };
+        let mut call = Box::pin(call::open(self, &outgoing, &asked)).await?;
+        let outcome = loop {
+            if let LinkEvent::Done(outcome) = std::future::poll_fn(|cx| call.poll_event(cx)).await {
+                break outcome?;
+            }
+        };
+        match Answer::decode(&method, asked.revision, &outcome) {
+            Ok(Answer::Complete(Reply::Initialize(result)))
+                if result.protocol_version == agreed.revision.as_str() => {}
+            Ok(Answer::Complete(Reply::Initialize(result))) => {
+                let what = format!(
+                    "the server now speaks {} and no longer {}",
+                    result.protocol_version, agreed.revision
+                );
+                return Err(CallError::Closed(Arc::new(Closed::new(what))));
+            }
+            _ => return Err(malformed(&method, "it is of another kind")),
+        }
+        self.say_initialized(&agreed).await;
+        self.keep_listening(&agreed);
+        if let Some(then) = self.on_renewed.get() {
+            then();
+        }
+        Ok(())
+    }
+
+    /// Opens the session's own stream, if the server offers one, and keeps it open.
+    pub(super) fn keep_listening(self: &Arc<Self>, speech: &Speech) {
+        let listener = tokio::spawn(listen(Arc::clone(self), speech.clone(), self.session()));
+        if let Some(old) = self.introduction().listener.replace(listener.abort_handle()) {
+            old.abort();
+        }
+    }
+
+    pub(super) fn stop_listening(&self) {
+        if let Some(listener) = self.introduction().listener.take() {
+            listener.abort();
+        }
+    }
+
+    /// Tells the server that the session is over (HSES-09); it may refuse that (HSES-10).
+    pub(super) async fn end_session(&self) {
+        self.stop_listening();
+        let ended = {
+            let mut session = self.session.write().unwrap_or_else(PoisonError::into_inner);
+            let ended = Arc::clone(&session);
+            *session = Arc::new(Session { id: None, number: ended.number + 1 });
+            ended
+        };
+        let (Some(speech), Some(_)) = (self.speech(), &ended.id) else { return };
+        let headers = self.headers(&speech, Some(&Method::Ping), None, &ended);
+        let ending = async {
+            let (response, connection) = self.send(&Verb::DELETE, headers, &Bytes::new()).await?;
+            answer::finish(self, response, connection).await;
+            Ok::<(), CallError>(())
+        };
+        let _ = tokio::time::timeout(END_TIMEOUT, ending).await;
+    }
+
+    /// Asks for a stream by GET: the session's own, or the rest of one that broke after `last_event_id`.
+    pub(super) async fn get_stream(
+        &self,
+        speech: &Speech,
+        session: &Session,
+        last_event_id: &str,
+    ) -> Result<Opened, CallError> {
+        let mut headers = self.headers(speech, Some(&Method::Ping), None, session);
+        headers.remove(http::header::CONTENT_TYPE);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Ok(id) = HeaderValue::from_str(last_event_id)
+            && !last_event_id.is_empty()
+        {
+            headers.insert(LAST_EVENT_ID, id);
+        }
+        let (response, connection) = self.send(&Verb::GET, headers, &Bytes::new()).await?;
+        let status = response.status();
+        if status.is_success() && matches!(answer::kind(response.headers()), Kind::Stream) {
+            return Ok(Opened::Stream(response.into_body(), connection));
+        }
+        answer::finish(self, response, connection).await;
+        Ok(Opened::Refused(status))
+    }
+}
+
+/// How long to wait before the `failures`-th attempt: what the server said, else longer and longer, and never all
+/// clients at once.
+pub(super) fn pause(retry: Option<Duration>, failures: u32) -> Duration {
+    let base = retry.unwrap_or(FIRST_PAUSE);
+    if failures == 0 {
+        return base;
+    }
+    let longer = base.saturating_mul(1 << failures.min(10)).min(LONGEST_PAUSE).max(base);
+    let mut random = [0_u8; 1];
+    // Without randomness there is no jitter, which does little harm.
+    let _ = getrandom::fill(&mut random);
+    longer + longer * u32::from(random[0]) / 1024
+}
+
+/// Reads the session's own stream for as long as the session lives. 405 is final, and so is every other refusal but
+/// those that will pass.
+async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>) {
+    let mut reader = Reader::new(shared.limits.max_message_bytes);
+    let mut failures = 0;
+    loop {
+        match shared.get_stream(&speech, &session, reader.last_event_id()).await {
+            Ok(Opened::Stream(mut body, mut connection)) => {
+                reader.begin();
+                while let Some(message) = reader.next(&mut body, &mut connection).await {
+                    failures = 0;
+                    shared.handle_unbidden(&message, &speech);
+                }
+            }
+            Ok(Opened::Refused(StatusCode::NOT_FOUND)) if session.id.is_some() && failures > 0 => {
+                // It was there before, so it is the session that is gone.
+                if let Err(error) = shared.reopen(&session).await {
+                    tracing::debug!(%error, "no new session");
+                }
+                return;
+            }
+            Ok(Opened::Refused(status)) if !status.is_server_error() => {
+                tracing::debug!(%status, "the server offers no stream of its own");
+                return;
+            }
+            Ok(Opened::Refused(status)) => {
+                tracing::debug!(%status, "the server's own stream is not to be had now")
+            }
+            Err(error) => tracing::debug!(%error, "the server's own stream broke"),
+        }
+        tokio::time::sleep(pause(reader.retry(), failures)).await;
+        failures += 1;
+    }
+}

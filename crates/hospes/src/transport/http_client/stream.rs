@@ -1,0 +1,491 @@
+//! Answers that stream: events in, messages out, and going on where a broken stream stopped.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use hospes_model::message::{self, Frame, Message};
+use hospes_model::{Id, Method, ProgressToken, RawJson, Revision, RpcError};
+use hospes_proto::frame::{Oversize, SseDecoder, Subject};
+use hospes_proto::session::client::TimeLimits;
+use hyper::body::{Body as _, Incoming};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::answer;
+use super::pool::Connection;
+use super::session::{Opened, pause};
+use super::{Shared, deadline};
+use crate::client::core::Speech;
+use crate::client::desk::ReplyTo;
+use crate::client::error::{CallError, TimeLimit};
+use crate::client::link::{Ears, LinkEvent, Outgoing};
+
+/// How often in a row a stream is resumed without anything coming of it.
+const MAX_RESUMPTIONS: u32 = 5;
+/// The most events that wait for one caller; beyond it the oldest is dropped.
+const MAX_EVENTS: usize = 1024;
+
+/// Cuts a body into messages.
+#[derive(Debug)]
+pub(super) struct Reader {
+    decoder: SseDecoder,
+    chunk: Bytes,
+    last_id: String,
+    retry: Option<Duration>,
+    limit: usize,
+}
+
+/// What an event held.
+#[derive(Debug)]
+pub(super) enum Item {
+    Message(Bytes),
+    Oversize(Oversize),
+    /// Nothing but a sign of life.
+    Mark,
+}
+
+impl Reader {
+    pub(super) fn new(limit: usize) -> Self {
+        let decoder = SseDecoder::new(limit);
+        Self { decoder, chunk: Bytes::new(), last_id: String::new(), retry: None, limit }
+    }
+
+    /// A new body follows; where the last one stopped is remembered.
+    pub(super) fn begin(&mut self) {
+        self.decoder = SseDecoder::new(self.limit);
+        self.chunk = Bytes::new();
+    }
+
+    pub(super) fn last_event_id(&self) -> &str {
+        &self.last_id
+    }
+
+    pub(super) fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// The next item; none at the body's end, however it came about.
+    pub(super) async fn next(&mut self, body: &mut Incoming, connection: &mut Connection) -> Option<Item> {
+        poll_fn(|cx| self.poll_next(body, connection, cx)).await
+    }
+
+    fn poll_next(
+        &mut self,
+        body: &mut Incoming,
+        connection: &mut Connection,
+        cx: &mut TaskContext<'_>,
+    ) -> Poll<Option<Item>> {
+        loop {
+            if let Some(event) = self.decoder.poll_event(&mut self.chunk) {
+                let event = match event {
+                    Ok(event) => event,
+                    Err(over) => return Poll::Ready(Some(Item::Oversize(over))),
+                };
+                if event.has_id {
+                    self.last_id.clear();
+                    self.last_id.push_str(self.decoder.last_event_id());
+                }
+                self.retry = event.retry.or(self.retry);
+                let item = match event.data {
+                    Some(data) if !data.is_empty() && event.name() == "message" => Item::Message(data),
+                    _ => Item::Mark,
+                };
+                return Poll::Ready(Some(item));
+            }
+            let frame = match connection.poll_drive(cx, |cx| Pin::new(&mut *body).poll_frame(cx)) {
+                Poll::Ready(Some(Ok(frame))) => frame,
+                Poll::Ready(_) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            };
+            if let Ok(data) = frame.into_data() {
+                self.chunk = data;
+            }
+        }
+    }
+}
+
+/// A request whose answer streams.
+pub(super) struct Stream {
+    shared: Arc<Shared>,
+    speech: Speech,
+    id: i64,
+    method: Method,
+    ears: Ears,
+    reader: Reader,
+    source: Source,
+    events: VecDeque<LinkEvent>,
+    done: Option<Result<RawJson, CallError>>,
+    finished: bool,
+    failures: u32,
+    progress: f64,
+    clock: Clock,
+}
+
+enum Source {
+    Open(Incoming, Connection),
+    /// The stream broke; going on with it.
+    Resuming(BoxFuture<'static, Result<Opened, CallError>>),
+    Ended,
+}
+
+struct Clock {
+    limits: TimeLimits,
+    since: Instant,
+    heard: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stream {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        outgoing: &Outgoing<'_>,
+        speech: &Speech,
+        id: i64,
+        body: Incoming,
+        connection: Connection,
+        since: Instant,
+    ) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            speech: speech.clone(),
+            id,
+            method: outgoing.method.clone(),
+            ears: outgoing.ears,
+            reader: Reader::new(shared.limits.max_message_bytes),
+            source: Source::Open(body, connection),
+            events: VecDeque::new(),
+            done: None,
+            finished: false,
+            failures: 0,
+            progress: f64::NEG_INFINITY,
+            clock: Clock { limits: outgoing.limits, since, heard: since, timer: None },
+        }
+    }
+
+    pub(super) fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Poll::Ready(event);
+            }
+            if let Some(outcome) = self.done.take() {
+                self.finished = true;
+                self.let_go(cx);
+                return Poll::Ready(LinkEvent::Done(outcome));
+            }
+            if let Some(limit) = self.clock.poll_late(cx, &self.shared) {
+                let (method, after) = (self.method.name().into(), self.clock.after(limit));
+                self.shared.cancel(self.id, &self.method, &self.speech);
+                self.source = Source::Ended;
+                self.done = Some(Err(CallError::Timeout { method, limit, after }));
+                continue;
+            }
+            match &mut self.source {
+                Source::Open(body, connection) => match self.reader.poll_next(body, connection, cx) {
+                    Poll::Ready(Some(item)) => self.handle(item),
+                    Poll::Ready(None) => self.resume(),
+                    Poll::Pending => return Poll::Pending,
+                },
+                Source::Resuming(opening) => match opening.as_mut().poll(cx) {
+                    Poll::Ready(Ok(Opened::Stream(body, connection))) => {
+                        self.reader.begin();
+                        self.source = Source::Open(body, connection);
+                    }
+                    Poll::Ready(Ok(Opened::Refused(status))) if !status.is_server_error() => {
+                        let what =
+                            format!("the stream broke off, and going on with it was refused ({status})");
+                        self.fail(&what);
+                    }
+                    Poll::Ready(_) => self.resume(),
+                    Poll::Pending => return Poll::Pending,
+                },
+                Source::Ended => self.fail("the stream broke off before the answer"),
+            }
+        }
+    }
+
+    fn fail(&mut self, what: &str) {
+        self.source = Source::Ended;
+        self.done = Some(Err(answer::broken(what)));
+    }
+
+    /// The stream has ended without the answer. Older revisions let us go on where it stopped, if it said where it was
+    /// (HRES-05); a modern request is lost with its stream.
+    fn resume(&mut self) {
+        let last_id = self.reader.last_event_id().to_owned();
+        if !self.speech.revision.is_legacy() || last_id.is_empty() || self.failures >= MAX_RESUMPTIONS {
+            return self.fail("the stream broke off before the answer");
+        }
+        let pause = pause(self.reader.retry(), self.failures);
+        self.failures += 1;
+        let (shared, speech) = (Arc::clone(&self.shared), self.speech.clone());
+        self.source = Source::Resuming(Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            shared.get_stream(&speech, &shared.session(), &last_id).await
+        }));
+    }
+
+    /// The connection can be used again if the stream ends right behind the answer.
+    fn let_go(&mut self, cx: &mut TaskContext<'_>) {
+        if let Source::Open(mut body, mut connection) = std::mem::replace(&mut self.source, Source::Ended)
+            && matches!(connection.poll_drive(cx, |cx| Pin::new(&mut body).poll_frame(cx)), Poll::Ready(None))
+        {
+            self.shared.pool.put_back(connection);
+        }
+    }
+
+    fn handle(&mut self, item: Item) {
+        self.failures = 0;
+        match item {
+            Item::Message(data) => match message::decode(&data) {
+                Ok(Frame::Single(message)) => self.handle_message(&data, message),
+                Ok(Frame::Batch(parts)) => {
+                    for message in parts.into_iter().flatten() {
+                        self.handle_message(&data, message);
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "an event that is no message"),
+            },
+            Item::Oversize(over) => {
+                if over.response() == Some(&Id::Number(self.id)) {
+                    let bytes = usize::try_from(over.seen).unwrap_or(usize::MAX);
+                    self.done = Some(Err(answer::too_large(bytes, over.limit)));
+                } else {
+                    self.shared.handle_oversize(&over);
+                }
+            }
+            Item::Mark => {}
+        }
+    }
+
+    fn handle_message(&mut self, data: &Bytes, message: Message<'_>) {
+        match message {
+            Message::Notification(notification) => {
+                let method = Method::from_name(&notification.method);
+                let params = raw(data, notification.params);
+                self.handle_notification(method, params);
+            }
+            Message::Request(request) if self.ears == Ears::Questions && self.method.may_ask() => {
+                let method = Method::from_name(&request.method);
+                if self.shared.take_up(&request.id, &method, &self.speech) {
+                    self.push(LinkEvent::Question(request.id, method, raw(data, request.params)));
+                }
+            }
+            Message::Request(_) => self.shared.handle_unbidden_message(data, message, &self.speech),
+            Message::Response(_) => {
+                if let Some(outcome) = answer::ours(self.id, data, message) {
+                    self.done = Some(outcome);
+                }
+            }
+        }
+    }
+
+    fn handle_notification(&mut self, method: Method, params: Option<RawJson>) {
+        match method {
+            Method::Progress => {
+                #[derive(Deserialize)]
+                #[serde(rename_all = "camelCase")]
+                struct Progress {
+                    progress_token: ProgressToken,
+                    progress: f64,
+                }
+                let Some(Ok(progress)) = params.as_ref().map(RawJson::decode::<Progress>) else { return };
+                if progress.progress_token != ProgressToken::from(self.id) {
+                    return;
+                }
+                self.clock.heard = Instant::now();
+                if progress.progress > self.progress {
+                    self.progress = progress.progress;
+                    if self.ears != Ears::Deaf {
+                        self.push(LinkEvent::Notification(method, params));
+                    }
+                }
+            }
+            // Everything on a stream of changes belongs to it.
+            _ if self.method == Method::SubscriptionsListen => {
+                self.push(LinkEvent::Notification(method, params))
+            }
+            _ => {
+                if method == Method::LogMessage && self.ears != Ears::Deaf {
+                    self.push(LinkEvent::Notification(method.clone(), params.clone()));
+                }
+                self.shared.handle_outside(&method, params.as_ref());
+            }
+        }
+    }
+
+    fn push(&mut self, event: LinkEvent) {
+        if self.events.len() >= MAX_EVENTS {
+            // A caller this slow gets the newest news; a question is never dropped.
+            if matches!(self.events.front(), Some(LinkEvent::Notification(..))) {
+                self.events.pop_front();
+            } else if matches!(event, LinkEvent::Notification(..)) {
+                return;
+            }
+        }
+        self.events.push_back(event);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let gone = RpcError::internal("the call that this belongs to was cancelled");
+        for event in &self.events {
+            if let LinkEvent::Question(id, ..) = event {
+                self.shared.answer(id, Err(&gone));
+            }
+        }
+        // With the stream its connection is closed, which is what a modern server wants to see.
+        self.shared.cancel(self.id, &self.method, &self.speech);
+    }
+}
+
+impl Clock {
+    /// Which limit has run out, if one has. While the server waits for an answer of ours it is not silent.
+    fn poll_late(&mut self, cx: &mut TaskContext<'_>, shared: &Shared) -> Option<TimeLimit> {
+        loop {
+            let (due, limit) = self.due()?;
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+            if timer.deadline() > due || timer.is_elapsed() {
+                timer.as_mut().reset(due);
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return None;
+            }
+            let now = Instant::now();
+            if now < due {
+                continue;
+            }
+            if limit == TimeLimit::Timeout && !shared.answering().is_empty() {
+                self.heard = now;
+                continue;
+            }
+            return Some(limit);
+        }
+    }
+
+    fn due(&self) -> Option<(Instant, TimeLimit)> {
+        let timeout = deadline(self.heard, self.limits.timeout);
+        let max = deadline(self.since, self.limits.max_timeout);
+        match (timeout, max) {
+            (Some(timeout), Some(max)) if max < timeout => Some((max, TimeLimit::MaxTimeout)),
+            (Some(timeout), _) => Some((timeout, TimeLimit::Timeout)),
+            (None, max) => max.map(|max| (max, TimeLimit::MaxTimeout)),
+        }
+    }
+
+    fn after(&self, limit: TimeLimit) -> Duration {
+        let after = match limit {
+            TimeLimit::Timeout => self.limits.timeout,
+            TimeLimit::MaxTimeout => self.limits.max_timeout,
+        };
+        after.unwrap_or_default()
+    }
+}
+
+impl Shared {
+    /// A message that belongs to no request of ours.
+    pub(super) fn handle_unbidden(self: &Arc<Self>, item: &Item, speech: &Speech) {
+        match item {
+            Item::Message(data) => match message::decode(data) {
+                Ok(Frame::Single(message)) => self.handle_unbidden_message(data, message, speech),
+                Ok(Frame::Batch(parts)) => {
+                    for message in parts.into_iter().flatten() {
+                        self.handle_unbidden_message(data, message, speech);
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "an event that is no message"),
+            },
+            Item::Oversize(over) => self.handle_oversize(over),
+            Item::Mark => {}
+        }
+    }
+
+    fn handle_unbidden_message(self: &Arc<Self>, data: &Bytes, message: Message<'_>, speech: &Speech) {
+        match message {
+            Message::Notification(notification) => {
+                let method = Method::from_name(&notification.method);
+                self.handle_outside(&method, raw(data, notification.params).as_ref());
+            }
+            Message::Request(request) => {
+                let method = Method::from_name(&request.method);
+                if self.take_up(&request.id, &method, speech) {
+                    let params = raw(data, request.params);
+                    self.desk.request(request.id, method, params, ReplyTo::Http(Arc::clone(self)));
+                }
+            }
+            Message::Response(_) => {}
+        }
+    }
+
+    fn handle_outside(&self, method: &Method, params: Option<&RawJson>) {
+        if *method == Method::Cancelled {
+            #[derive(Deserialize)]
+            #[serde(rename_all = "camelCase")]
+            struct Cancelled {
+                request_id: Id,
+            }
+            if let Some(Ok(cancelled)) = params.map(RawJson::decode::<Cancelled>)
+                && self.answering().remove(&cancelled.request_id)
+            {
+                self.desk.cancelled(&cancelled.request_id);
+            }
+            return;
+        }
+        self.desk.notification(method, params);
+    }
+
+    fn handle_oversize(self: &Arc<Self>, over: &Oversize) {
+        tracing::warn!(bytes = over.seen, limit = over.limit, "a message over the limit was skipped");
+        if let Subject::Request(id) = &over.subject {
+            self.answering().insert(id.clone());
+            self.answer(id, Err(&over.to_error()));
+        }
+    }
+
+    /// Whether a question of the server is to be answered; if not, it has been dealt with.
+    fn take_up(self: &Arc<Self>, id: &Id, method: &Method, speech: &Speech) -> bool {
+        if speech.revision >= Revision::V2026_07_28 {
+            // Servers send no requests from 2026-07-28 on, and clients no answers.
+            tracing::warn!(%method, "the server sent a request, which its revision does not have");
+            return false;
+        }
+        let mut answering = self.answering();
+        if !answering.insert(id.clone()) {
+            return false;
+        }
+        let many = answering.len() > self.limits.max_server_requests;
+        drop(answering);
+        if *method == Method::Ping {
+            self.answer(id, Ok(&RawJson::empty_object()));
+            return false;
+        }
+        if many {
+            let max = self.limits.max_server_requests;
+            let why = format!("more than {max} requests at once (setting max_server_requests)");
+            self.answer(id, Err(&RpcError::internal(why)));
+            return false;
+        }
+        true
+    }
+}
+
+fn raw(data: &Bytes, params: Option<&RawValue>) -> Option<RawJson> {
+    params.map(|params| RawJson::within(data, params))
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("id", &self.id).field("method", &self.method).finish_non_exhaustive()
+    }
+}
