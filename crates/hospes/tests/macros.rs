@@ -269,3 +269,124 @@ async fn methods_become_prompts_and_completions() {
         assert_eq!(completed["completion"]["values"], json!(["Basel", "Bern"]));
     }
 }
+
+/// The same server twice: what the macro writes is what the builder's calls make.
+#[tokio::test]
+async fn the_builder_makes_the_same_server() {
+    struct Twice;
+
+    /// Doubles.
+    #[hospes::server(name = "twice", version = "1")]
+    impl Twice {
+        /// Doubles a number.
+        #[tool(idempotent, title = "Twice")]
+        fn twice(
+            &self,
+            /// What to double.
+            #[arg(range(min = 0), header = "Number")]
+            number: i64,
+            note: Option<&str>,
+        ) -> String {
+            format!("{} {}", number * 2, note.unwrap_or_default())
+        }
+
+        #[resource("twice://{number}", mime = "text/plain")]
+        fn read(number: i64) -> String {
+            (number * 2).to_string()
+        }
+
+        /// Asks for the double.
+        #[prompt]
+        fn ask(number: i64) -> String {
+            format!("What is twice {number}?")
+        }
+
+        #[complete(read.number)]
+        fn numbers(typed: &str) -> Vec<String> {
+            vec![format!("{typed}0")]
+        }
+    }
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Number {
+        /// What to double.
+        #[schemars(range(min = 0), extend("x-mcp-header" = "Number"))]
+        number: i64,
+        note: Option<String>,
+    }
+    #[derive(Deserialize, JsonSchema)]
+    struct Read {
+        number: i64,
+    }
+
+    let by_macro = Twice.into_server();
+    let by_hand =
+        Server::new("twice", "1")
+            .instructions("Doubles.")
+            .tool(
+                Tool::new("twice").title("Twice").description("Doubles a number.").idempotent(true),
+                |Args(Number { number, note })| async move {
+                    format!("{} {}", number * 2, note.unwrap_or_default())
+                },
+            )
+            .resource_template(
+                Template::new("twice://{number}").name("read").mime("text/plain"),
+                |Args(Read { number })| async move { (number * 2).to_string() },
+            )
+            .prompt(
+                Prompt::new("ask").description("Asks for the double."),
+                |Args(Read { number })| async move { format!("What is twice {number}?") },
+            )
+            .complete(Completes::template("twice://{number}", "number"), |Typed(typed)| async move {
+                vec![format!("{typed}0")]
+            });
+    for (method, params) in [
+        (Method::Discover, json!({})),
+        (Method::ToolsList, json!({})),
+        (Method::ResourceTemplatesList, json!({})),
+        (Method::PromptsList, json!({})),
+        (Method::ToolsCall, json!({ "name": "twice", "arguments": { "number": 4, "note": "x" } })),
+        (Method::ToolsCall, json!({ "name": "twice", "arguments": { "number": -4 } })),
+        (Method::ResourcesRead, json!({ "uri": "twice://21" })),
+        (Method::PromptsGet, json!({ "name": "ask", "arguments": { "number": "4" } })),
+        (
+            Method::Complete,
+            json!({
+                "ref": { "type": "ref/resource", "uri": "twice://{number}" },
+                "argument": { "name": "number", "value": "2" },
+            }),
+        ),
+    ] {
+        let made = result(&by_macro, method.clone(), params.clone()).await;
+        assert_eq!(made, result(&by_hand, method.clone(), params).await, "{method}");
+    }
+}
+
+trait Api: Send + Sync + 'static {
+    fn name(&self) -> String;
+}
+
+struct Fixed;
+
+impl Api for Fixed {
+    fn name(&self) -> String {
+        "fixed".to_owned()
+    }
+}
+
+struct Over<A>(A);
+
+#[hospes::server]
+impl<A: Api> Over<A> {
+    #[tool]
+    fn name(&self) -> String {
+        self.0.name()
+    }
+}
+
+#[tokio::test]
+async fn a_type_may_have_parameters() {
+    let server = Over(Fixed).into_server();
+    assert_eq!(text(&server, "name", json!({})).await, "fixed");
+    assert_eq!(server.info().name, "over");
+}

@@ -24,6 +24,7 @@ const OPTIONS: &[&str] = &[
     "example",
     "email",
     "url",
+    "header",
 ];
 
 /// The types that a handler takes by hand too, besides `Context`.
@@ -132,6 +133,9 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
     }
     if let Some(example) = options.expr("example")? {
         schema.push(quote!(example = #example));
+    }
+    if let Some(header) = options.text("header")? {
+        schema.push(quote!(extend("x-mcp-header" = #header)));
     }
     for word in ["email", "url"] {
         if options.flag(word)? == Some(true) {
