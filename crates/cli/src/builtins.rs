@@ -5,9 +5,15 @@ use std::sync::Arc;
 use hospes::BoxService;
 use hospes_host::config::nearest;
 use hospes_host::{BuiltinError, Builtins};
+use hospes_servers::{BUILTINS, builtin};
+
+/// Those that run when there is no configuration, in the order they are shown, with their arguments.
+pub(crate) const DEFAULTS: [(&str, &[&str]); 3] = [("files", &["."]), ("time", &[]), ("everything", &[])];
 
 /// Their names.
-pub(crate) const NAMES: [&str; 3] = ["files", "time", "everything"];
+pub(crate) fn names() -> impl Iterator<Item = &'static str> + Clone {
+    BUILTINS.iter().map(|builtin| builtin.name)
+}
 
 /// Finds them for the host.
 pub(crate) fn all() -> Builtins {
@@ -16,11 +22,11 @@ pub(crate) fn all() -> Builtins {
 
 /// The built-in server of that name.
 pub(crate) fn find(name: &str, args: &[String]) -> Result<BoxService, BuiltinError> {
-    let builtin = hospes_servers::builtin(name).ok_or_else(|| BuiltinError::new(unknown(name)))?;
-    let server = builtin.server(args).map_err(|error| {
+    let found = builtin(name).ok_or_else(|| BuiltinError::new(unknown(name)))?;
+    let server = found.server(args).map_err(|error| {
         let mut why = error.to_string();
-        if !builtin.usage.is_empty() {
-            why.push_str(&format!("; usage: {name} {}", builtin.usage));
+        if !found.usage.is_empty() {
+            why.push_str(&format!("; usage: {name} {}", found.usage));
         }
         BuiltinError::new(why)
     })?;
@@ -28,10 +34,12 @@ pub(crate) fn find(name: &str, args: &[String]) -> Result<BoxService, BuiltinErr
 }
 
 fn unknown(name: &str) -> String {
-    let there_are = NAMES.join(", ");
-    match nearest(name, NAMES) {
+    match nearest(name, names()) {
         Some(meant) => format!("there is no built-in server `{name}`; did you mean `{meant}`?"),
-        None => format!("there is no built-in server `{name}`; there are {there_are}"),
+        None => {
+            let there_are: Vec<&str> = names().collect();
+            format!("there is no built-in server `{name}`; there are {}", there_are.join(", "))
+        }
     }
 }
 
@@ -40,12 +48,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_that_of_a_server() {
-        let mut names = NAMES;
-        names.sort_unstable();
-        let there_are: Vec<_> = hospes_servers::BUILTINS.iter().map(|builtin| builtin.name).collect();
-        assert_eq!(names[..], there_are[..]);
-        assert!(find("time", &[]).is_ok());
+    fn the_servers_of_the_defaults_start() {
+        for (name, args) in DEFAULTS {
+            let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+            find(name, &args).unwrap();
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod settings;
 mod target;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -21,6 +22,9 @@ use clap::error::ErrorKind;
 use args::{Cli, Command};
 use exit::{Failure, Outcome};
 use output::Output;
+
+/// How long tasks have to end when the program does.
+const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -31,8 +35,9 @@ fn main() -> ExitCode {
     logging::start(&cli);
     let ended = runtime().and_then(|runtime| {
         let ended = runtime.block_on(run(cli.command, output));
-        // A read of the terminal that is still waiting must not keep the program.
-        runtime.shutdown_background();
+        // Ends what is still going on, so that no child outlives us; but a read of the terminal that is still
+        // waiting must not keep the program.
+        runtime.shutdown_timeout(LAST_MOMENT);
         ended
     });
     match ended {

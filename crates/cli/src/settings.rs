@@ -44,11 +44,11 @@ fn mistakes(errors: &ConfigErrors) -> Failure {
 /// The servers that run when there is no configuration.
 pub(crate) fn defaults() -> Vec<ServerConfig> {
     let source = Source::unwritten("the defaults");
-    builtins::NAMES
+    builtins::DEFAULTS
         .iter()
-        .map(|name| {
-            let args: &[&str] = if *name == "files" { &["."] } else { &[] };
-            ServerConfig::new(*name, Transport::builtin(name, args.iter().copied()), source.clone())
+        .map(|(name, args)| {
+            let transport = Transport::builtin(name, args.iter().copied());
+            ServerConfig::new(*name, transport, source.clone())
         })
         .collect()
 }

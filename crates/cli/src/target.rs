@@ -45,8 +45,10 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Out
         let era = era.or_else(|| server.era.map(EraChoice::era));
         return Ok(Found { target: dress(target, reach)?, era });
     }
-    if builtins::NAMES.contains(&word) {
-        return found(dress(builtin(word, &[])?, reach)?);
+    if builtins::names().any(|name| name == word) {
+        // `files` alone means the files of this folder, as it does for `up`.
+        let defaults = builtins::DEFAULTS.iter().find(|(name, _)| *name == word);
+        return found(dress(builtin(word, defaults.map_or(&[], |(_, args)| *args))?, reach)?);
     }
     if word.contains(char::is_whitespace) || is_program(word) {
         let target = Target::parse(word);
@@ -55,8 +57,10 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Out
         }
         return found(dress(target, reach)?);
     }
-    let names: Vec<&str> =
-        loaded.config.servers.iter().map(|server| server.name.as_str()).chain(builtins::NAMES).collect();
+    let mut names: Vec<&str> = loaded.config.servers.iter().map(|server| server.name.as_str()).collect();
+    for name in builtins::names() {
+        names.push(name);
+    }
     let mut failure = Failure::usage(format!(
         "`{word}` is no URL, no entry of the configuration, no built-in server and no program"
     ));

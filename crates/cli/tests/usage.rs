@@ -1,5 +1,7 @@
 //! What the program does with what it is told: exit codes, results, errors and hints.
 
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
 #[allow(dead_code, clippy::unwrap_used, reason = "each test program uses its part, and tests may panic")]
 mod support;
 
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 use support::{House, text};
 
 /// A server for the shell, as words after `--`.
-fn command<'a>(entry: &'a Value) -> Vec<&'a str> {
+fn command(entry: &Value) -> Vec<&str> {
     let args = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
     std::iter::once(entry["command"].as_str().unwrap()).chain(args).collect()
 }

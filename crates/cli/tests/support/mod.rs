@@ -157,7 +157,7 @@ impl Running {
     }
 
     /// Sends a request of the older era and waits for its answer.
-    pub(crate) fn ask(&mut self, id: u32, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&mut self, id: u32, method: &str, params: &Value) -> Value {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
         loop {
             let message = self.next();
@@ -174,11 +174,11 @@ impl Running {
     }
 
     /// Opens a session of the older era.
-    pub(crate) fn initialize(&mut self, capabilities: Value) -> Value {
+    pub(crate) fn initialize(&mut self, capabilities: &Value) -> Value {
         let client = json!({ "name": "test", "version": "1" });
         let params =
             json!({ "protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": client });
-        let answer = self.ask(0, "initialize", params);
+        let answer = self.ask(0, "initialize", &params);
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         answer["result"].clone()
     }
