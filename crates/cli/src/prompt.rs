@@ -1,8 +1,6 @@
 //! What a server asks the person, in the terminal.
 
-use hospes::model::{
-    ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams, RawJson, RpcError,
-};
+use hospes::model::{ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams, RawJson};
 use serde_json::Value;
 
 use crate::arguments::{Source, arguments};
@@ -12,14 +10,14 @@ use crate::output::{BOLD, CYAN, DIM, Output, paint, printable};
 const MAX_TRIES: usize = 5;
 
 /// Asks the person.
-pub(crate) async fn elicit(params: ElicitParams, output: Output) -> Result<ElicitResult, RpcError> {
+pub(crate) async fn elicit(params: ElicitParams, output: Output) -> hospes::Result<ElicitResult> {
     // Reading a terminal blocks.
     let asked = tokio::task::spawn_blocking(move || match params {
         ElicitParams::Form(form) => ask_form(&form, output),
         ElicitParams::Url(url) => ask_url(&url, output),
         _ => ElicitResult::new(ElicitAction::Cancel),
     });
-    asked.await.map_err(|error| RpcError::internal(error.to_string()))
+    Ok(asked.await?)
 }
 
 fn ask_form(form: &ElicitFormParams, output: Output) -> ElicitResult {
