@@ -1,0 +1,80 @@
+//! The client that the official conformance suite examines.
+//!
+//! The suite starts it with the URL of a mock server as its last argument, and says in the environment which scenario
+//! it is to play. Every step is taken with the public interface of the SDK; nothing here knows the wire.
+
+mod answers;
+mod scenarios;
+
+use std::env;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use hospes::client::ClientBuilder;
+use hospes::model::{Implementation, Revision};
+use hospes::prelude::*;
+
+/// The suite gives a client 30 seconds, and may hang itself when they are over.
+const TIME: Duration = Duration::from_secs(25);
+
+/// What the suite says of a run.
+struct Run {
+    scenario: String,
+    url: String,
+    revision: Revision,
+    context: serde_json::Value,
+}
+
+impl Run {
+    fn read() -> Result<Self> {
+        let url = env::args().next_back().filter(|_| env::args().len() > 1);
+        let url = url.ok_or_else(|| Error::msg("the last argument is the URL of the suite's server"))?;
+        let scenario = env::var("MCP_CONFORMANCE_SCENARIO")
+            .map_err(|_| Error::msg("MCP_CONFORMANCE_SCENARIO says which scenario to play"))?;
+        let revision = match env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
+            Ok(text) => {
+                text.parse().map_err(|_| Error::msg(format!("{text} is no revision that is spoken here")))?
+            }
+            Err(_) => Revision::LATEST,
+        };
+        let context = match env::var("MCP_CONFORMANCE_CONTEXT") {
+            Ok(text) => serde_json::from_str(&text)?,
+            Err(_) => serde_json::Value::Null,
+        };
+        Ok(Self { scenario, url, revision, context })
+    }
+
+    fn target(&self) -> Target {
+        Target::url(&self.url).into()
+    }
+
+    /// A client that can answer whatever it may be asked.
+    fn builder(&self) -> ClientBuilder {
+        Client::builder()
+            .info(Implementation::new("hospes-conformance-client", env!("CARGO_PKG_VERSION")))
+            .revision(self.revision)
+            .elicitation(answers::fill_in)
+            .sampling(answers::sample)
+            .roots(["/"])
+            .on_log(|message| eprintln!("the server logged {}", message.data))
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let played = async {
+        let run = Run::read()?;
+        scenarios::play(&run).await
+    };
+    match tokio::time::timeout(TIME, played).await {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+        Err(_) => {
+            eprintln!("the scenario took longer than {TIME:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
