@@ -123,7 +123,7 @@ fn a_server_is_told_what_the_application_can_do_and_no_more() {
         .collect();
     assert_eq!(told.len(), 2, "{sent}");
     assert!(
-        told.contains((&json!({}))) && told.contains(&json!({ "sampling": {}, "roots": {} })),
+        told.contains(&json!({})) && told.contains(&json!({ "sampling": {}, "roots": {} })),
         "{told:?}"
     );
 }
