@@ -137,7 +137,7 @@ impl HttpLink {
     /// Tells that the session is open. Unlike other notifications it must arrive before anything else is sent.
     pub(crate) async fn opened(&self, speech: &Speech) {
         self.shared.say_initialized(speech).await;
-        self.shared.keep_listening(speech);
+        session::listening(self.shared.keep_listening(speech)).await;
     }
 
     /// Answers a question that an event brought.

@@ -9,6 +9,7 @@ use hospes_proto::session::client::TimeLimits;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Method as Verb, StatusCode};
 use hyper::body::Incoming;
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use super::answer::{self, Kind};
@@ -27,6 +28,9 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// until something comes.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long the first call waits for the session's own stream. Some servers put their questions there, and drop them
+/// while nobody listens; others say nothing before the first event, and must not hold us up.
+const LISTEN_HEAD_START: Duration = Duration::from_millis(200);
 
 /// What the server knows us by.
 #[derive(Debug, Default)]
@@ -123,19 +127,21 @@ impl Shared {
             _ => return Err(malformed(&method, "it is of another kind")),
         }
         self.say_initialized(&agreed).await;
-        self.keep_listening(&agreed);
+        listening(self.keep_listening(&agreed)).await;
         if let Some(then) = self.on_renewed.get() {
             then();
         }
         Ok(())
     }
 
-    /// Opens the session's own stream, if the server offers one, and keeps it open.
-    pub(super) fn keep_listening(self: &Arc<Self>, speech: &Speech) {
-        let listener = tokio::spawn(listen(Arc::clone(self), speech.clone(), self.session()));
+    /// Opens the session's own stream, if the server offers one, and keeps it open. To be awaited by [`listening`].
+    pub(super) fn keep_listening(self: &Arc<Self>, speech: &Speech) -> oneshot::Receiver<()> {
+        let (open, opened) = oneshot::channel();
+        let listener = tokio::spawn(listen(Arc::clone(self), speech.clone(), self.session(), open));
         if let Some(old) = self.introduction().listener.replace(listener.abort_handle()) {
             old.abort();
         }
+        opened
     }
 
     pub(super) fn stop_listening(&self) {
@@ -188,6 +194,11 @@ impl Shared {
     }
 }
 
+/// Waits until the session's own stream is open or refused, but not for long.
+pub(super) async fn listening(opened: oneshot::Receiver<()>) {
+    let _ = tokio::time::timeout(LISTEN_HEAD_START, opened).await;
+}
+
 /// How long to wait before the `failures`-th attempt: what the server said, else longer and longer, and never all
 /// clients at once.
 pub(super) fn pause(retry: Option<Duration>, failures: u32) -> Duration {
@@ -204,11 +215,17 @@ pub(super) fn pause(retry: Option<Duration>, failures: u32) -> Duration {
 
 /// Reads the session's own stream for as long as the session lives. 405 is final, and so is every other refusal but
 /// those that will pass.
-async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>) {
+async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>, open: oneshot::Sender<()>) {
+    let mut open = Some(open);
     let mut reader = Reader::new(shared.limits.max_message_bytes);
     let mut failures = 0;
     loop {
-        match shared.get_stream(&speech, &session, reader.last_event_id()).await {
+        let opened = shared.get_stream(&speech, &session, reader.last_event_id()).await;
+        if let Some(open) = open.take() {
+            // Nobody may be waiting any more.
+            let _ = open.send(());
+        }
+        match opened {
             Ok(Opened::Stream(mut body, mut connection)) => {
                 reader.begin();
                 while let Some(message) = reader.next(&mut body, &mut connection).await {
