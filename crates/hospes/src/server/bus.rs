@@ -73,6 +73,10 @@ struct Slot {
     waker: Option<Waker>,
 }
 
+/// What a listener costs here, besides the URIs that it asks for.
+#[cfg(test)]
+pub(crate) const SLOT_SIZE: usize = size_of::<Option<Slot>>();
+
 impl Bus {
     /// Begins to listen; what changes from now on is heard.
     pub(crate) fn listen(&self, wants: Wants) -> Listener<'_> {

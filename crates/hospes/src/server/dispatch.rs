@@ -73,16 +73,18 @@ impl Server {
                 let raw: Option<&RawValue> = arguments.decode().ok();
                 tool.mirror.check(raw, headers)?;
             }
-            tool.start(&self.parts(&call.context), arguments)
+            let running = tool.start(&self.parts(&call.context), arguments)?;
+            Ok((running, tool.promise()))
         });
         let result = match started {
-            Ok(running) => running.await,
+            Ok((running, None)) => running.await,
+            Ok((running, Some(promise))) => running.await.and_then(|result| promise.keep(result)),
             Err(error) => Err(error),
         };
         if let Some(questions) = call.context.take_questions() {
             return Outcome::InputRequired(questions);
         }
-        match result.and_then(|result| self.keeps_promise(name, result)) {
+        match result {
             Ok(result) => Outcome::Complete(Reply::CallTool(result)),
             Err(error) => match error.protocol() {
                 Some(error) => Outcome::Failed(error.clone()),
@@ -90,15 +92,6 @@ impl Server {
                 None => Outcome::Complete(Reply::CallTool(CallToolResult::error(error.to_string()))),
             },
         }
-    }
-
-    /// Checks a result against an output schema that was given by hand.
-    fn keeps_promise(&self, name: &str, result: CallToolResult) -> Result<CallToolResult, Error> {
-        self.shared.read(|all| match all.tools.get(name) {
-            Some(tool) if tool.promises() => tool.check_result(&result),
-            _ => Ok(()),
-        })?;
-        Ok(result)
     }
 
     async fn get_prompt(&self, call: &Call) -> Outcome {

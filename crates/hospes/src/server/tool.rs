@@ -1,8 +1,9 @@
 //! Tools and their registration.
 
 use std::fmt;
+use std::sync::Arc;
 
-use hospes_model::{CallToolResult, Icon, Meta, RawJson, ToolAnnotations, ToolExecution};
+use hospes_model::{CallToolResult, Icon, Meta, RawJson, RpcError, ToolAnnotations, ToolExecution};
 use hospes_proto::http::Mirror;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -127,9 +128,8 @@ pub(crate) struct ToolEntry {
     takes: Takes,
     /// The arguments that HTTP headers repeat.
     pub(crate) mirror: Mirror,
-    /// For an output schema that was given by hand.
-    #[cfg(feature = "validate")]
-    output: Option<super::validate::Validator>,
+    /// An output schema that was given by hand.
+    promise: Option<Arc<Promise>>,
     run: Run<CallToolResult>,
 }
 
@@ -169,9 +169,8 @@ impl ToolEntry {
             ),
             Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: name.into() }),
         };
-        #[cfg(feature = "validate")]
-        let output = match &listed.output_schema {
-            Some(schema) => Some(compile(&value_of(schema).map_err(bad_schema)?).map_err(bad_schema)?),
+        let promise = match &listed.output_schema {
+            Some(schema) => Some(Arc::new(Promise::new(&name, schema).map_err(bad_schema)?)),
             None => None,
         };
         if listed.output_schema.is_none() {
@@ -217,8 +216,7 @@ impl ToolEntry {
             },
             takes,
             mirror,
-            #[cfg(feature = "validate")]
-            output,
+            promise,
             run: erase(handler, <H::Output as IntoToolResult>::into_tool_result),
         })
     }
@@ -239,29 +237,49 @@ impl ToolEntry {
         (self.run)(&Parts { input: Input::Tool { raw: arguments, rules: &self.rules }, ..*parts })
     }
 
-    /// Checks that the result keeps what an output schema given by hand promises (TOOL-32).
-    pub(crate) fn check_result(&self, result: &CallToolResult) -> Result<(), Error> {
+    /// What results must keep, where that is not given by their type.
+    pub(crate) fn promise(&self) -> Option<Arc<Promise>> {
+        self.promise.clone()
+    }
+}
+
+/// An output schema that was given by hand: what a type returns by itself fits its own.
+pub(crate) struct Promise {
+    tool: Box<str>,
+    #[cfg(feature = "validate")]
+    schema: super::validate::Validator,
+}
+
+impl Promise {
+    fn new(tool: &str, schema: &RawJson) -> Result<Self, String> {
+        let value = value_of(schema)?;
         #[cfg(feature = "validate")]
-        if let Some(output) = &self.output
-            && !result.failed()
-        {
-            let fits = result.structured_content.as_ref().and_then(|json| json.to_value().ok());
-            if !fits.is_some_and(|value| output.fits(&value)) {
-                tracing::error!(tool = %self.rules.tool, "a tool's structured content does not fit its output schema");
-                let why = format!("the result of {} does not fit its output schema", self.rules.tool);
-                return Err(hospes_model::RpcError::internal(why).into());
-            }
-        }
-        let _ = result;
-        Ok(())
+        let schema = compile(&value)?;
+        let _ = value;
+        Ok(Self {
+            tool: tool.into(),
+            #[cfg(feature = "validate")]
+            schema,
+        })
     }
 
-    /// Whether [`ToolEntry::check_result`] has anything to check.
-    pub(crate) fn promises(&self) -> bool {
+    /// Checks that the result keeps the promise (TOOL-32).
+    pub(crate) fn keep(&self, result: CallToolResult) -> Result<CallToolResult, Error> {
+        if result.failed() {
+            return Ok(result);
+        }
+        let Some(content) = &result.structured_content else { return Err(self.broken()) };
         #[cfg(feature = "validate")]
-        return self.output.is_some();
-        #[cfg(not(feature = "validate"))]
-        false
+        if !content.to_value().is_ok_and(|value| self.schema.fits(&value)) {
+            return Err(self.broken());
+        }
+        let _ = content;
+        Ok(result)
+    }
+
+    fn broken(&self) -> Error {
+        tracing::error!(tool = %self.tool, "a tool's structured content does not fit its output schema");
+        RpcError::internal(format!("the result of {} does not fit its output schema", self.tool)).into()
     }
 }
 

@@ -218,3 +218,13 @@ async fn a_handler_can_change_its_own_server() {
     let (text, failed) = tool(&server, "grow", json!({})).await;
     assert!(failed && text.contains("already"), "{text}");
 }
+
+/// Ten thousand idle listeners are to be nothing to speak of; the rest of a stream's memory is its connection's.
+#[test]
+fn a_listener_costs_little_memory() {
+    let server = server();
+    let call = Call::new(Method::SubscriptionsListen, RawJson::empty_object(), context());
+    let future = size_of_val(&crate::Service::call(&server, call));
+    let slot = super::super::bus::SLOT_SIZE;
+    assert!(future + slot <= 640, "{future} + {slot}");
+}
