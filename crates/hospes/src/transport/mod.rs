@@ -21,5 +21,8 @@ pub mod stdio_server;
 #[cfg(all(test, feature = "server"))]
 mod probe;
 
+pub use hospes_proto::Revisions;
+#[cfg(feature = "server")]
+pub use hospes_proto::state::{Key, KeyError, KeyRing};
 #[cfg(feature = "server")]
 pub use signal::shutdown_signal;
