@@ -2,7 +2,6 @@
 
 pub mod ask;
 #[cfg(feature = "client")]
-#[allow(dead_code, reason = "the connection that uses it is being built")]
 pub mod client;
 mod context;
 mod error;
@@ -16,7 +15,6 @@ mod serve;
 #[cfg(feature = "server")]
 pub mod server;
 mod service;
-#[allow(dead_code, reason = "the connections that use it are being built")]
 pub mod transport;
 
 pub use context::{Context, ContextBuilder, MAX_QUEUED_NOTIFICATIONS};

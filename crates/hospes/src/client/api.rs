@@ -232,6 +232,18 @@ impl Client {
         self.core.server.instructions.as_deref()
     }
 
+    /// The revisions that the server says it speaks, as it spells them.
+    #[must_use]
+    pub fn supported_versions(&self) -> &[String] {
+        &self.core.server.supported
+    }
+
+    /// How many calls of this client, as a service, wait for answers from elsewhere.
+    #[must_use]
+    pub fn parked_calls(&self) -> usize {
+        self.core.parked.len()
+    }
+
     /// The revision that is spoken.
     #[must_use]
     pub fn revision(&self) -> Revision {

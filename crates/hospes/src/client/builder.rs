@@ -10,6 +10,8 @@ use hospes_model::{
     SamplingCapability,
 };
 
+use tokio::io::{AsyncRead, AsyncWrite};
+
 use super::Client;
 use super::connect;
 use super::desk::{Desk, List};
@@ -19,7 +21,7 @@ use super::settings::Settings;
 use super::target::Target;
 use crate::error::Result;
 #[cfg(feature = "server")]
-use crate::service::{BoxService, IntoService};
+use crate::service::IntoService;
 
 /// Makes a [`Client`].
 ///
@@ -217,8 +219,20 @@ impl ClientBuilder {
     /// When they do not understand each other.
     #[cfg(feature = "server")]
     pub async fn in_memory(self, server: impl IntoService) -> Result<Client, ConnectError> {
-        let service = BoxService::new(server.into_service());
-        Box::pin(connect::connect_memory(self, service)).await
+        let (read, write) = tokio::io::split(crate::transport::memory::serve(server.into_service()));
+        Box::pin(connect::connect_streams(self, read, write, "a server in memory")).await
+    }
+
+    /// Connects over byte streams that are there already: a socket, for one. Messages are lines, as over stdio.
+    ///
+    /// # Errors
+    /// When the other side is no server.
+    pub async fn over<R, W>(self, read: R, write: W) -> Result<Client, ConnectError>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        Box::pin(connect::connect_streams(self, read, write, "a stream")).await
     }
 }
 

@@ -9,10 +9,10 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use hospes_model::{
-    Answer, Id, Implementation, InputRequiredResult, InputResponse, ListToolsResult, LoggingLevel, Method,
-    Notification, ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, SetLevelParams,
-    decode_error,
+    Answer, Implementation, InputRequiredResult, InputResponse, ListToolsResult, LoggingLevel, Method,
+    Notification, ProgressParams, RawJson, Reply, Revision, ServerCapabilities, SetLevelParams, decode_error,
 };
 
 use super::connect::members;
@@ -22,8 +22,6 @@ use super::error::CallError;
 use super::link::{Exchange, LinkEvent, Members, Outgoing, write_text};
 use super::parked::Parked;
 use super::settings::Settings;
-#[cfg(feature = "stdio")]
-use crate::transport::child::ChildHandle;
 #[cfg(feature = "http")]
 use crate::transport::http_client::{HttpCall, HttpLink};
 
@@ -34,16 +32,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// What carries the messages.
 #[derive(Debug)]
 pub(crate) enum Link {
-    Duplex(Duplex, Option<Guard>),
+    Duplex(Duplex, Option<Arc<dyn Guard>>),
     #[cfg(feature = "http")]
     Http(HttpLink),
 }
 
 /// What ends with the connection.
-#[derive(Debug)]
-pub(crate) enum Guard {
-    #[cfg(feature = "stdio")]
-    Child(Arc<ChildHandle>),
+pub(crate) trait Guard: fmt::Debug + Send + Sync {
+    /// Resolves when nothing of it is left.
+    fn gone(&self) -> BoxFuture<'_, ()>;
 }
 
 /// A request under way.
@@ -94,15 +91,6 @@ impl Link {
         }
     }
 
-    /// Answers a question of the server.
-    pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
-        match self {
-            Self::Duplex(duplex, _) => duplex.answer(id, outcome),
-            #[cfg(feature = "http")]
-            Self::Http(http) => http.answer(id, outcome),
-        }
-    }
-
     /// Where the desk sends its answers.
     pub(crate) fn reply_to(&self) -> ReplyTo {
         match self {
@@ -126,10 +114,8 @@ impl Link {
         match self {
             Self::Duplex(duplex, guard) => {
                 duplex.close();
-                match guard {
-                    #[cfg(feature = "stdio")]
-                    Some(Guard::Child(child)) => child.gone().await,
-                    None => {}
+                if let Some(guard) = guard {
+                    guard.gone().await;
                 }
             }
             #[cfg(feature = "http")]

@@ -131,6 +131,7 @@ impl Desk {
     }
 
     /// A new connection takes the place of one that is gone.
+    #[cfg(feature = "stdio")]
     pub(crate) fn reopened(&self) {
         self.closed.send_replace(None);
     }

@@ -148,11 +148,6 @@ impl Duplex {
         self.shared.send(write)
     }
 
-    /// Answers a question that [`LinkEvent::Question`] brought.
-    pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
-        self.shared.answer(id, outcome);
-    }
-
     /// Where answers to the server's questions go.
     pub(crate) fn reply_to(&self) -> ReplyTo {
         ReplyTo::Duplex(Arc::clone(&self.shared))
@@ -161,11 +156,6 @@ impl Duplex {
     /// From now on this revision is spoken.
     pub(crate) fn agree(&self, revision: Revision) {
         self.shared.lock().revision = Some(revision);
-    }
-
-    /// How the connection ended, if it has.
-    pub(crate) fn closed(&self) -> Option<Arc<Closed>> {
-        self.shared.lock().closed.clone()
     }
 
     /// Begins to close the connection.
@@ -296,13 +286,6 @@ impl State {
     fn finish(&mut self, id: i64, slot: Slot, outcome: Result<RawJson, CallError>, wakers: &mut Vec<Waker>) {
         self.done.insert(id, Done { events: slot.events, outcome });
         wakers.extend(slot.waker);
-    }
-}
-
-impl DuplexCall {
-    /// The request's id.
-    pub(crate) fn id(&self) -> i64 {
-        self.id
     }
 }
 

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 
 use self::pool::{Connection, Pool, RequestBody, SendError};
 use self::session::{Introduction, Session};
+use self::stream::Mailbox;
 use crate::client::Url;
 use crate::client::core::Speech;
 use crate::client::desk::Desk;
@@ -62,6 +63,8 @@ pub(crate) struct Shared {
     introduction: Mutex<Introduction>,
     /// Which arguments of which tools are mirrored into headers; only tools that have such.
     mirrors: RwLock<HashMap<Box<str>, Arc<Mirror>>>,
+    /// Requests of ours whose answer streams. It may come on another stream than its own.
+    streaming: Mutex<HashMap<i64, Arc<Mailbox>>>,
     /// Requests of the server that are being answered.
     answering: Mutex<HashSet<Id>>,
     /// Called when a new session has taken the place of one that ended.
@@ -112,6 +115,7 @@ impl HttpLink {
             reopening: tokio::sync::Mutex::new(()),
             introduction: Mutex::default(),
             mirrors: RwLock::default(),
+            streaming: Mutex::default(),
             answering: Mutex::default(),
             on_renewed: OnceLock::new(),
             limits,
@@ -138,11 +142,6 @@ impl HttpLink {
     pub(crate) async fn opened(&self, speech: &Speech) {
         self.shared.say_initialized(speech).await;
         session::listening(self.shared.keep_listening(speech)).await;
-    }
-
-    /// Answers a question that an event brought.
-    pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
-        self.shared.answer(id, outcome);
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -291,6 +290,10 @@ impl Shared {
 
     fn introduction(&self) -> MutexGuard<'_, Introduction> {
         self.introduction.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn streaming(&self) -> MutexGuard<'_, HashMap<i64, Arc<Mailbox>>> {
+        self.streaming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn answering(&self) -> MutexGuard<'_, HashSet<Id>> {

@@ -30,7 +30,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long the first call waits for the session's own stream. Some servers put their questions there, and drop them
 /// while nobody listens; others say nothing before the first event, and must not hold us up.
-const LISTEN_HEAD_START: Duration = Duration::from_millis(200);
+const LISTEN_HEAD_START: Duration = Duration::from_secs(1);
 
 /// What the server knows us by.
 #[derive(Debug, Default)]

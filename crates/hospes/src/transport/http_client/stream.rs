@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use futures::task::AtomicWaker;
 use hospes_model::message::{self, Frame, Message};
 use hospes_model::{Id, Method, ProgressToken, RawJson, Revision, RpcError};
 use hospes_proto::frame::{Oversize, SseDecoder, Subject};
@@ -112,6 +113,26 @@ impl Reader {
     }
 }
 
+/// Where the answer to a request is put that comes on another stream than its own. That must not happen (HTTP-33), and
+/// does, where servers take any stream of the client for the one that broke.
+#[derive(Debug, Default)]
+pub(super) struct Mailbox {
+    answer: Mutex<Option<Result<RawJson, CallError>>>,
+    waker: AtomicWaker,
+}
+
+impl Mailbox {
+    fn put(&self, answer: Result<RawJson, CallError>) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+        self.waker.wake();
+    }
+
+    fn poll_take(&self, cx: &mut TaskContext<'_>) -> Option<Result<RawJson, CallError>> {
+        self.waker.register(cx.waker());
+        self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// A request whose answer streams.
 pub(super) struct Stream {
     shared: Arc<Shared>,
@@ -127,6 +148,7 @@ pub(super) struct Stream {
     failures: u32,
     progress: f64,
     clock: Clock,
+    mailbox: Arc<Mailbox>,
 }
 
 enum Source {
@@ -153,7 +175,10 @@ impl Stream {
         connection: Connection,
         since: Instant,
     ) -> Self {
+        let mailbox = Arc::<Mailbox>::default();
+        shared.streaming().insert(id, Arc::clone(&mailbox));
         Self {
+            mailbox,
             shared: Arc::clone(shared),
             speech: speech.clone(),
             id,
@@ -179,6 +204,10 @@ impl Stream {
                 self.finished = true;
                 self.let_go(cx);
                 return Poll::Ready(LinkEvent::Done(outcome));
+            }
+            if let Some(answer) = self.mailbox.poll_take(cx) {
+                self.done = Some(answer);
+                continue;
             }
             if let Some(limit) = self.clock.poll_late(cx, &self.shared) {
                 let (method, after) = (self.method.name().into(), self.clock.after(limit));
@@ -336,6 +365,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        self.shared.streaming().remove(&self.id);
         if self.finished {
             return;
         }
@@ -424,7 +454,14 @@ impl Shared {
                     self.desk.request(request.id, method, params, ReplyTo::Http(Arc::clone(self)));
                 }
             }
-            Message::Response(_) => {}
+            Message::Response(response) => {
+                if let Some(Id::Number(id)) = response.id
+                    && let Some(mailbox) = self.streaming().get(&id)
+                {
+                    let answer = response.outcome.map(|result| RawJson::within(data, result));
+                    mailbox.put(answer.map_err(CallError::Rpc));
+                }
+            }
         }
     }
 

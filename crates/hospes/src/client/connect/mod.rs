@@ -1,5 +1,11 @@
 //! From a target to a client: start or reach the server, find the revision to speak, and say exactly what failed.
 
+#[cfg(feature = "stdio")]
+mod child;
+#[cfg(feature = "http")]
+mod http;
+mod streams;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::time::Duration;
@@ -15,26 +21,23 @@ use tokio::time::Instant;
 
 use super::Client;
 use super::builder::ClientBuilder;
-use super::core::{Core, Guard, Link, ServerFacts, Speech};
+use super::core::{Core, Link, ServerFacts, Speech};
 use super::desk::Desk;
-use super::duplex::{self, Wire};
-use super::error::{Attempt, CallError, Closed, ConnectError, Stage};
+use super::error::{Attempt, CallError, ConnectError, Stage};
 use super::link::{Exchange as _, LinkEvent, Members, Outgoing};
 use super::parked::Parked;
 use super::settings::Settings;
-use super::target::{Command, Target};
-#[cfg(feature = "server")]
-use crate::service::BoxService;
-#[cfg(feature = "http")]
-use crate::transport::http_client::HttpLink;
+use super::target::Target;
+
+pub(super) use streams::connect as connect_streams;
 
 pub(super) async fn connect(builder: ClientBuilder, target: Target) -> Result<Client, ConnectError> {
     let shown = target.to_string();
     match target {
         #[cfg(feature = "stdio")]
-        Target::Command(command) => connect_child(builder, command, shown).await,
+        Target::Command(command) => child::connect(builder, &command, shown).await,
         #[cfg(feature = "http")]
-        Target::Url(url) => connect_http(builder, &url, shown).await,
+        Target::Url(url) => http::connect(builder, &url, shown).await,
         Target::Invalid { why, .. } => Err(ConnectError::new(shown, Stage::Target, why)),
         #[allow(unreachable_patterns, reason = "which targets are left depends on the features")]
         _ => Err(ConnectError::new(shown, Stage::Target, "this transport is not built in")),
@@ -302,127 +305,12 @@ async fn ready(probing: Probing<'_>, agreed: Agreed, link: Link, desk: Arc<Desk>
     Client::new(core)
 }
 
-#[cfg(feature = "stdio")]
-async fn connect_child(
-    builder: ClientBuilder,
-    command: Command,
-    shown: String,
-) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, desk, on_stderr } = builder;
-    let desk = Arc::new(desk);
-    let mut probing = Probing::new(&settings, shown);
-    let spawn = |shown: &str| spawn_child(&command, on_stderr.clone(), &settings, &desk, shown);
-    let mut link = spawn(&probing.shown)?;
-    loop {
-        match probing.ask(&link).await {
-            Step::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk).await),
-            Step::Failed(failure) => {
-                let error = probing.failure(&failure);
-                // It may still be running, and its last words explain a silence.
-                link.close().await;
-                let Link::Duplex(_, Some(Guard::Child(child))) = &link else { return Err(error) };
-                let stderr = child.stderr();
-                return Err(error.with(|failure| failure.stderr = failure.stderr.take().or(stderr)));
-            }
-            Step::Respawn => {
-                tracing::info!(
-                    "the server did not survive being asked what it speaks; it is started once more"
-                );
-                link.close().await;
-                desk.reopened();
-                link = spawn(&probing.shown)?;
-                probing.negotiation.handle_outcome(Outcome::Respawned);
-            }
-            // `ask` deals with these.
-            Step::Discover { .. } | Step::Initialize { .. } => {}
-        }
-    }
-}
-
-/// Serves `service` in memory, and connects to that.
-#[cfg(feature = "server")]
-pub(super) async fn connect_memory(
-    builder: ClientBuilder,
-    service: BoxService,
-) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, desk, .. } = builder;
-    let desk = Arc::new(desk);
-    let (read, write) = tokio::io::split(crate::transport::memory::serve(service));
-    let wire = Wire { read, write, gone: None, on_close: None };
-    let link = Link::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(&desk)), None);
-    let mut probing = Probing::new(&settings, "a server in memory".into());
+/// Finds the revision over a link that cannot be replaced.
+async fn settle(mut probing: Probing<'_>, link: Link, desk: Arc<Desk>) -> Result<Client, ConnectError> {
     match probing.ask(&link).await {
         Step::Agreed(agreed) => Ok(ready(probing, agreed, link, desk).await),
         Step::Failed(failure) => Err(probing.failure(&failure)),
         // There is no process to start again, and `ask` deals with the rest.
         _ => Err(probing.failure(&Failure::Exited)),
     }
-}
-
-#[cfg(feature = "http")]
-async fn connect_http(
-    builder: ClientBuilder,
-    url: &super::target::Url,
-    shown: String,
-) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, desk, .. } = builder;
-    let desk = Arc::new(desk);
-    let link = HttpLink::new(url, settings.limits, Arc::clone(&desk));
-    let link = Link::Http(link.map_err(|why| ConnectError::new(shown.clone(), Stage::Target, why))?);
-    let mut probing = Probing::new(&settings, shown);
-    match probing.ask(&link).await {
-        Step::Agreed(agreed) => Ok(ready(probing, agreed, link, desk).await),
-        Step::Failed(failure) => Err(probing.failure(&failure)),
-        // There is no process to start again, and `ask` deals with the rest.
-        _ => Err(probing.failure(&Failure::Exited)),
-    }
-}
-
-#[cfg(feature = "stdio")]
-fn spawn_child(
-    command: &Command,
-    on_stderr: Option<crate::transport::child::OnStderr>,
-    settings: &Settings,
-    desk: &Arc<Desk>,
-    shown: &str,
-) -> Result<Link, ConnectError> {
-    use crate::transport::child::Child;
-    let child = Child::spawn(command, on_stderr).map_err(|error| spawn_error(command, error, shown))?;
-    let handle = Arc::new(child.handle);
-    let (watched, stopped) = (Arc::clone(&handle), Arc::clone(&handle));
-    let wire = Wire {
-        read: child.stdout,
-        write: child.stdin,
-        gone: Some(Box::pin(async move {
-            let how = watched.exited().await;
-            let mut closed = Closed::new(format!("the server {how}"));
-            closed.stderr = watched.stderr();
-            closed
-        })),
-        on_close: Some(Box::new(move || stopped.stop())),
-    };
-    let duplex = duplex::spawn(wire, settings.limits, Arc::clone(desk));
-    Ok(Link::Duplex(duplex, Some(Guard::Child(handle))))
-}
-
-#[cfg(feature = "stdio")]
-fn spawn_error(command: &Command, error: std::io::Error, shown: &str) -> ConnectError {
-    let program = command.program.to_string_lossy();
-    let hint = match (error.kind(), &command.cwd) {
-        (_, Some(folder)) if !folder.is_dir() => format!("the folder {} does not exist", folder.display()),
-        (std::io::ErrorKind::NotFound, _) if program.contains(['/', '\\']) => {
-            format!("there is no file {program}")
-        }
-        (std::io::ErrorKind::NotFound, _) => {
-            format!("there is no program {program} in PATH; is it installed?")
-        }
-        (std::io::ErrorKind::PermissionDenied, _) => format!("{program} may not be run; is it executable?"),
-        _ => "run the command by hand to see what it needs".into(),
-    };
-    ConnectError::new(shown, Stage::Spawn, format!("{program} could not be started: {error}")).with(
-        |failure| {
-            failure.hint = Some(hint);
-            failure.source = Some(Box::new(error));
-        },
-    )
 }
