@@ -1,13 +1,9 @@
 //! A call's params: raw, with the few members that routing needs looked up once.
 
-use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use hospes_model::{RawJson, RpcError};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
 /// The params of a call, not decoded. Cheap to clone; every clone is the same params.
 #[derive(Clone, Debug)]
@@ -37,24 +33,6 @@ pub struct View {
     pub input_responses: Option<RawJson>,
     /// `requestState`.
     pub request_state: Option<Box<str>>,
-}
-
-#[derive(Deserialize)]
-struct Wire<'a> {
-    #[serde(borrow, default)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    uri: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "taskId")]
-    task_id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "_meta")]
-    meta: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "inputResponses")]
-    input_responses: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "requestState")]
-    request_state: Option<&'a RawValue>,
 }
 
 impl Params {
@@ -95,26 +73,62 @@ impl Params {
     }
 }
 
+/// None where a member stands twice: who reads the first and who reads the last must not be told different things.
 fn view(raw: &RawJson) -> Option<View> {
-    let whole: Bytes = raw.to_bytes();
-    let wire: Wire<'_> = serde_json::from_slice(&whole).ok()?;
-    let part = |value: Option<&RawValue>| value.map(|value| RawJson::within(&whole, value));
-    Some(View {
-        name: text(wire.name),
-        uri: text(wire.uri),
-        task_id: text(wire.task_id),
-        arguments: part(wire.arguments),
-        meta: part(wire.meta),
-        input_responses: part(wire.input_responses),
-        request_state: text(wire.request_state),
-    })
+    const KNOWN: [&str; 7] =
+        ["name", "arguments", "_meta", "uri", "taskId", "inputResponses", "requestState"];
+
+    let mut view = View::default();
+    let mut seen = [false; KNOWN.len()];
+    for member in raw.members() {
+        let key = member.key();
+        let Some(index) = KNOWN.iter().position(|known| *known == key) else { continue };
+        if std::mem::replace(&mut seen[index], true) {
+            return None;
+        }
+        if member.is_null() {
+            continue;
+        }
+        let text = || member.text().map(|text| Box::from(&*text));
+        match KNOWN[index] {
+            "name" => view.name = text(),
+            "uri" => view.uri = text(),
+            "taskId" => view.task_id = text(),
+            "requestState" => view.request_state = text(),
+            "arguments" => view.arguments = Some(member.value()),
+            "_meta" => view.meta = Some(member.value()),
+            _ => view.input_responses = Some(member.value()),
+        }
+    }
+    Some(view)
 }
 
-fn text(value: Option<&RawValue>) -> Option<Box<str>> {
-    let raw = value?.get();
-    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') {
-        return serde_json::from_str::<Cow<'_, str>>(raw).ok().map(|text| text.into_owned().into());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(text: &str) -> Params {
+        Params::new(RawJson::parse(text.to_owned()).unwrap())
     }
-    Some(inner.into())
+
+    #[test]
+    fn what_routing_needs_is_found_in_any_order_and_spelling() {
+        let params = params(
+            r#"{ "_meta" : {"name":"inner"}, "n\u0061me":"a\"b", "arguments":{"uri":1}, "uri":5, "taskId":null }"#,
+        );
+        let view = params.view();
+        assert_eq!(view.name.as_deref(), Some("a\"b"));
+        assert_eq!(view.arguments.as_ref().map(RawJson::as_str), Some(r#"{"uri":1}"#));
+        assert_eq!(view.meta.as_ref().map(RawJson::as_str), Some(r#"{"name":"inner"}"#));
+        assert!(view.uri.is_none() && view.task_id.is_none() && view.request_state.is_none());
+    }
+
+    #[test]
+    fn a_member_that_stands_twice_leaves_nothing() {
+        for twice in
+            [r#"{"name":"a","name":"b"}"#, r#"{"name":5,"name":"b"}"#, r#"{"name":"a","n\u0061me":null}"#]
+        {
+            assert!(params(twice).view().name.is_none(), "{twice}");
+        }
+    }
 }

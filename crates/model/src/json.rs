@@ -75,6 +75,15 @@ impl RawJson {
         std::str::from_utf8(&self.0).expect("JSON text was checked when this was made")
     }
 
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// A part of a value that was checked.
+    pub(crate) fn trusted(part: Bytes) -> Self {
+        Self(part)
+    }
+
     /// The bytes, sharing memory.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {

@@ -17,6 +17,7 @@ mod notification;
 mod params;
 mod reply;
 pub mod revision;
+mod scan;
 mod types;
 mod write;
 
@@ -27,7 +28,8 @@ pub use message::{DecodeError, Frame, Id, Message};
 pub use method::{Direction, Kind, METHODS, Method, MethodInfo, TASKS_EXTENSION};
 pub use notification::Notification;
 pub use params::{ClientStamp, lower_params, write_params};
-pub use reply::{Answer, AnswerError, EncodeError, Prepared, Reply, Stamp};
+pub use reply::{Answer, AnswerError, Bridge, EncodeError, Prepared, Reply, Stamp};
 pub use revision::errors::{decode_error, encode_error};
 pub use revision::{Era, Revision, UnknownRevision, Unsayable, UnsayableKind};
+pub use scan::Member;
 pub use types::*;

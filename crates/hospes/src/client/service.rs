@@ -186,7 +186,7 @@ impl Core {
             peek.result_type.is_none_or(|result_type| result_type == "complete")
         };
         if complete && !(*method == Method::ToolsList && self.link.learns_tools(&self.speech)) {
-            return Ok(Outcome::Complete(Reply::Raw { revision, json: raw }));
+            return Ok(Outcome::Complete(Reply::raw(revision, raw)));
         }
         match self.decode(method, &raw)? {
             Answer::Complete(reply) => Ok(Outcome::Complete(reply)),

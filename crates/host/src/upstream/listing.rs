@@ -220,7 +220,7 @@ pub(crate) fn complete(method: &Method, outcome: Outcome) -> Result<Reply, RpcEr
 /// A reply as its method's type, where it came as text.
 pub(crate) fn decoded(method: &Method, reply: Reply) -> Result<Reply, RpcError> {
     match reply {
-        Reply::Raw { revision, json } => match Answer::decode(method, revision, &json) {
+        Reply::Raw { revision, json, .. } => match Answer::decode(method, revision, &json) {
             Ok(Answer::Complete(reply)) => Ok(reply),
             Ok(_) => Err(RpcError::internal(format!("the answer to {method} is not the result"))),
             Err(error) => Err(RpcError::internal(chain(&error))),

@@ -154,7 +154,7 @@ fn incomplete(method: &Method, json: &RawJson, result_type: &str) -> Result<Answ
 fn other(method: &Method, from: Revision, json: &RawJson) -> Result<Answer, AnswerError> {
     match (!from.is_legacy()).then(|| peek(json)).flatten() {
         Some(result_type) if &*result_type != "complete" => incomplete(method, json, &result_type),
-        _ => Ok(Answer::Complete(Reply::Raw { revision: from, json: json.clone() })),
+        _ => Ok(Answer::Complete(Reply::raw(from, json.clone()))),
     }
 }
 

@@ -171,11 +171,11 @@ impl Reply {
                 body(result.as_ref(), to, stamp, out)
             }
             Self::CreateTask(_) | Self::GetTask(_) | Self::ListTasks(_) => self.write_task(to, stamp, out),
-            Self::Raw { revision, json } if *revision == to => {
+            Self::Raw { revision, json, .. } if *revision == to => {
                 out.extend_from_slice(json.as_bytes());
                 Ok(())
             }
-            Self::Raw { revision, json } => foreign(method, *revision, json, to, stamp, out),
+            Self::Raw { revision, json, bridge } => bridge.write(method, (*revision, json), to, stamp, out),
             Self::Prepared(prepared) => {
                 out.extend_from_slice(&prepared.bytes(method, to, stamp)?);
                 Ok(())
@@ -342,7 +342,7 @@ fn trim_questions(result: &mut Cow<'_, GetTaskResult>, to: Revision) -> Result<(
 }
 
 /// Writes a result of another revision: read by its method and lifted, then lowered.
-fn foreign(
+pub(super) fn foreign(
     method: &Method,
     from: Revision,
     json: &RawJson,

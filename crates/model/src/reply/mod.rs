@@ -1,6 +1,7 @@
 //! Results: encoded as any revision has them, decoded by their method.
 
 mod answer;
+mod bridge;
 mod encode;
 mod plain;
 mod prepared;
@@ -8,6 +9,7 @@ mod prepared;
 use std::sync::Arc;
 
 pub use answer::{Answer, AnswerError};
+pub use bridge::Bridge;
 pub use encode::{EncodeError, Stamp};
 pub use prepared::Prepared;
 
@@ -60,6 +62,8 @@ pub enum Reply {
         revision: Revision,
         /// The result.
         json: RawJson,
+        /// How it is put into the words of another revision; [`Reply::raw`] knows.
+        bridge: Bridge,
     },
     /// A result that is written once and sent often.
     Prepared(Arc<Prepared>),

@@ -222,33 +222,31 @@ fn a_task_has_the_shape_of_its_revision() {
 #[test]
 fn a_foreign_result_is_spliced_in_its_own_revision_and_rewritten_in_others() {
     let text = r#"{ "content" : [ {"text":"a","type":"text"} ], "structuredContent":null, "odd":1 }"#;
-    let reply = Reply::Raw { revision: Revision::V2025_06_18, json: RawJson::parse(text).unwrap() };
+    let reply = Reply::raw(Revision::V2025_06_18, RawJson::parse(text).unwrap());
     assert_eq!(encode(&reply, &Method::ToolsCall, Revision::V2025_06_18), text);
     assert_eq!(
         encode(&reply, &Method::ToolsCall, Revision::V2026_07_28),
         format!(r#"{{"resultType":"complete","_meta":{{{NAME}}},"content":[{{"type":"text","text":"a"}}]}}"#)
     );
     let modern = r#"{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[]}"#;
-    let reply = Reply::Raw { revision: Revision::V2026_07_28, json: RawJson::parse(modern).unwrap() };
+    let reply = Reply::raw(Revision::V2026_07_28, RawJson::parse(modern).unwrap());
     assert_eq!(encode(&reply, &Method::ToolsList, Revision::V2024_11_05), r#"{"tools":[]}"#);
     let own = Method::from_name("acme/do");
-    let reply = Reply::Raw { revision: Revision::V2025_06_18, json: raw(json!({"x": 1})) };
+    let reply = Reply::raw(Revision::V2025_06_18, raw(json!({"x": 1})));
     assert_eq!(
         encode(&reply, &own, Revision::V2026_07_28),
         format!(r#"{{"resultType":"complete","_meta":{{{NAME}}},"x":1}}"#)
     );
-    let named =
-        Reply::Raw { revision: Revision::V2025_06_18, json: raw(json!({"x": 1, "_meta": {"a/b": 1}})) };
+    let named = Reply::raw(Revision::V2025_06_18, raw(json!({"x": 1, "_meta": {"a/b": 1}})));
     assert_eq!(
         serde_json::from_str::<Value>(&encode(&named, &own, Revision::V2026_07_28)).unwrap(),
         json!({"resultType": "complete", "x": 1, "_meta": {"a/b": 1}})
     );
     assert_eq!(encode(&named, &own, Revision::V2026_07_28).matches("_meta").count(), 1);
-    let reply =
-        Reply::Raw { revision: Revision::V2026_07_28, json: raw(json!({"resultType": "complete", "x": 1})) };
+    let reply = Reply::raw(Revision::V2026_07_28, raw(json!({"resultType": "complete", "x": 1})));
     assert_eq!(encode(&reply, &own, Revision::V2025_06_18), r#"{"x":1}"#);
     let mut out = Vec::new();
-    let bad = Reply::Raw { revision: Revision::V2025_06_18, json: raw(json!({"tools": 5})) };
+    let bad = Reply::raw(Revision::V2025_06_18, raw(json!({"tools": 5})));
     assert!(matches!(
         bad.encode(&Method::ToolsList, Revision::V2026_07_28, &stamp(), &mut out),
         Err(EncodeError::Foreign(_))

@@ -19,8 +19,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hospes_model::{
-    ClientCapabilities, DiscoverResult, Id, Implementation, Method, RawJson, Revision, RpcError, Stamp,
-    meta_key,
+    Answer, ClientCapabilities, DiscoverResult, Id, Implementation, Method, RawJson, Reply, Revision,
+    RpcError, Stamp, meta_key,
 };
 use hospes_proto::Revisions;
 use hospes_proto::state::{Key, KeyRing};
@@ -104,17 +104,19 @@ impl Adapter {
     async fn discover(&self, peer: Arc<Peer>) -> Result<DiscoverResult, RpcError> {
         let call = Call::new(Method::Discover, RawJson::empty_object(), Context::new(peer));
         match self.service.start(call).await {
-            Outcome::Complete(reply) => {
-                let mut text = Vec::new();
-                let stamp = Stamp::anonymous();
-                reply
-                    .encode(&Method::Discover, Revision::LATEST, &stamp, &mut text)
-                    .map_err(|error| RpcError::internal(error.to_string()))?;
-                serde_json::from_slice(&text).map_err(|error| RpcError::internal(error.to_string()))
-            }
+            Outcome::Complete(Reply::Prepared(prepared)) => discovered(prepared.reply().clone()),
+            Outcome::Complete(reply) => discovered(reply),
             Outcome::InputRequired(_) => Err(RpcError::internal("server/discover asked a question")),
             Outcome::Failed(error) => Err(error),
         }
+    }
+}
+
+fn discovered(reply: Reply) -> Result<DiscoverResult, RpcError> {
+    match reply.resolved(&Method::Discover) {
+        Ok(Answer::Complete(Reply::Discover(result))) => Ok(*result),
+        Ok(_) => Err(RpcError::internal("server/discover was answered with something else")),
+        Err(error) => Err(RpcError::internal(error.to_string())),
     }
 }
 

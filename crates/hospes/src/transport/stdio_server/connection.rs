@@ -152,7 +152,8 @@ where
             self.written += wrote;
             self.flushed = false;
         }
-        if self.out.capacity() > MAX_UNWRITTEN_BYTES {
+        // Room for one large answer is kept: to ask for it again each time costs more than to write it.
+        if self.out.capacity() > 2 * MAX_UNWRITTEN_BYTES {
             self.out = Vec::new();
         } else {
             self.out.clear();
