@@ -121,7 +121,7 @@ impl Gateway {
         let originals: Vec<String> = uris.iter().map(|(original, _)| original.clone()).collect();
         let filter = SubscriptionFilter::new().with_resource_subscriptions(originals);
         let onward = Context::new(Arc::clone(context.peer()));
-        let mut exchange = listen(&live, filter, onward);
+        let mut exchange = listen(&live.connection, filter, onward);
         loop {
             match std::future::poll_fn(|cx| exchange.poll_event(cx)).await {
                 Event::Notify(Notification::ResourceUpdated(mut params)) => {

@@ -1,1 +1,527 @@
-//! Tests of the gateway.
+//! The gateway between applications and servers of both eras, in memory.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hospes::client::{CallError, List};
+use hospes::model::{
+    CompleteArgument, CompleteParams, CreateMessageResult, ElicitResult, LoggingLevel, Method, Notification,
+    Reference, Revision, SamplingMessageContentBlock, SubscriptionFilter,
+};
+use hospes::prelude::*;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use crate::config::{Config, ServerConfig, Source, Transport};
+use crate::upstream::{BoxFuture, ConnectProblem, Connection, Connector, State as UpState, Wish, in_memory};
+use crate::{Host, Settings};
+
+const ERAS: [Revision; 2] = [Revision::LATEST_LEGACY, Revision::LATEST];
+
+type Make = Arc<dyn Fn() -> Result<Server, ConnectProblem> + Send + Sync>;
+
+/// Connects to a server in this process, by the same bytes as to any other.
+struct InMemory {
+    make: Make,
+    revision: Revision,
+    delay: Duration,
+}
+
+impl Connector for InMemory {
+    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+        Box::pin(async move {
+            tokio::time::sleep(self.delay).await;
+            let client =
+                Client::builder().revision(self.revision).capabilities(wish.abilities.capabilities());
+            let client = client.in_memory((self.make)()?).await;
+            Ok(in_memory(client.map_err(|error| ConnectProblem::new(error.to_string()))?))
+        })
+    }
+}
+
+/// A host under construction.
+#[derive(Default)]
+struct House {
+    servers: Vec<(String, Arc<InMemory>)>,
+    settings: Settings,
+}
+
+impl House {
+    fn with(self, name: &str, revision: Revision, make: impl Fn() -> Server + Send + Sync + 'static) -> Self {
+        self.slow(name, revision, Duration::ZERO, move || Ok(make()))
+    }
+
+    fn slow(
+        mut self,
+        name: &str,
+        revision: Revision,
+        delay: Duration,
+        make: impl Fn() -> Result<Server, ConnectProblem> + Send + Sync + 'static,
+    ) -> Self {
+        let make: Make = Arc::new(make);
+        self.servers.push((name.to_owned(), Arc::new(InMemory { make, revision, delay })));
+        self
+    }
+
+    fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    fn start(self) -> Host {
+        let mut config = Config::default();
+        for (name, _) in &self.servers {
+            let source = Source::unwritten("a test");
+            config.servers.push(ServerConfig::new(name, Transport::builtin(name, []), source));
+        }
+        let servers = self.servers;
+        let find = move |config: &ServerConfig, _: &Settings| -> Arc<dyn Connector> {
+            let found = servers.iter().find(|(name, _)| *name == config.name).unwrap();
+            Arc::clone(&found.1) as Arc<dyn Connector>
+        };
+        Host::builder(config).settings(self.settings).connectors(find).start().unwrap()
+    }
+}
+
+/// An application that answers whatever it is asked.
+async fn application(host: &Host, revision: Revision) -> Client {
+    Client::builder()
+        .revision(revision)
+        .sampling(async |_| {
+            Ok(CreateMessageResult::new("scripted", SamplingMessageContentBlock::text("forty-two")))
+        })
+        .elicitation(async |_| Ok(ElicitResult::accept(json!({ "value": "window" }).into())))
+        .roots(["/home/guest"])
+        .in_memory(host.gateway())
+        .await
+        .unwrap()
+}
+
+async fn plain(host: &Host, revision: Revision) -> Client {
+    Client::builder().revision(revision).in_memory(host.gateway()).await.unwrap()
+}
+
+fn echo(name: &'static str) -> Server {
+    Server::new(name, "1").tool("say", move || async move { format!("this is {name}") })
+}
+
+#[tokio::test]
+async fn tools_of_one_name_are_told_apart_by_their_servers() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let host = House::default().with("one", up, || echo("one")).with("two", up, || echo("two")).start();
+        let client = plain(&host, down).await;
+        let names: Vec<String> =
+            client.tools().all().await.unwrap().into_iter().map(|tool| tool.name).collect();
+        assert_eq!(names, ["one__say", "two__say"], "{up} {down}");
+        for name in ["one", "two"] {
+            let answer = client.call(&format!("{name}__say"), ()).await.unwrap();
+            assert_eq!(answer.all_text(), format!("this is {name}"));
+        }
+        let Err(CallError::Rpc(error)) = client.call("three__say", ()).await else { panic!("no such tool") };
+        assert_eq!(error.code, hospes::model::code::INVALID_PARAMS);
+    }
+}
+
+fn curious() -> Server {
+    Server::new("curious", "1")
+        .tool("sample", |ctx: Context| async move { Ok::<_, Error>(ctx.sample("?").await?.text()) })
+        .tool(
+            "elicit",
+            |ctx: Context| async move { Ok::<_, Error>(ctx.elicit::<String>("Which seat?").await?) },
+        )
+        .tool("roots", |ctx: Context| async move {
+            let roots = ctx.roots().await?;
+            Ok::<_, Error>(roots.iter().map(|root| root.uri.clone()).collect::<Vec<_>>().join(" "))
+        })
+        .tool("both", |ctx: Context| async move {
+            let seat: String = ctx.elicit("Which seat?").await?;
+            let note = ctx.sample("A line?").await?.text();
+            Ok::<_, Error>(format!("{seat}, {note}"))
+        })
+}
+
+/// Old application and old server, new and new; the mixed cases as well.
+#[tokio::test]
+async fn what_a_server_asks_reaches_the_application() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let host = House::default().with("other", up, || echo("other")).with("curious", up, curious).start();
+        let client = application(&host, down).await;
+        for (tool, answer) in [
+            ("sample", "forty-two"),
+            ("elicit", "window"),
+            ("roots", "file:///home/guest"),
+            ("both", "window, forty-two"),
+        ] {
+            let result = client.call(&format!("curious__{tool}"), ()).await;
+            let result = result.unwrap_or_else(|error| panic!("{tool}, {up} behind {down}: {error}"));
+            assert_eq!(result.all_text(), answer, "{tool}, {up} behind {down}");
+            assert!(!result.failed());
+        }
+    }
+}
+
+/// A server must not be told of more than the application can do, or it asks what nobody answers.
+#[tokio::test]
+async fn a_server_knows_what_the_application_cannot_do() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let host = House::default().with("curious", up, curious).start();
+        // Another application, which can.
+        let able = application(&host, down).await;
+        able.call("curious__elicit", ()).await.unwrap();
+        let client = plain(&host, down).await;
+        let answered = match client.call("curious__elicit", ()).await {
+            Ok(result) => format!("{} {}", result.failed(), result.all_text()),
+            Err(error) => format!("error {error}"),
+        };
+        assert!(!answered.contains("window"), "{up} behind {down}: {answered}");
+        assert!(answered.contains("elicit"), "{up} behind {down}: {answered}");
+    }
+}
+
+#[tokio::test]
+async fn progress_and_log_messages_of_a_call_come_through() {
+    let busy = || {
+        Server::new("busy", "1").tool("work", |ctx: Context| async move {
+            for step in 1..=3 {
+                ctx.progress(f64::from(step), Some(3.0), Some("on it"));
+                ctx.log(LoggingLevel::Warning, format!("step {step}"));
+                tokio::task::yield_now().await;
+            }
+            "done"
+        })
+    };
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let host = House::default().with("busy", up, busy).start();
+        let logs = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&logs);
+        let client = Client::builder()
+            .revision(down)
+            .on_log(move |message| heard.lock().unwrap().push(message.data.as_str().to_owned()))
+            .in_memory(host.gateway())
+            .await
+            .unwrap();
+        client.set_log_level(LoggingLevel::Info).await.unwrap();
+        let mut seen = Vec::new();
+        let result = client.call("busy__work", ()).on_progress(|progress| seen.push(progress.progress)).await;
+        assert_eq!(result.unwrap().all_text(), "done");
+        assert_eq!(seen, [1.0, 2.0, 3.0], "{up} behind {down}");
+        assert_eq!(*logs.lock().unwrap(), ["\"step 1\"", "\"step 2\"", "\"step 3\""], "{up} behind {down}");
+    }
+}
+
+/// Tells when a handler is dropped before it is done.
+struct Dropped(Arc<Notify>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_call_is_cancelled_at_its_server() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let (begun, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let signals = (Arc::clone(&begun), Arc::clone(&dropped));
+        let host = House::default()
+            .with("endless", up, move || {
+                let signals = signals.clone();
+                Server::new("endless", "1").tool("wait", move || {
+                    let (begun, dropped) = signals.clone();
+                    async move {
+                        let _guard = Dropped(dropped);
+                        begun.notify_one();
+                        std::future::pending::<()>().await;
+                    }
+                })
+            })
+            .start();
+        let client = plain(&host, down).await;
+        tokio::select! {
+            _ = client.call("endless__wait", ()) => panic!("it never ends"),
+            () = begun.notified() => {}
+        }
+        let heard = tokio::time::timeout(Duration::from_secs(5), dropped.notified()).await;
+        assert!(heard.is_ok(), "{up} behind {down}");
+    }
+}
+
+#[tokio::test]
+async fn changes_come_through() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let server = echo("one").resource("notes://today", "sunny");
+        let handle = server.handle();
+        let host = House::default().with("one", up, move || server.clone()).start();
+        let (tell, mut told) = mpsc::channel(16);
+        let client = Client::builder()
+            .revision(down)
+            .on_list_changed(move |list| {
+                let _full = tell.try_send(list);
+            })
+            .in_memory(host.gateway())
+            .await
+            .unwrap();
+        assert_eq!(client.tools().all().await.unwrap().len(), 1);
+        let filter = SubscriptionFilter::new()
+            .with_tools_list_changed(true)
+            .with_resource_subscriptions(vec!["notes://today".to_owned()]);
+        let mut stream = client.listen(filter).await.unwrap();
+        assert_eq!(stream.honoured().resource_subscriptions, ["notes://today"], "{up} behind {down}");
+        handle.add_tool("more", || async { "more" }).unwrap();
+        let limit = Duration::from_secs(5);
+        let change = tokio::time::timeout(limit, stream.next()).await;
+        assert!(matches!(change, Ok(Some(Notification::ToolsListChanged))), "{up} behind {down}: {change:?}");
+        assert_eq!(tokio::time::timeout(limit, told.recv()).await, Ok(Some(List::Tools)));
+        let names: Vec<String> =
+            client.tools().all().await.unwrap().into_iter().map(|tool| tool.name).collect();
+        assert_eq!(names, ["one__more", "one__say"]);
+        // The subscription may still be on its way to the server.
+        let change = async {
+            loop {
+                handle.resource_updated("notes://today");
+                let next = tokio::time::timeout(Duration::from_millis(50), stream.next()).await;
+                if let Ok(change) = next {
+                    return change;
+                }
+            }
+        };
+        let change = tokio::time::timeout(limit, change).await;
+        let Ok(Some(Notification::ResourceUpdated(updated))) = change else {
+            panic!("{up} behind {down}: {change:?}")
+        };
+        assert_eq!(updated.uri, "notes://today");
+    }
+}
+
+#[tokio::test]
+async fn resources_of_one_uri_are_told_apart_and_read_back() {
+    let make = |weather: &'static str| {
+        move || {
+            Server::new("any", "1")
+                .resource("notes://today", weather)
+                .resource_template("notes://days/{day}", move |Args(Day { day }): Args<Day>| async move {
+                    format!("{day}: {weather}")
+                })
+        }
+    };
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let host = House::default()
+            .with("rome", up, make("sunny"))
+            .with("york", up, make("rain"))
+            .with("alone", up, || Server::new("alone", "1").resource("only://here", "mine"))
+            .start();
+        let client = plain(&host, down).await;
+        let uris: Vec<String> =
+            client.resources().all().await.unwrap().into_iter().map(|found| found.uri).collect();
+        let expected =
+            ["hospes://rome/notes://today", "hospes://status", "hospes://york/notes://today", "only://here"];
+        assert_eq!(uris, expected);
+        for (uri, text) in [
+            (expected[0], "sunny"),
+            (expected[2], "rain"),
+            (expected[3], "mine"),
+            ("hospes://york/notes://days/monday", "monday: rain"),
+        ] {
+            let read = client.read(uri).await.unwrap();
+            assert_eq!(read.contents[0].as_text(), Some(text));
+            assert_eq!(read.contents[0].uri, uri, "{up} behind {down}");
+        }
+        let Err(CallError::Rpc(error)) = client.read("notes://today").await else { panic!("ambiguous") };
+        assert!(error.message.contains("hospes://rome/notes://today"), "{error}");
+        assert!(client.read("none://such").await.is_err());
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(crate = "hospes::schemars")]
+struct Day {
+    day: String,
+}
+
+#[tokio::test]
+async fn prompts_and_completion_go_to_their_server() {
+    let make = || {
+        Server::new("any", "1")
+            .prompt("greet", |Args(Day { day }): Args<Day>| async move { format!("Greet on {day}") })
+            .complete(Completes::prompt("greet", "day"), ["monday", "tuesday"])
+    };
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let host = House::default().with("one", up, make).with("two", up, || echo("two")).start();
+        let client = plain(&host, down).await;
+        assert_eq!(client.prompts().all().await.unwrap()[0].name, "one__greet");
+        let prompt = client.prompt("one__greet", [("day", "friday")]).await.unwrap();
+        assert!(format!("{prompt:?}").contains("Greet on friday"));
+        let reference = Reference::Prompt { name: "one__greet".to_owned(), title: None };
+        let typed = CompleteArgument::new("day", "mo");
+        let completed = client.complete(&CompleteParams::new(reference, typed)).await.unwrap();
+        assert_eq!(completed.completion.values, ["monday"], "{up} behind {down}");
+    }
+}
+
+/// State of one call must not be usable for another, whoever made it.
+#[tokio::test]
+async fn questions_cannot_be_answered_on_another_servers_call() {
+    let host = House::default()
+        .with("curious", Revision::LATEST_LEGACY, curious)
+        .with("other", Revision::LATEST_LEGACY, curious)
+        .start();
+    let gateway = host.gateway();
+    let capabilities = serde_json::from_value(json!({ "elicitation": {} })).unwrap();
+    let peer = Arc::new(hospes::Peer::new(Revision::LATEST, None, capabilities));
+    let call = |tool: &str, round| {
+        let params = json!({ "name": tool, "arguments": {} }).into();
+        Call::new(Method::ToolsCall, params, Context::builder(Arc::clone(&peer)).round(round).build())
+    };
+    let asked = gateway.call(call("curious__elicit", hospes::Round::default())).await;
+    let Outcome::InputRequired(questions) = asked else { panic!("it asks: {asked:?}") };
+    let mut round = questions.round;
+    let key = questions.requests[0].0.clone();
+    round.answered([(key, RawJson::from(json!({ "action": "accept", "content": { "value": "aisle" } })))]);
+
+    let Outcome::Failed(error) = gateway.call(call("other__elicit", round.clone())).await else {
+        panic!("refused")
+    };
+    assert!(error.message.contains("belongs to the server `curious`"), "{error}");
+    let mut forged = round.clone();
+    forged.carried = Some("1 x - -".to_owned());
+    assert!(matches!(gateway.call(call("curious__elicit", forged)).await, Outcome::Failed(_)));
+    let mut elsewhere = round.clone();
+    elsewhere.carried = round.carried.clone().map(|carried| {
+        let (front, rest) = carried.split_at("7 curious ".len());
+        let (_, inner) = rest.split_once(' ').unwrap();
+        format!("{front}999999 {inner}")
+    });
+    let lost = gateway.call(call("curious__elicit", elsewhere)).await;
+    let Outcome::Failed(error) = lost else { panic!("the connection is gone: {lost:?}") };
+    assert!(error.message.contains("nothing was repeated"), "{error}");
+
+    let Outcome::Complete(reply) = gateway.call(call("curious__elicit", round)).await else {
+        panic!("answered")
+    };
+    assert!(format!("{reply:?}").contains("aisle"), "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_long_list_comes_in_pages() {
+    let many = || {
+        (0..25).fold(Server::new("many", "1"), |server, n| server.tool(format!("tool{n:02}"), || async {}))
+    };
+    for down in ERAS {
+        let host = House::default()
+            .with("many", Revision::LATEST, many)
+            .settings(|settings| settings.page_size = 10)
+            .start();
+        let client = plain(&host, down).await;
+        let first = client.raw("tools/list", &RawJson::empty_object()).await.unwrap().to_value().unwrap();
+        assert_eq!(first["tools"].as_array().unwrap().len(), 10);
+        assert!(first["nextCursor"].is_string());
+        assert_eq!(client.tools().all().await.unwrap().len(), 25);
+        let forged = client.raw("tools/list", &RawJson::from(json!({ "cursor": "10" }))).await;
+        assert!(matches!(forged, Err(CallError::Rpc(error)) if error.code == -32602));
+    }
+}
+
+/// One dead server must not hold up the others for longer than the setting says, and says so itself.
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_holds_lists_up_only_so_long() {
+    let host = House::default()
+        .with("quick", Revision::LATEST, || echo("quick"))
+        .slow("slow", Revision::LATEST, Duration::from_secs(30), || Ok(echo("slow")))
+        .settings(|settings| settings.start_wait = Duration::from_secs(3))
+        .start();
+    let begun = Instant::now();
+    let client = plain(&host, Revision::LATEST).await;
+    let names = |tools: Vec<hospes::model::Tool>| tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>();
+    assert_eq!(names(client.tools().all().await.unwrap()), ["quick__say"]);
+    let waited = begun.elapsed();
+    assert!(waited >= Duration::from_millis(2500) && waited < Duration::from_secs(4), "{waited:?}");
+    assert_eq!(names(client.tools().all().await.unwrap()), ["quick__say"], "and only once");
+    assert!(begun.elapsed() < Duration::from_secs(4));
+    assert_eq!(host.status().servers[1].state, UpState::Starting);
+
+    let filter = SubscriptionFilter::new().with_tools_list_changed(true);
+    let mut stream = client.listen(filter).await.unwrap();
+    assert!(matches!(stream.next().await, Some(Notification::ToolsListChanged)));
+    assert_eq!(names(client.tools().all().await.unwrap()), ["quick__say", "slow__say"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_be_reached_is_tried_again_with_growing_waits() {
+    let tries = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&tries);
+    let broken = Arc::new(AtomicBool::new(true));
+    let is_broken = Arc::clone(&broken);
+    let host = House::default()
+        .slow("flaky", Revision::LATEST, Duration::ZERO, move || {
+            noted.lock().unwrap().push(Instant::now());
+            match is_broken.load(Ordering::Relaxed) {
+                true => Err(ConnectProblem::new("the cable is out")),
+                false => Ok(echo("flaky")),
+            }
+        })
+        .start();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let status = host.status().servers.remove(0);
+    assert_eq!((status.state, status.problem.as_deref()), (UpState::Retrying, Some("the cable is out")));
+    assert!(status.next_try_ms.is_some());
+    let gaps: Vec<Duration> = tries.lock().unwrap().windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.len() >= 3, "{gaps:?}");
+    for (failure, gap) in gaps.iter().enumerate() {
+        let nominal = Duration::from_millis(500) * (1 << failure);
+        assert!(*gap >= nominal / 2 && *gap <= nominal + Duration::from_millis(10), "{failure}: {gap:?}");
+    }
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(host.status().servers[0].state, UpState::Failed);
+    let seen = tries.lock().unwrap().len();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(tries.lock().unwrap().len(), seen, "it is left alone");
+
+    // A call brings the next try forward.
+    broken.store(false, Ordering::Relaxed);
+    let client = plain(&host, Revision::LATEST).await;
+    let answer = client.call("flaky__say", ()).await.unwrap();
+    assert_eq!(answer.all_text(), "this is flaky");
+    assert_eq!(host.status().servers[0].state, UpState::Ready);
+}
+
+/// A server's list that cannot be read costs that list and nothing else (R1).
+#[tokio::test]
+async fn what_a_server_says_of_itself_is_passed_on_under_its_name() {
+    let host = House::default()
+        .with("one", Revision::LATEST_LEGACY, || echo("one").instructions("Speak softly."))
+        .with("two", Revision::LATEST, || echo("two").instructions("Shout."))
+        .start();
+    for down in ERAS {
+        let client = plain(&host, down).await;
+        let said = client.instructions().unwrap();
+        assert!(
+            said.contains("# one") && said.contains("Speak softly.") && said.contains("Shout."),
+            "{said}"
+        );
+        assert_eq!(client.server_info().unwrap().name, "hospes");
+    }
+}
+
+#[tokio::test]
+async fn connections_that_nobody_uses_are_closed() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&made);
+    let host = House::default()
+        .with("one", Revision::LATEST_LEGACY, move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            curious()
+        })
+        .settings(|settings| settings.idle_after = Duration::from_millis(200))
+        .start();
+    let client = application(&host, Revision::LATEST).await;
+    client.call("one__elicit", ()).await.unwrap();
+    assert_eq!(host.status().servers[0].connections, 2);
+    drop(client);
+    while host.status().servers[0].connections > 1 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(made.load(Ordering::Relaxed), 2);
+    let client = application(&host, Revision::LATEST).await;
+    assert_eq!(client.call("one__elicit", ()).await.unwrap().all_text(), "window");
+}

@@ -94,7 +94,8 @@ impl Connector for ClientConnector {
     }
 }
 
-fn connection(client: Client) -> Connection {
+/// A client as a connection.
+pub(crate) fn connection(client: Client) -> Connection {
     let mut connection = Connection::new(BoxService::new(client.clone()), client.revision());
     connection.server = client.server_info().cloned();
     connection.capabilities = client.capabilities().cloned().unwrap_or_else(ServerCapabilities::new);

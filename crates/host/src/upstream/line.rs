@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hospes::{Call, Context, Event, Exchange, Outcome};
+use hospes::{Call, Context, Exchange};
 use hospes_model::{
-    Implementation, LogMessageParams, Method, Notification, RawJson, Revision, ServerCapabilities,
-    SubscriptionFilter, SubscriptionsListenParams,
+    Implementation, LogMessageParams, Method, RawJson, Revision, ServerCapabilities, SubscriptionFilter,
+    SubscriptionsListenParams,
 };
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -25,15 +25,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::abilities::Abilities;
 use super::backoff::{Backoff, Policy};
 use super::connector::{ConnectProblem, Connection, Connector, Wish};
-use super::listing::{Kinds, Listing, Reader, peer};
+use super::ear::Ear;
+use super::listing::{Kinds, Listing, Reader};
 use super::memory::Memory;
 
-/// How long changes are gathered before a list is read again.
-const GATHER: Duration = Duration::from_millis(50);
 /// How long a connection may take to close before it is left alone.
 const CLOSE_LIMIT: Duration = Duration::from_secs(4);
-/// How long to wait before a stream of changes that ended is opened again.
-const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 /// A call may bring forward the next try of a server that waits, but no sooner than this after the last one.
 const NUDGE_AFTER: Duration = Duration::from_secs(5);
 /// Log messages that wait for a slow listener.
@@ -61,7 +58,7 @@ pub(crate) struct Line {
     epoch: Arc<Epoch>,
     stop: watch::Sender<bool>,
     nudge: Notify,
-    logs: broadcast::Sender<LogMessageParams>,
+    pub(super) logs: broadcast::Sender<LogMessageParams>,
 }
 
 /// Counts the changes of all lines.
@@ -97,6 +94,8 @@ pub(crate) enum Phase {
     Ready(Arc<Live>),
     /// Not connected; there will be another try.
     Waiting {
+        /// When the last try began.
+        tried: Instant,
         until: Instant,
         failures: u32,
         problem: ConnectProblem,
@@ -208,11 +207,18 @@ impl Line {
             return Some(live);
         }
         self.nudge.notify_one();
+        // One more try is waited for, not a row of them.
+        let failures = match &*self.phase() {
+            Phase::Starting { failures, .. } | Phase::Waiting { failures, .. } => *failures,
+            Phase::Ready(_) | Phase::Stopped => 1,
+        };
         let settled = |phase: &Phase| match phase {
             Phase::Ready(live) => stands(live),
             Phase::Stopped => true,
-            // A short wait is part of a restart; a long one is not waited for.
-            Phase::Waiting { until, .. } => until.duration_since(Instant::now()) > limit,
+            Phase::Waiting { failures: now, until, tried, .. } => {
+                let next = (*until).min(*tried + NUDGE_AFTER);
+                *now > failures || next.duration_since(Instant::now()) > limit
+            }
             Phase::Starting { .. } => false,
         };
         let _ = timeout(limit, self.wait(settled)).await;
@@ -246,16 +252,17 @@ impl Line {
                 connected = self.connect(&*connector, &memory) => connected,
             };
             let (problem, up) = match connected {
-                Ok(live) => {
+                Ok((live, mut ear)) => {
                     let live = Arc::new(live);
                     self.announce(&live);
                     self.set(Phase::Ready(Arc::clone(&live)));
                     last = Some(Arc::clone(&live));
                     let reason = tokio::select! {
                         () = self.stopped() => None,
-                        reason = self.tend(&live, &mut last) => Some(reason),
+                        reason = self.tend(&live, &mut ear, &mut last) => Some(reason),
                     };
                     let up = live.since.elapsed();
+                    drop(ear);
                     let closing = (live.connection.close)();
                     drop(live);
                     if timeout(CLOSE_LIMIT, closing).await.is_err() {
@@ -276,6 +283,7 @@ impl Line {
                 "{}", if up.is_some() { "server went away" } else { "server cannot be reached" }
             );
             self.set(Phase::Waiting {
+                tried: started,
                 until,
                 failures,
                 problem,
@@ -295,7 +303,11 @@ impl Line {
         self.set(Phase::Stopped);
     }
 
-    async fn connect(&self, connector: &dyn Connector, memory: &Memory) -> Result<Live, ConnectProblem> {
+    async fn connect(
+        &self,
+        connector: &dyn Connector,
+        memory: &Memory,
+    ) -> Result<(Live, Ear), ConnectProblem> {
         let definition = self.server.definition.as_deref();
         let wish = Wish::new(self.abilities).with_era(definition.and_then(|key| memory.era(key)));
         let work = async {
@@ -304,14 +316,29 @@ impl Line {
                 memory.learn(key, connection.revision.era());
             }
             let kinds = Kinds::offered(&connection.capabilities);
+            let connection = Arc::new(connection);
             let mut listing = Listing::default();
-            Reader::new(&connection.service, self.abilities).read(kinds, &mut listing).await;
+            // Listening begins before the lists are read, so that no change falls in between.
+            let mut ear = Ear::new(Arc::clone(&connection), self);
+            {
+                let reader = Reader::new(&connection.service, self.abilities);
+                let mut reading = std::pin::pin!(reader.read(kinds, &mut listing));
+                tokio::select! {
+                    biased;
+                    stale = ear.hear() => {
+                        reading.await;
+                        ear.changed(stale);
+                    }
+                    () = &mut reading => {}
+                }
+            }
+            ear.has_read();
             for problem in &listing.problems {
                 tracing::warn!(server = %self.server.name, %problem, "a list cannot be read");
             }
             static NEXT: AtomicU64 = AtomicU64::new(1);
             let id = NEXT.fetch_add(1, Ordering::Relaxed);
-            Ok(Live { id, connection: Arc::new(connection), listing, since: Instant::now() })
+            Ok((Live { id, connection, listing, since: Instant::now() }, ear))
         };
         let limit = self.server.connect_timeout;
         match timeout(limit, work).await {
@@ -332,63 +359,19 @@ impl Line {
     }
 
     /// Keeps the lists of a connection up to date until it is gone, and says why it is.
-    async fn tend(&self, live: &Arc<Live>, last: &mut Option<Arc<Live>>) -> String {
+    async fn tend(&self, live: &Arc<Live>, ear: &mut Ear, last: &mut Option<Arc<Live>>) -> String {
         let closed = (live.connection.closed)();
         tokio::pin!(closed);
-        let watched = Kinds::watched(live.capabilities());
         let mut current = Arc::clone(live);
-        let mut stream = watched.any().then(|| self.listen(live, watched));
-        let mut again = Instant::now();
-        let mut stale = Kinds::default();
-        let mut read_at = Instant::now();
         loop {
-            let is_listening = stream.is_some();
-            let event = async {
-                match &mut stream {
-                    Some(exchange) => std::future::poll_fn(|cx| exchange.poll_event(cx)).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 reason = &mut closed => return reason,
-                event = event => match event {
-                    Event::Notify(Notification::LogMessage(message)) => {
-                        // Nobody may be listening.
-                        let _ = self.logs.send(message);
-                    }
-                    Event::Notify(notification) => {
-                        if !stale.any() {
-                            read_at = Instant::now() + GATHER;
-                        }
-                        match notification {
-                            Notification::ToolsListChanged => stale.tools = true,
-                            Notification::PromptsListChanged => stale.prompts = true,
-                            Notification::ResourcesListChanged => stale.resources = true,
-                            _ => {}
-                        }
-                    }
-                    Event::Ask(_) | Event::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => {
-                        stream = None;
-                        again = Instant::now() + LISTEN_AGAIN;
-                    }
-                    Event::Done(Outcome::Failed(error)) => {
-                        tracing::debug!(server = %self.server.name, %error, "the stream of changes ended");
-                        stream = None;
-                        again = Instant::now() + LISTEN_AGAIN;
-                    }
-                },
-                () = sleep_until(again), if !is_listening && watched.any() => {
-                    stream = Some(self.listen(live, watched));
-                    // Whatever changed while nobody listened.
-                    stale = watched;
-                    read_at = Instant::now() + GATHER;
-                }
-                () = sleep_until(read_at), if stale.any() => {
+                stale = ear.hear() => {
                     let mut listing = current.listing.clone();
                     let reader = Reader::new(&live.connection.service, self.abilities);
                     tokio::select! {
                         reason = &mut closed => return reason,
-                        () = reader.read(std::mem::take(&mut stale), &mut listing) => {}
+                        () = reader.read(stale, &mut listing) => {}
                     }
                     if listing != current.listing {
                         let connection = Arc::clone(&live.connection);
@@ -400,23 +383,14 @@ impl Line {
             }
         }
     }
-
-    fn listen(&self, live: &Live, watched: Kinds) -> Exchange {
-        let filter = SubscriptionFilter::new()
-            .with_tools_list_changed(watched.tools)
-            .with_prompts_list_changed(watched.prompts)
-            .with_resources_list_changed(watched.resources);
-        let context = Context::new(peer(self.abilities));
-        listen(live, filter, context)
-    }
 }
 
 /// A call that stays pending and brings changes.
-pub(crate) fn listen(live: &Live, filter: SubscriptionFilter, context: Context) -> Exchange {
+pub(crate) fn listen(connection: &Connection, filter: SubscriptionFilter, context: Context) -> Exchange {
     let params = RawJson::from_serialize(&SubscriptionsListenParams::new(filter));
     let params = params.unwrap_or_else(|_| RawJson::empty_object());
     let call = Call::new(Method::SubscriptionsListen, params, context);
-    Exchange::new(live.connection.service.clone(), call)
+    Exchange::new(connection.service.clone(), call)
 }
 
 impl std::fmt::Debug for Line {

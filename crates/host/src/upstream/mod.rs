@@ -9,6 +9,7 @@ mod abilities;
 mod backoff;
 mod client;
 mod connector;
+mod ear;
 mod line;
 mod listing;
 mod memory;
@@ -21,6 +22,8 @@ pub use backoff::{
     DEFAULT_QUARANTINE_DELAY, Policy, Verdict,
 };
 pub(crate) use client::client_connector;
+#[cfg(test)]
+pub(crate) use client::connection as in_memory;
 pub use client::target;
 pub use connector::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
 pub(crate) use line::{Epoch, Line, Live, Phase, Server, listen};

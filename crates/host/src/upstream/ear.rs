@@ -1,0 +1,128 @@
+//! Hears what a server tells without being asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes::{Context, Event, Exchange, Outcome};
+use hospes_model::{LogMessageParams, Notification, SubscriptionFilter};
+use tokio::sync::broadcast;
+use tokio::time::{Instant, sleep_until};
+
+use super::abilities::Abilities;
+use super::connector::Connection;
+use super::line::{Line, listen};
+use super::listing::{Kinds, peer};
+
+/// How long changes are gathered before a list is read again.
+const GATHER: Duration = Duration::from_millis(50);
+/// How long to wait before a stream of changes that ended is opened again.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+
+/// The stream of changes of one connection, kept open.
+#[derive(Debug)]
+pub(super) struct Ear {
+    connection: Arc<Connection>,
+    abilities: Abilities,
+    name: Arc<str>,
+    logs: broadcast::Sender<LogMessageParams>,
+    watched: Kinds,
+    stream: Option<Exchange>,
+    /// When a stream that ended is opened again.
+    again: Instant,
+    /// Whether the lists have been read, so that what changes from now on must be heard.
+    listed: bool,
+    stale: Kinds,
+    read_at: Instant,
+}
+
+impl Ear {
+    /// Listens to the lists whose changes the server tells of; nothing is sent before it is first polled.
+    pub(super) fn new(connection: Arc<Connection>, line: &Line) -> Self {
+        let watched = Kinds::watched(&connection.capabilities);
+        let now = Instant::now();
+        Self {
+            connection,
+            abilities: line.abilities,
+            name: Arc::clone(&line.server.name),
+            logs: line.logs.clone(),
+            watched,
+            stream: None,
+            again: now,
+            listed: false,
+            stale: Kinds::default(),
+            read_at: now,
+        }
+    }
+
+    /// The lists have been read.
+    pub(super) fn has_read(&mut self) {
+        self.listed = true;
+    }
+
+    /// Waits until lists have to be read again, and says which. Dropping the future loses nothing.
+    pub(super) async fn hear(&mut self) -> Kinds {
+        loop {
+            let (is_stale, read_at) = (self.stale.any(), self.read_at);
+            tokio::select! {
+                () = self.event() => {}
+                () = sleep_until(read_at), if is_stale => return std::mem::take(&mut self.stale),
+            }
+        }
+    }
+
+    /// Takes in the next event.
+    async fn event(&mut self) {
+        if self.stream.is_none() {
+            if !self.watched.any() {
+                return std::future::pending().await;
+            }
+            sleep_until(self.again).await;
+            let filter = SubscriptionFilter::new()
+                .with_tools_list_changed(self.watched.tools)
+                .with_prompts_list_changed(self.watched.prompts)
+                .with_resources_list_changed(self.watched.resources);
+            self.stream = Some(listen(&self.connection, filter, Context::new(peer(self.abilities))));
+        }
+        let Some(stream) = &mut self.stream else { return };
+        match std::future::poll_fn(|cx| stream.poll_event(cx)).await {
+            Event::Notify(Notification::LogMessage(message)) => {
+                // Nobody may be listening.
+                let _ = self.logs.send(message);
+            }
+            // What changed while nobody listened is known only by reading again.
+            Event::Notify(Notification::SubscriptionsAcknowledged(_)) if self.listed => {
+                self.changed(self.watched)
+            }
+            Event::Notify(Notification::ToolsListChanged) => {
+                self.changed(Kinds { tools: true, ..Kinds::default() });
+            }
+            Event::Notify(Notification::PromptsListChanged) => {
+                self.changed(Kinds { prompts: true, ..Kinds::default() });
+            }
+            Event::Notify(Notification::ResourcesListChanged) => {
+                self.changed(Kinds { resources: true, ..Kinds::default() });
+            }
+            Event::Notify(_) => {}
+            Event::Ask(_) | Event::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => self.ended(),
+            Event::Done(Outcome::Failed(error)) => {
+                tracing::debug!(server = %self.name, %error, "the stream of changes ended");
+                self.ended();
+            }
+        }
+    }
+
+    /// These lists are to be read again.
+    pub(super) fn changed(&mut self, kinds: Kinds) {
+        if !self.stale.any() {
+            self.read_at = Instant::now() + GATHER;
+        }
+        self.stale.tools |= kinds.tools;
+        self.stale.prompts |= kinds.prompts;
+        self.stale.resources |= kinds.resources;
+    }
+
+    fn ended(&mut self) {
+        self.stream = None;
+        self.again = Instant::now() + LISTEN_AGAIN;
+    }
+}
