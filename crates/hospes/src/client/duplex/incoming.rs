@@ -187,8 +187,10 @@ impl State {
         self.session.waiting_mut(id)
     }
 
+    /// The one call under way that hears notifications. A stream of changes carries no log messages, so it is none.
     fn only_listener(&mut self) -> Option<&mut Slot> {
-        let mut all = self.session.all_waiting_mut().filter(|(_, slot)| slot.ears != Ears::Deaf);
+        let hears = |slot: &Slot| slot.ears != Ears::Deaf && slot.method != Method::SubscriptionsListen;
+        let mut all = self.session.all_waiting_mut().filter(|(_, slot)| hears(slot));
         let (_, only) = all.next()?;
         all.next().is_none().then_some(only)
     }
