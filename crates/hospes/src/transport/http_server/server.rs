@@ -252,7 +252,9 @@ async fn serve(
             Ok::<_, Infallible>(response)
         }
     });
-    let served = http1::Builder::new().pipeline_flush(true).serve_connection(TokioIo::new(stream), service);
+    // No `pipeline_flush`: with it an answer stays here while anything unread follows its request, and a client that
+    // waits for the answer before it goes on waits for good.
+    let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     let mut served = pin!(served);
     // One timer for the connection's whole life, none for a request.
     let mut ticks = tokio::time::interval(idle);

@@ -305,6 +305,31 @@ async fn at_the_end_every_request_gets_its_answer_or_an_error() {
     site.running(0).await;
 }
 
+/// An answer used to stay unsent while bytes that are no whole request followed: for good, if the client waited for it.
+#[tokio::test]
+async fn an_answer_does_not_wait_for_what_follows_its_request() {
+    let site = Site::new().await;
+    let body = initialize("2025-11-25").to_string();
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    for (sent, status) in [
+        (format!("{request}\r\n"), "HTTP/1.1 200"),
+        (format!("{request}POST /mcp HTTP/1.1\r\nhos"), "HTTP/1.1 200"),
+        (format!("{request}\0 rubbish\r\n\r\n"), "HTTP/1.1 200"),
+        ("no HTTP\r\n\r\nat all".to_owned(), "HTTP/1.1 400"),
+    ] {
+        let mut stream = TcpStream::connect(site.address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut start = [0; 12];
+        let read = timeout(PATIENCE, stream.read_exact(&mut start)).await;
+        read.unwrap_or_else(|_| panic!("no answer to {sent:?}")).unwrap();
+        assert_eq!(start, status.as_bytes(), "{sent:?}");
+    }
+}
+
 /// The largest state of a request's future is kept for as long as its connection, idle streams included.
 #[tokio::test]
 async fn what_a_connection_keeps_is_small() {
