@@ -111,10 +111,14 @@ impl Server {
                 return Err(RpcError::method_not_found(call.method.name()).into());
             }
             let Some(prompt) = all.prompts.get(&name) else { return Err(all.prompts.unknown(&name).into()) };
-            prompt.start(&self.parts(&call.context), &variables)
+            let running = prompt.start(&self.parts(&call.context), &variables)?;
+            Ok((running, prompt.listed.description.clone()))
         });
         let result = match started {
-            Ok(running) => running.await,
+            Ok((running, description)) => running.await.map(|mut result| {
+                result.description = result.description.or(description);
+                result
+            }),
             Err(error) => Err(error),
         };
         finish(&call.context, result)

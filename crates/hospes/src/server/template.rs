@@ -16,7 +16,7 @@ use parse::{Expression, Kind, Part, Variable as Spec};
 /// The longest URI that is matched against templates; matching may take the square of it.
 pub const MAX_URI_LENGTH: usize = 4096;
 /// The most ways to cut a URI that are tried for one template.
-const MAX_STEPS: u32 = 100_000;
+const MAX_STEPS: u32 = 10_000;
 
 /// A parsed URI template.
 #[derive(Clone)]
@@ -160,11 +160,18 @@ impl Search<'_> {
         let mut ends: Vec<usize> =
             rest[..longest].char_indices().map(|(end, _)| end).chain(std::iter::once(longest)).collect();
         ends.dedup();
+        let next = self.template.parts.get(part + 1);
         for end in ends.into_iter().rev() {
-            self.fuel = self.fuel.checked_sub(1)?;
-            if cuts_an_escape(rest, end) {
+            // What comes next mostly says where to cut.
+            let may_end = match next {
+                None => end == rest.len(),
+                Some(Part::Literal(literal)) => literal_length(literal, &rest[end..]).is_some(),
+                Some(Part::Expression(_)) => true,
+            };
+            if !may_end || cuts_an_escape(rest, end) {
                 continue;
             }
+            self.fuel = self.fuel.checked_sub(1)?;
             let mut found = found.clone();
             if !read(expression, &rest[..end], &mut found) {
                 continue;

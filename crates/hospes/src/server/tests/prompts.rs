@@ -74,6 +74,7 @@ async fn a_prompt_is_filled_in() {
         filled["messages"],
         json!([{ "role": "user", "content": { "type": "text", "text": "What to pack for 3 days in Oslo in winter?" } }])
     );
+    assert_eq!(filled["description"], "Writes a packing list.");
     let filled = result(&server, "prompts/get", json!({ "name": "hello" })).await;
     assert_eq!(filled["messages"][1]["role"], "assistant");
     let filled = result(&server, "prompts/get", json!({ "name": "picture" })).await;

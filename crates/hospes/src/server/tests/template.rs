@@ -104,6 +104,8 @@ fn a_uri_without_measure_is_matched_in_little_time() {
     assert_eq!(template.matches(&format!("x:{}", "b".repeat(4000))), None);
     let repeating = UriTemplate::parse("x:{+a}b{+a}b{+d}b{+e}!").unwrap();
     assert_eq!(repeating.matches(&format!("x:{}", "b".repeat(4000))), None);
+    let many = UriTemplate::parse("x:{a}{b}{c}{d}{e}!").unwrap();
+    assert_eq!(many.matches(&format!("x:{}", "b".repeat(4000))), None);
     let simple = UriTemplate::parse("x:{+a}").unwrap();
     assert_eq!(simple.matches(&format!("x:{}", "b".repeat(5000))), None);
 }
