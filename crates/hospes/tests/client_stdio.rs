@@ -279,6 +279,33 @@ async fn questions_of_an_older_server_are_answered() {
     }
 }
 
+/// covers: ELIC-19 SAMP-30
+#[tokio::test]
+async fn questions_beyond_what_was_declared_are_refused() {
+    let client = answering().era(Era::Legacy).connect(scripted(&[])).await.unwrap();
+    let message = json!({ "role": "user", "content": { "type": "text", "text": "?" } });
+    let tool = json!({ "name": "t", "inputSchema": { "type": "object" } });
+    let questions = json!({ "questions": [
+        { "method": "elicitation/create",
+            "params": { "mode": "url", "message": "Who?", "url": "https://example.com/", "elicitationId": "e" } },
+        { "method": "sampling/createMessage",
+            "params": { "messages": [message], "maxTokens": 10, "tools": [tool] } },
+    ] });
+    let answers = parsed(&client, "ask", questions).await;
+    for answer in answers.as_array().unwrap() {
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
+}
+
+/// covers: ELIC-20
+#[tokio::test]
+async fn a_url_that_must_be_visited_first_is_and_the_call_made_again() {
+    let client = answering().elicitation_urls().era(Era::Legacy).connect(scripted(&[])).await.unwrap();
+    assert_eq!(client.call("needs url", ()).await.unwrap().all_text(), "welcome");
+    let error = legacy(&[]).await.call("needs url", ()).await.unwrap_err();
+    assert_eq!(error.rpc().unwrap().code, -32042);
+}
+
 /// covers: MRTR-06 MRTR-08 MRTR-09
 #[tokio::test]
 async fn questions_inside_a_result_are_answered_and_the_call_goes_on() {

@@ -203,13 +203,19 @@ impl ClientBuilder {
         self
     }
 
+    /// What the server is told is what its questions are held to.
+    fn declare(mut self) -> Self {
+        self.desk.handlers.declared = self.settings.capabilities.clone();
+        self
+    }
+
     /// Connects.
     ///
     /// # Errors
     /// A value that says what was tried, at which stage it failed, what came back and what to do next.
     pub async fn connect(self, target: impl Into<Target>) -> Result<Client, ConnectError> {
         // The future of connecting is large, and there is one of it for a connection.
-        Box::pin(connect::connect(self, target.into())).await
+        Box::pin(connect::connect(self.declare(), target.into())).await
     }
 
     /// Connects to a server in this process, through everything but a socket. For tests, and for hosts that bring
@@ -220,7 +226,7 @@ impl ClientBuilder {
     #[cfg(feature = "server")]
     pub async fn in_memory(self, server: impl IntoService) -> Result<Client, ConnectError> {
         let (read, write) = tokio::io::split(crate::transport::memory::serve(server.into_service()));
-        Box::pin(connect::connect_streams(self, read, write, "a server in memory")).await
+        Box::pin(connect::connect_streams(self.declare(), read, write, "a server in memory")).await
     }
 
     /// Connects over byte streams that are there already: a socket, for one. Messages are lines, as over stdio.
@@ -232,7 +238,7 @@ impl ClientBuilder {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        Box::pin(connect::connect_streams(self, read, write, "a stream")).await
+        Box::pin(connect::connect_streams(self.declare(), read, write, "a stream")).await
     }
 }
 

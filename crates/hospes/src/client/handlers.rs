@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::{BoxFuture, join_all};
 use hospes_model::{
-    CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
-    InputRequest, InputRequests, InputResponse, ListRootsResult, PrimitiveSchemaDefinition, RawJson, Root,
-    RpcError, code,
+    ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams,
+    ElicitParams, ElicitResult, ElicitUrlParams, InputRequest, InputRequests, InputResponse, ListRootsResult,
+    PrimitiveSchemaDefinition, RawJson, Root, RpcError, code,
 };
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,8 @@ pub(crate) struct Handlers {
     pub(crate) elicitor: Option<Elicitor>,
     /// None where the client has no roots to speak of.
     pub(crate) roots: Mutex<Option<Vec<Root>>>,
+    /// What the server was told; what goes beyond it is refused.
+    pub(crate) declared: ClientCapabilities,
 }
 
 impl Handlers {
@@ -47,12 +49,23 @@ impl Handlers {
             InputRequest::CreateMessage(params) => {
                 let sampler = self.sampler.as_ref();
                 let sampler = sampler.ok_or_else(|| RpcError::method_not_found("sampling/createMessage"))?;
+                if !self.declared.samples_with_tools()
+                    && (!params.tools.is_empty() || params.tool_choice.is_some())
+                {
+                    return Err(RpcError::invalid_params("this client did not declare sampling.tools"));
+                }
                 sampler(*params).await.map(Into::into).map_err(|error| refusal(&error))
             }
             InputRequest::Elicit(params) => {
                 let elicitor = self.elicitor.as_ref();
                 let elicitor = elicitor.ok_or_else(|| RpcError::method_not_found("elicitation/create"))?;
                 let schema = match &*params {
+                    ElicitParams::Form(_) if !self.declared.elicits_forms() => {
+                        return Err(RpcError::invalid_params("this client did not declare elicitation.form"));
+                    }
+                    ElicitParams::Url(_) if !self.declared.elicits_urls() => {
+                        return Err(RpcError::invalid_params("this client did not declare elicitation.url"));
+                    }
                     ElicitParams::Form(form) => Some(form.clone()),
                     _ => None,
                 };
@@ -65,6 +78,17 @@ impl Handlers {
             InputRequest::ListRoots(_) => self.roots().map(Into::into),
             other => Err(RpcError::method_not_found(other.method())),
         }
+    }
+
+    /// Whether the person went to every one of these URLs.
+    pub(crate) async fn visit_all(&self, urls: Vec<ElicitUrlParams>) -> Result<bool, RpcError> {
+        for url in urls {
+            let answer = self.answer(ElicitParams::Url(url).into()).await?;
+            if !matches!(answer, InputResponse::Elicit(result) if result.action == ElicitAction::Accept) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The answers to all questions of a round.

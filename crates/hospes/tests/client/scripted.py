@@ -115,6 +115,13 @@ def call(request):
             }})
         else:
             reply(request, text({"responses": params.get("inputResponses"), "state": state}))
+    elif name == "needs url":
+        if seen.count("visited") == 0:
+            seen.append("visited")
+            fail(request, -32042, "look there first", {"elicitations": [
+                {"mode": "url", "message": "Who?", "url": "https://example.com/sign-in", "elicitationId": "e1"}]})
+        else:
+            reply(request, text("welcome"))
     elif name == "announce":
         for method, params in arguments["notifications"]:
             note(method, params)
