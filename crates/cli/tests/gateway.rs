@@ -122,10 +122,7 @@ fn a_server_is_told_what_the_application_can_do_and_no_more() {
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["params"]["capabilities"].clone())
         .collect();
     assert_eq!(told.len(), 2, "{sent}");
-    assert!(
-        told.contains(&json!({})) && told.contains(&json!({ "sampling": {}, "roots": {} })),
-        "{told:?}"
-    );
+    assert!(told.contains(&json!({})) && told.contains(&json!({ "sampling": {}, "roots": {} })), "{told:?}");
 }
 
 #[test]

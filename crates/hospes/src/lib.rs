@@ -37,3 +37,8 @@ pub use hospes_model as model;
 pub use hospes_macros::server;
 
 pub use {schemars, serde, serde_json};
+
+/// The examples of the project's front page compile.
+#[cfg(all(doctest, feature = "macros", feature = "client", feature = "http"))]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
