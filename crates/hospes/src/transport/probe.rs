@@ -166,6 +166,16 @@ impl Probe {
                     return Outcome::InputRequired(context.take_questions().unwrap());
                 }
             },
+            Some("interview") => {
+                // Two rounds: the second must know what the first has brought.
+                let asked = ["name", "colour"].map(|key| (key, context.answer(key)));
+                if let Some((key, _)) = asked.iter().find(|(_, answer)| answer.is_none()) {
+                    let question = ElicitParams::form(format!("Your {key}?"), ElicitSchema::new());
+                    context.pend(*key, InputRequest::Elicit(Box::new(question)));
+                    return Outcome::InputRequired(context.take_questions().unwrap());
+                }
+                asked.iter().filter_map(|(_, answer)| answer.as_ref()).map(RawJson::as_str).collect()
+            }
             name => {
                 let why = format!("unknown tool {:?}", name.unwrap_or_default());
                 return Outcome::Failed(RpcError::invalid_params(why));

@@ -194,6 +194,9 @@ impl Running {
             Outcome::Failed(error) => Some(write::error(out, Some(&self.id), method, revision, error)),
         };
         let (bytes, limit) = (out.len() - start, self.adapter.settings.max_answer_bytes);
+        if bytes > limit / 5 * 4 && bytes <= limit {
+            tracing::warn!(%method, bytes, limit, "an answer is close to the limit (setting max_answer_bytes)");
+        }
         if bytes > limit {
             tracing::error!(%method, bytes, limit, "an answer is over the limit (setting max_answer_bytes)");
             out.truncate(start);

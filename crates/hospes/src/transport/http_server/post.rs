@@ -194,8 +194,9 @@ fn begin_modern(
     method: Method,
     params: Params,
 ) -> CallsOrResponse {
-    let permit = inner.permit(id, 1).map_err(|rejection| Box::new(refuse(&rejection)))?;
     let listen = method == Method::SubscriptionsListen;
+    // A stream of changes works as little as a connection; those are counted elsewhere.
+    let permit = inner.permit(id, usize::from(!listen)).map_err(|rejection| Box::new(refuse(&rejection)))?;
     // A stream of changes is held for long: it must hold neither the connection's buffer nor the request's head.
     let params = if listen { Params::new(params.raw().detached()) } else { params };
     let principal = principal(&parts);

@@ -119,6 +119,9 @@ async fn calls_over_the_limit_are_refused_by_name() {
     });
     let hold: Vec<_> = hold.collect();
     site.running(2).await;
+    // A stream of changes is no call that works.
+    let mut stream = site.modern(5, "subscriptions/listen", json!({"notifications": {}})).await;
+    assert_eq!(stream.message().await["method"], "notifications/subscriptions/acknowledged");
     let answer = site.modern(3, "tools/list", json!({})).await;
     assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(answer.headers.contains_key("retry-after"));

@@ -187,6 +187,10 @@ impl Answer {
     /// The next event; none when the stream has ended.
     async fn event(&mut self) -> Option<Event> {
         assert!(self.is_stream(), "no stream: {:?}", self.headers);
+        timeout(PATIENCE, self.next_event()).await.expect("no event came")
+    }
+
+    async fn next_event(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.decoder.poll_event(&mut self.rest) {
                 let event = event.unwrap();
@@ -195,7 +199,7 @@ impl Answer {
                 let data = serde_json::from_slice(&data).unwrap_or(Value::Null);
                 return Some(Event { data, id, retry: event.retry });
             }
-            let frame = timeout(PATIENCE, self.body.frame()).await.expect("no event came")?;
+            let frame = self.body.frame().await?;
             self.rest = frame.ok()?.into_data().unwrap();
         }
     }
