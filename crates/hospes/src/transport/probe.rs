@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hospes_model::{
     CallToolResult, DiscoverResult, ElicitParams, ElicitSchema, Implementation, InputRequest,
-    ListToolsResult, LoggingLevel, Method, Notification, PromptsCapability, RawJson, Reply,
+    ListToolsResult, LogMessageParams, LoggingLevel, Method, Notification, PromptsCapability, RawJson, Reply,
     ResourceUpdatedParams, ResourcesCapability, Revision, RpcError, ServerCapabilities, SubscriptionFilter,
     SubscriptionsAcknowledgedParams, SubscriptionsListenParams, Tool, ToolsCapability, meta_key,
 };
@@ -145,13 +145,20 @@ impl Probe {
             Some("progress") => {
                 for step in 1..=3 {
                     context.progress(f64::from(step), Some(3.0), None);
-                    tokio::task::yield_now().await;
+                    tokio::time::sleep(Duration::from_millis(arguments.millis)).await;
                 }
                 "there".to_owned()
             }
             Some("log") => {
                 context.log(LoggingLevel::Info, serde_json::json!("hello"));
                 "logged".to_owned()
+            }
+            Some("stray") => {
+                // What belongs to other streams, or was not asked for.
+                context.notify(Notification::ToolsListChanged);
+                let message = LogMessageParams::new(LoggingLevel::Info, serde_json::json!("hello").into());
+                context.notify(Notification::LogMessage(message));
+                "strayed".to_owned()
             }
             Some("poll") => {
                 context.close_stream();

@@ -280,7 +280,9 @@ async fn an_answer_does_not_wait_for_an_acknowledgement() {
     let mut times = Vec::new();
     for id in 0..40 {
         let name = if id % 2 == 0 { "echo" } else { "progress" };
-        let call = modern(id, "tools/call", json!({"name": name, "_meta": {"progressToken": 1}}));
+        // Pauses make several small writes of the stream.
+        let params = json!({"name": name, "arguments": {"millis": 1}, "_meta": {"progressToken": 1}});
+        let call = modern(id, "tools/call", params);
         let start = std::time::Instant::now();
         let answer = connection.try_send(call).await.unwrap();
         assert_eq!(answer.is_stream(), name == "progress");
