@@ -1,5 +1,6 @@
 //! A bar for calls that take long, where a person sees it.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hospes::model::ProgressParams;
@@ -14,6 +15,18 @@ const TICK: Duration = Duration::from_millis(100);
 /// The bar's steps.
 const STEPS: u64 = 10_000;
 
+/// The bar that is shown, so that whoever talks to the person can take it aside.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Does something during which no bar is drawn.
+pub(crate) fn aside<R>(work: impl FnOnce() -> R) -> R {
+    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match shown {
+        Some(bar) => bar.suspend(work),
+        None => work(),
+    }
+}
+
 /// Shows how far a call is.
 #[derive(Debug)]
 pub(crate) struct Bar(Option<ProgressBar>);
@@ -26,6 +39,7 @@ impl Bar {
         }
         let bar = ProgressBar::no_length().with_message(printable(what));
         bar.set_style(spinner());
+        *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
         let later = bar.clone();
         tokio::spawn(async move {
             tokio::time::sleep(PATIENCE).await;
@@ -54,7 +68,7 @@ impl Bar {
         bar.tick();
     }
 
-    /// Takes the bar away while `work` talks to the person.
+    /// Takes the bar away.
     pub(crate) fn end(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();

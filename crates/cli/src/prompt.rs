@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::arguments::{Source, arguments};
 use crate::output::{BOLD, CYAN, DIM, Output, paint, printable};
+use crate::progress;
 
 /// How often a form is asked again.
 const MAX_TRIES: usize = 5;
@@ -12,11 +13,12 @@ const MAX_TRIES: usize = 5;
 /// Asks the person.
 pub(crate) async fn elicit(params: ElicitParams, output: Output) -> hospes::Result<ElicitResult> {
     // Reading a terminal blocks.
-    let asked = tokio::task::spawn_blocking(move || match params {
+    let ask = move || match params {
         ElicitParams::Form(form) => ask_form(&form, output),
         ElicitParams::Url(url) => ask_url(&url, output),
         _ => ElicitResult::new(ElicitAction::Cancel),
-    });
+    };
+    let asked = tokio::task::spawn_blocking(move || progress::aside(ask));
     Ok(asked.await?)
 }
 

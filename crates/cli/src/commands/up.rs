@@ -171,11 +171,8 @@ pub(crate) fn line(server: &UpstreamStatus) -> String {
                 .collect();
             let counts = if counts.is_empty() { "offers nothing".to_owned() } else { counts.join(", ") };
             let revision = server.revision.as_deref().unwrap_or_default();
-            let _ = write!(
-                text,
-                "{counts}  {}",
-                paint(DIM, format!("{revision}  {}", headline(&server.target, 60)))
-            );
+            let who = server.implementation.as_deref().unwrap_or(&server.target);
+            let _ = write!(text, "{counts}  {}", paint(DIM, format!("{revision}  {}", headline(who, 40))));
         }
         State::Starting => {
             let _ = write!(text, "starting  {}", paint(DIM, headline(&server.target, 60)));
@@ -184,7 +181,9 @@ pub(crate) fn line(server: &UpstreamStatus) -> String {
             let next =
                 server.next_try_ms.map(|wait| format!(", again in {}", wait_text(wait))).unwrap_or_default();
             let _ = write!(text, "{}{next}", paint(style, state.as_str()));
-            for line in server.problem.iter().flat_map(|problem| problem.lines()) {
+            for line in
+                server.problem.iter().flat_map(|problem| problem.lines()).filter(|line| !is_detail(line))
+            {
                 let _ = write!(text, "\n      {}", paint(DIM, printable(line)));
             }
             if let Some(hint) = &server.hint {
@@ -196,6 +195,11 @@ pub(crate) fn line(server: &UpstreamStatus) -> String {
         let _ = write!(text, "\n      {}: {}", paint(YELLOW, "warning"), printable(warning));
     }
     text
+}
+
+/// What was tried on the way to a failure is for `--json` and the log.
+fn is_detail(line: &str) -> bool {
+    line.starts_with("  tried: ") || line.starts_with("         ")
 }
 
 fn wait_text(millis: u64) -> String {
