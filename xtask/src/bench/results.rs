@@ -48,10 +48,12 @@ impl Figure {
     fn of(self, row: &Value) -> Option<f64> {
         let number = match self {
             Self::Rate => &row["rps"],
-            Self::Cpu if row["server"]["cpu_us_per_request"].is_number() => {
-                &row["server"]["cpu_us_per_request"]
+            // Of a client the generator is the base, and its own time is what counts.
+            Self::Cpu if row["section"] == "client" && row["peer"] == "load" => {
+                return Some(row["load_cpu"].as_f64()? * 1e6 / row["rps"].as_f64()?);
             }
-            Self::Cpu => &row["client_cpu_us_per_request"],
+            Self::Cpu if row["section"] == "client" => &row["client_cpu_us_per_request"],
+            Self::Cpu => &row["server"]["cpu_us_per_request"],
             Self::P50 => &row["us"]["p50"],
             Self::P99 => &row["us"]["p99"],
             Self::Start => &row["ms"]["min"],

@@ -152,6 +152,12 @@ impl Row {
         }
     }
 
+    /// The processor time of ours for a call, over the base's: for rates, which say little on a busy machine.
+    fn processor(&self, results: &Results) -> Option<f64> {
+        let Self { section, label, figure, base, .. } = *self;
+        (figure == Figure::Rate).then(|| results.ratio(section, label, OURS, base, Figure::Cpu)).flatten()
+    }
+
     fn verdict(&self, ours: Option<f64>) -> &'static str {
         let Some(ours) = ours else { return "not measured" };
         let meets = |aim: f64| if self.figure.more_is_better() { ours >= aim } else { ours <= aim };
@@ -171,12 +177,13 @@ impl Row {
         let sign = if self.figure.more_is_better() { "≥" } else { "≤" };
         let [budget, goal] = self.aims;
         format!(
-            "| {} | {} ({}) | **{}** | {} | {sign} {budget}, then {goal} | {} |",
+            "| {} | {} ({}) | **{}** | {} | {} | {sign} {budget}, then {goal} | {} |",
             self.name,
             base.map_or_else(|| "–".to_owned(), amount),
             self.base,
             cell(ours),
             cell(self.value(results, self.rival)),
+            cell(self.processor(results)),
             self.verdict(ours),
         )
     }
@@ -199,7 +206,7 @@ pub(crate) fn table(results: &Results, sizes: &Sizes) -> String {
         results.errors(OURS),
     );
     page.push_str(
-        "| work | base, absolute | Hospes | best of rmcp | budget | |\n|---|---|---|---|---|---|\n",
+        "| work | base, absolute | Hospes | best of rmcp | CPU per call | budget | |\n|---|---|---|---|---|---|---|\n",
     );
     for row in &ROWS {
         page.push_str(&row.line(results));
@@ -221,7 +228,7 @@ fn size_line(sizes: &Sizes) -> String {
         Some(_) => "**over budget**",
     };
     format!(
-        "| server with both transports, stripped, MB | {} (limit) | **{}** | {} | ≤ 3, then 2 | {verdict} |\n",
+        "| server with both transports, stripped, MB | {} (limit) | **{}** | {} | – | ≤ 3, then 2 | {verdict} |\n",
         cell(megabytes(sizes.limit)),
         cell(ours),
         cell(megabytes(sizes.rmcp)),

@@ -353,3 +353,29 @@ async fn what_a_connection_keeps_is_small() {
         assert!(size <= limit, "{what}: {size}");
     }
 }
+
+/// A page beside the endpoint is behind the same door: a page of another site must not read it.
+#[tokio::test]
+async fn pages_are_served_to_those_who_may_ask() {
+    let site = Site::with(|builder| {
+        builder.pages(|parts| (parts.uri.path() == "/status").then(|| Response::new("fine".into())))
+    })
+    .await;
+    let ask = |path: &str, host: &str, origin: Option<&str>| {
+        let mut request = Request::get(path).header(HOST, host);
+        if let Some(origin) = origin {
+            request = request.header("origin", origin);
+        }
+        site.send(request.body(Full::default()).unwrap())
+    };
+    let page = ask("/status", "localhost", None).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert_eq!(page.read().await, "fine");
+    for (path, host, origin, status) in [
+        ("/other", "localhost", None, StatusCode::NOT_FOUND),
+        ("/status", "evil.example.com", None, StatusCode::FORBIDDEN),
+        ("/status", "localhost", Some("http://evil.example.com"), StatusCode::FORBIDDEN),
+    ] {
+        assert_eq!(ask(path, host, origin).await.status, status, "{path} {host} {origin:?}");
+    }
+}
