@@ -60,17 +60,24 @@ impl Params {
     /// # Errors
     /// `-32602` naming the path of the first value that does not fit.
     pub fn decode<P: DeserializeOwned>(&self) -> Result<P, RpcError> {
-        let mut reader = serde_json::Deserializer::from_slice(self.0.raw.as_bytes());
-        serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-            let path = error.path().to_string();
-            let why = error.into_inner();
-            if path == "." {
-                RpcError::invalid_params(format!("invalid params: {why}"))
-            } else {
-                RpcError::invalid_params(format!("invalid params at {path}: {why}"))
-            }
-        })
+        decode_part(self.0.raw.as_bytes(), "params")
     }
+}
+
+/// Reads a part of a message. Where it does not fit, `what` and the path inside it are named.
+///
+/// What is read rarely is read this way throughout, so that there is one copy of each type's reader in a program.
+pub(crate) fn decode_part<T: DeserializeOwned>(json: &[u8], what: &str) -> Result<T, RpcError> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        let why = error.into_inner();
+        if path == "." {
+            RpcError::invalid_params(format!("invalid {what}: {why}"))
+        } else {
+            RpcError::invalid_params(format!("invalid {what} at {path}: {why}"))
+        }
+    })
 }
 
 /// None where a member stands twice: who reads the first and who reads the last must not be told different things.

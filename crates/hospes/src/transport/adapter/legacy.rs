@@ -14,7 +14,7 @@ use super::session::Offers;
 use super::{Adapter, Running, Session, server_info, write};
 use crate::Context;
 use crate::exchange::Exchange;
-use crate::params::Params;
+use crate::params::{Params, decode_part};
 use crate::service::Call;
 
 /// What became of a request in a session.
@@ -57,9 +57,8 @@ impl Adapter {
         let revision = session.peer().revision;
         let discovered =
             self.discover(Arc::clone(session.peer())).await.map_err(|error| refuse(revision, error))?;
-        let info: Implementation = server_info(&discovered)
-            .decode()
-            .map_err(|why| refuse(revision, RpcError::internal(format!("the server's name: {why}"))))?;
+        let info: Implementation = decode_part(server_info(&discovered).as_bytes(), "server name")
+            .map_err(|why| refuse(revision, RpcError::internal(why.message)))?;
         let capabilities = discovered.capabilities;
         let changes = |flag: Option<bool>| flag.unwrap_or_default();
         let offers = Offers {

@@ -12,7 +12,7 @@ use hospes_proto::state::{Binding, RequestDigest};
 use super::programs::Programs;
 use super::{Adapter, Running, random};
 use crate::exchange::{Exchange, MAX_ROUNDS};
-use crate::params::Params;
+use crate::params::{Params, decode_part};
 use crate::service::{Call, Questions};
 use crate::{Context, Peer, Round};
 
@@ -184,16 +184,10 @@ fn read_peer(
     capabilities: &str,
     principal: Option<Arc<str>>,
 ) -> Result<Peer, RpcError> {
-    let wrong = |key: &str, why: &serde_json::Error| {
-        RpcError::invalid_params(format!("_meta[{key:?}] has the wrong shape: {why}"))
-    };
     let capabilities: ClientCapabilities =
-        serde_json::from_str(capabilities).map_err(|why| wrong(meta_key::CLIENT_CAPABILITIES, &why))?;
-    let info: Option<Implementation> = if info.is_empty() {
-        None
-    } else {
-        Some(serde_json::from_str(info).map_err(|why| wrong(meta_key::CLIENT_INFO, &why))?)
-    };
+        decode_part(capabilities.as_bytes(), meta_key::CLIENT_CAPABILITIES)?;
+    let info: Option<Implementation> =
+        if info.is_empty() { None } else { Some(decode_part(info.as_bytes(), meta_key::CLIENT_INFO)?) };
     Ok(programs.peer(Revision::LATEST, info, capabilities, principal))
 }
 
