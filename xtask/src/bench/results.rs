@@ -146,6 +146,13 @@ impl Results {
         median(pairs.collect())
     }
 
+    /// How many processors other programs used during the middle sample that was kept.
+    pub(crate) fn foreign(&self) -> Option<f64> {
+        // The generator measures it; clients are timed without.
+        let known = self.samples.iter().filter_map(|sample| sample.row["foreign_cpu"].as_f64());
+        median(known.collect())
+    }
+
     /// Answers that were wrong or missing, of one peer.
     pub(crate) fn errors(&self, peer: &str) -> u64 {
         let of_peer = self.samples.iter().filter(|sample| sample.row["peer"] == peer);

@@ -195,7 +195,8 @@ pub(crate) fn table(results: &Results, sizes: &Sizes) -> String {
     let text = |key: &str| results.head[key].to_string().trim_matches('"').to_owned();
     let _ = writeln!(
         page,
-        "{}, {}, {} CPUs, Linux {}, {} round(s) of {} s a sample; {} noisy samples left out; {} wrong answers of ours.\n",
+        "{}, {}, {} CPUs, Linux {}, {} round(s) of {} s a sample; {} noisy samples left out; {} wrong answers of ours. \
+         During the middle sample other programs used {:.2} CPUs.\n",
         text("date"),
         text("cpu"),
         text("cores"),
@@ -204,6 +205,7 @@ pub(crate) fn table(results: &Results, sizes: &Sizes) -> String {
         text("secs"),
         results.noisy,
         results.errors(OURS),
+        results.foreign().unwrap_or_default(),
     );
     page.push_str(
         "| work | base, absolute | Hospes | best of rmcp | CPU per call | budget | |\n|---|---|---|---|---|---|---|\n",
