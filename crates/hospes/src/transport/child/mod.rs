@@ -93,7 +93,7 @@ impl Child {
             let _ = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE_BYTES);
             let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES);
         }
-        let stderr = Arc::new(StderrTail::new(on_stderr));
+        let stderr = Arc::new(StderrTail::new(on_stderr, &command.env));
         let mut reader = tokio::spawn(Arc::clone(&stderr).read(errors));
         let (announce, life) = watch::channel(Life::Running);
         let (stop, stopped) = oneshot::channel();

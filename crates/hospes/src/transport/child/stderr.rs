@@ -1,6 +1,7 @@
 //! The end of what a child wrote to stderr: kept for errors, handed on line by line.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,15 +17,27 @@ const MAX_LINES: usize = 50;
 const MAX_LINE_BYTES: usize = 2048;
 /// How many of the lines an error shows.
 const SHOWN: usize = 10;
+/// What stands for a secret.
+const HIDDEN: &str = "[redacted]";
+/// Shorter values are words such as `debug` and `true`; to hide them would spoil more than it saves.
+const MIN_SECRET_BYTES: usize = 8;
 
 pub(crate) struct StderrTail {
     lines: Mutex<VecDeque<String>>,
     on_line: Option<OnStderr>,
+    secrets: Vec<String>,
 }
 
 impl StderrTail {
-    pub(crate) fn new(on_line: Option<OnStderr>) -> Self {
-        Self { lines: Mutex::new(VecDeque::new()), on_line }
+    /// `env` is what the child alone was told: programs that fail like to print it, and errors travel as far as to
+    /// models. Its values are hidden, except for paths, which errors are about.
+    pub(crate) fn new(on_line: Option<OnStderr>, env: &[(OsString, OsString)]) -> Self {
+        let values = env.iter().filter_map(|(_, value)| value.to_str());
+        let secrets = values.filter(|value| value.len() >= MIN_SECRET_BYTES && !value.starts_with('/'));
+        let mut secrets: Vec<String> = secrets.map(str::to_owned).collect();
+        // One that holds another goes first.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self { lines: Mutex::new(VecDeque::new()), on_line, secrets }
     }
 
     /// The last lines, if there are any.
@@ -53,7 +66,12 @@ impl StderrTail {
     }
 
     fn push(&self, line: &[u8]) {
-        let line = String::from_utf8_lossy(line);
+        let mut line = String::from_utf8_lossy(line);
+        for secret in &self.secrets {
+            if line.contains(secret.as_str()) {
+                line = line.replace(secret.as_str(), HIDDEN).into();
+            }
+        }
         let line = line.trim_end();
         if line.is_empty() {
             return;

@@ -108,3 +108,22 @@ async fn the_end_of_stderr_is_kept_and_bounded() {
     let tail = child.handle.stderr().unwrap();
     assert!(tail.ends_with("line 199") && tail.starts_with("line 190"), "{tail}");
 }
+
+/// Programs that fail like to print what they were told, and errors travel as far as to models.
+#[tokio::test]
+async fn what_a_child_alone_was_told_is_hidden_in_its_stderr() {
+    let script = "echo \"token=$TOKEN level=$LEVEL file=$FILE $TOKEN\" >&2; read x";
+    let command =
+        sh(script).env("TOKEN", "s3cret-value").env("LEVEL", "debug").env("FILE", "/etc/server.conf");
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let listener: OnStderr = {
+        let heard = Arc::clone(&heard);
+        Arc::new(move |line: &str| heard.lock().unwrap().push(line.to_owned()))
+    };
+    let mut child = Child::spawn(&command, Some(listener)).unwrap();
+    child.stdin.write_all(b"\n").await.unwrap();
+    child.handle.exited().await;
+    let line = "token=[redacted] level=debug file=/etc/server.conf [redacted]";
+    assert_eq!(child.handle.stderr().as_deref(), Some(line));
+    assert_eq!(*heard.lock().unwrap(), [line]);
+}
