@@ -78,6 +78,10 @@ async fn a_server_that_is_silent_on_the_probe_is_not_started_again() {
     let client = Client::connect(scripted(&["silent on discover"])).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(6));
     assert_eq!(parsed(&client, "seen", json!({})).await[0], "server/discover");
+    // However little time there is, the probe leaves some of it.
+    let hasty = Client::builder().connect_timeout(Duration::from_secs(4));
+    let client = hasty.connect(scripted(&["silent on discover"])).await.unwrap();
+    assert_eq!(parsed(&client, "seen", json!({})).await[0], "server/discover");
 }
 
 /// covers: VER-06 LIFE-14
@@ -92,6 +96,10 @@ async fn a_failed_connection_says_what_was_tried_and_what_came_back() {
 
     let error = Client::connect(scripted(&["refuse"])).await.unwrap_err();
     assert_eq!((error.stage, error.error.as_ref().map(|e| e.code)), (Stage::Initialize, Some(-32603)));
+
+    let error = Client::connect(scripted(&["shapeless"])).await.unwrap_err();
+    assert_eq!((error.stage, error.status), (Stage::Initialize, None));
+    assert!(error.what.contains("wrong shape"), "{error}");
 
     let error = Client::connect(scripted(&["other versions"])).await.unwrap_err();
     assert_eq!(error.stage, Stage::Negotiate);

@@ -162,6 +162,8 @@ def handle(message):
             pass
         elif "refuse" in BEHAVIOURS:
             fail(message, -32603, "not today")
+        elif "shapeless" in BEHAVIOURS:
+            reply(message, {"hello": 1})
         else:
             version = message["params"]["protocolVersion"]
             for behaviour in BEHAVIOURS:

@@ -76,7 +76,8 @@ impl<'s> Probing<'s> {
     fn patience(&self, patience: Patience) -> Duration {
         let left = self.left();
         match patience {
-            Patience::Probe => PROBE_PATIENCE.min(left),
+            // Something must be left for those who say nothing to what they do not know.
+            Patience::Probe => PROBE_PATIENCE.min(left / 2),
             Patience::Half => left / 2,
             Patience::Full => left,
         }
@@ -180,7 +181,13 @@ impl<'s> Probing<'s> {
                 self.last.as_ref().map_or_else(String::new, ToString::to_string),
                 Some("is it an HTTP server?".into()),
             ),
-            Failure::Status(status) => (Stage::Http, format!("the server answered with status {status}"), None),
+            Failure::Status(status) => match &self.last {
+                None | Some(CallError::Http(_)) => {
+                    (Stage::Http, format!("the server answered with status {status}"), None)
+                }
+                // There was an answer, but not to what was asked.
+                Some(error) => (asked, error.to_string(), None),
+            },
         };
         let error = ConnectError::new(self.shown, stage, what);
         let error = match &self.last {
@@ -310,7 +317,11 @@ async fn settle(mut probing: Probing<'_>, link: Link, desk: Arc<Desk>) -> Result
     match probing.ask(&link).await {
         Step::Agreed(agreed) => Ok(ready(probing, agreed, link, desk).await),
         Step::Failed(failure) => Err(probing.failure(&failure)),
-        // There is no process to start again, and `ask` deals with the rest.
+        // There is no process to start again.
+        Step::Respawn if matches!(probing.last, Some(CallError::Timeout { .. })) => {
+            Err(probing.failure(&Failure::Silent))
+        }
+        // `ask` deals with the rest.
         _ => Err(probing.failure(&Failure::Exited)),
     }
 }
