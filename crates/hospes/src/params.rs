@@ -101,7 +101,9 @@ fn view(raw: &RawJson) -> Option<View> {
             "name" => view.name = text(),
             "uri" => view.uri = text(),
             "taskId" => view.task_id = text(),
-            "requestState" => view.request_state = text(),
+            // One of the wrong type must not count as absent, which would begin the call anew: no state is empty, so
+            // that this is refused like any other that is not ours.
+            "requestState" => view.request_state = Some(text().unwrap_or_default()),
             "arguments" => view.arguments = Some(member.value()),
             "_meta" => view.meta = Some(member.value()),
             _ => view.input_responses = Some(member.value()),

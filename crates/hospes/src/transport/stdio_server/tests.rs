@@ -529,6 +529,11 @@ async fn a_question_is_a_result_without_one() {
     assert_eq!(code(&peer.read().await), -32602);
     peer.send(retry(&state, json!({"name": 12345}))).await;
     assert_eq!(code(&peer.read().await), -32602);
+    // State that is no text is not the same as none, with which the call would begin anew.
+    for state in [json!(5), json!({}), json!("")] {
+        peer.send(modern(2, "tools/call", json!({"name": "ask", "requestState": state}))).await;
+        assert_eq!(code(&peer.read().await), -32602, "{state}");
+    }
     peer.send(retry(&state, json!({"other": {}}))).await;
     assert_eq!(peer.read().await["result"]["resultType"], "input_required");
     // The state belongs to this call and no other.
