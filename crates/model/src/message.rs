@@ -134,16 +134,25 @@ pub enum Frame<'a> {
 #[error("{error}")]
 #[non_exhaustive]
 pub struct DecodeError {
-    /// The id, where it could be read: the refusal then answers that request.
+    /// The id, where it could be read: the refusal then answers that request. None for what was meant as an answer:
+    /// answers are not answered, and their ids are the receiver's own.
     pub id: Option<Id>,
+    /// The request of the receiver's that this may have been meant to answer: there is an id, but no method.
+    pub answers: Option<Id>,
     /// What to answer.
     #[source]
     pub error: RpcError,
 }
 
 impl DecodeError {
+    /// Whether this was meant as an answer and nothing else: nobody waits for a refusal of it.
+    #[must_use]
+    pub fn is_of_answer(&self) -> bool {
+        self.id.is_none() && self.answers.is_some()
+    }
+
     fn new(id: Option<Id>, error: RpcError) -> Self {
-        Self { id, error }
+        Self { id, answers: None, error }
     }
 }
 
@@ -195,6 +204,7 @@ struct Parts<'a> {
     version_ok: bool,
     id: Option<Result<Id, ()>>,
     id_null: bool,
+    has_method: bool,
     method: Option<Cow<'a, str>>,
     params: Option<&'a RawValue>,
     result: Option<&'a RawValue>,
@@ -208,7 +218,14 @@ impl<'a> Parts<'a> {
             Some(Ok(id)) => Some(id.clone()),
             _ => None,
         };
-        let refuse = |why: &'static str| Err(DecodeError::new(id.clone(), RpcError::invalid_request(why)));
+        let is_answer = !self.has_method && (self.result.is_some() || self.error.is_some());
+        let refuse = |why: &'static str| {
+            Err(DecodeError {
+                id: id.clone().filter(|_| !is_answer),
+                answers: id.clone().filter(|_| !self.has_method),
+                error: RpcError::invalid_request(why),
+            })
+        };
         if let Some(fault) = self.fault {
             return refuse(fault);
         }
@@ -265,7 +282,7 @@ impl<'de> Visitor<'de> for PartsVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts<'de>, A::Error> {
         const TWICE: &str = "a member of the envelope appears twice";
         let mut parts = Parts::default();
-        let (mut seen_version, mut seen_method, mut seen_params) = (false, false, false);
+        let (mut seen_version, mut seen_params) = (false, false);
         while let Some(key) = map.next_key::<Key>()? {
             let twice = match key {
                 Key::Version => {
@@ -283,7 +300,7 @@ impl<'de> Visitor<'de> for PartsVisitor {
                         Some(method) => parts.method = Some(method),
                         None => parts.fault = Some("the member \"method\" must be a string"),
                     }
-                    std::mem::replace(&mut seen_method, true)
+                    std::mem::replace(&mut parts.has_method, true)
                 }
                 Key::Params => {
                     parts.params = Some(map.next_value()?);

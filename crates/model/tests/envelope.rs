@@ -60,7 +60,11 @@ fn an_error_may_have_data_and_may_miss_its_id() {
         ["{}", "5", r#"{"code":"x","message":"m"}"#, r#"{"code":1.5,"message":"m"}"#, r#"{"code":1}"#]
     {
         let refusal = refused(format!(r#"{{"jsonrpc":"2.0","id":3,"error":{error}}}"#));
-        assert_eq!((refusal.error.code, refusal.id), (code::INVALID_REQUEST, Some(Id::Number(3))), "{error}");
+        assert_eq!(
+            (refusal.error.code, refusal.answers),
+            (code::INVALID_REQUEST, Some(Id::Number(3))),
+            "{error}"
+        );
     }
 }
 
@@ -103,6 +107,25 @@ fn bytes_that_are_not_utf8_are_a_parse_error() {
     }
 }
 
+/// The refusal of an answer must not look like the answer to a request of the peer's with the same id.
+#[test]
+fn what_is_meant_as_an_answer_is_not_answered() {
+    let seven = Some(Id::Number(7));
+    for (text, id, answers) in [
+        (r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"m"}}"#, None, seven.clone()),
+        (r#"{"jsonrpc":"2.0","id":7,"error":"x"}"#, None, seven.clone()),
+        (r#"{"id":7,"result":{}}"#, None, seven.clone()),
+        (r#"{"jsonrpc":"2.0","id":7,"result":{},"result":{}}"#, None, seven.clone()),
+        (r#"{"jsonrpc":"2.0","id":7}"#, seven.clone(), seven.clone()),
+        (r#"{"jsonrpc":"2.0","id":7,"method":"m","result":{}}"#, seven.clone(), None),
+        (r#"{"jsonrpc":"2.0","id":7,"method":5,"result":{}}"#, seven.clone(), None),
+    ] {
+        let refusal = refused(text);
+        assert_eq!(refusal.is_of_answer(), id.is_none(), "{text}");
+        assert_eq!((refusal.id, refusal.answers), (id, answers), "{text}");
+    }
+}
+
 /// covers: MSG-07 MSG-12
 #[test]
 fn json_that_is_no_message_is_an_invalid_request_and_told_to_whom_it_can() {
@@ -127,7 +150,7 @@ fn json_that_is_no_message_is_an_invalid_request_and_told_to_whom_it_can() {
         (r#"{"jsonrpc":"2.0","id":7,"method":"m","params":"x"}"#, seven.clone()),
         (r#"{"jsonrpc":"2.0","id":7}"#, seven.clone()),
         (r#"{"jsonrpc":"2.0","id":7,"method":"m","result":{}}"#, seven.clone()),
-        (r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"m"}}"#, seven.clone()),
+        (r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"m"}}"#, None),
         (r#"{"jsonrpc":"2.0","result":{}}"#, None),
         (r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, None),
     ] {

@@ -69,12 +69,14 @@ impl State {
                 for part in parts {
                     match part {
                         Ok(message) => self.handle_message(line, message, batch),
-                        Err(error) => self.handle_undecodable(line, error.id.as_ref(), &error.error, batch),
+                        Err(error) => {
+                            self.handle_undecodable(line, error.answers.as_ref(), &error.error, batch)
+                        }
                     }
                 }
             }
             Ok(Frame::Batch(_)) => self.handle_noise(line),
-            Err(error) => self.handle_undecodable(line, error.id.as_ref(), &error.error, batch),
+            Err(error) => self.handle_undecodable(line, error.answers.as_ref(), &error.error, batch),
         }
     }
 

@@ -38,7 +38,20 @@ pub(super) fn plan<'a>(
     head: &Head<'_>,
     whole: &'a Bytes,
 ) -> Result<Plan<'a>, Rejection> {
-    match message::decode(whole).map_err(Rejection::malformed)? {
+    let frame = match message::decode(whole) {
+        Ok(frame) => frame,
+        Err(fault) => {
+            if fault.is_of_answer()
+                && let Some(id) = &fault.answers
+                && let Ok(session) = find_session(inner, parts, head, None)
+            {
+                // The question fails whose answer cannot be read.
+                session.session().handle_lost_response(id, fault.error.clone());
+            }
+            return Err(Rejection::malformed(fault));
+        }
+    };
+    match frame {
         message::Frame::Single(Message::Request(request)) => plan_request(inner, parts, head, whole, request),
         message::Frame::Single(Message::Notification(notification)) => {
             let facts = Facts::of(&Method::from_name(&notification.method), notification.params);
@@ -267,7 +280,15 @@ fn begin_batch(
                 session.session().handle_response(whole, response);
                 continue;
             }
-            Err(fault) => message::write_error(&mut text, fault.id.as_ref(), &fault.error),
+            Err(fault) => {
+                if fault.is_of_answer()
+                    && let Some(id) = &fault.answers
+                {
+                    session.session().handle_lost_response(id, fault.error);
+                    continue;
+                }
+                message::write_error(&mut text, fault.id.as_ref(), &fault.error);
+            }
         }
         answers.push(text);
     }

@@ -137,6 +137,7 @@ impl Desk {
             Line::Message(whole) => match message::decode(&whole) {
                 Ok(message::Frame::Single(message)) => self.handle(&whole, message, None, cx, out),
                 Ok(message::Frame::Batch(parts)) => self.handle_batch(&whole, parts, cx, out),
+                Err(fault) if fault.is_of_answer() => self.lost_answer(fault),
                 Err(fault) => self.refuse(out, fault.id.as_ref(), fault.error),
             },
             Line::Oversize(over) => match &over.subject {
@@ -182,17 +183,30 @@ impl Desk {
             let why = "batches belong to revision 2025-03-26 alone: send one message a line";
             return self.refuse(out, None, RpcError::invalid_request(why));
         }
-        let owed = parts.iter().filter(|part| matches!(part, Ok(Message::Request(_)) | Err(_))).count();
+        let is_owed = |part: &_| match part {
+            Ok(message) => matches!(message, Message::Request(_)),
+            Err(fault) => !message::DecodeError::is_of_answer(fault),
+        };
+        let owed = parts.iter().filter(|part| is_owed(part)).count();
         let batch = Arc::new(Batch::new(owed));
         for part in parts {
             match part {
                 Ok(message) => self.handle(whole, message, Some(&batch), cx, out),
+                Err(fault) if fault.is_of_answer() => self.lost_answer(fault),
                 Err(fault) => {
                     let mut text = Vec::new();
                     message::write_error(&mut text, fault.id.as_ref(), &fault.error);
                     answer(out, 0, Some(&batch), Some(text));
                 }
             }
+        }
+    }
+
+    /// The question fails whose answer cannot be read.
+    fn lost_answer(&self, fault: message::DecodeError) {
+        tracing::warn!(error = %fault, "an answer of the client's is none");
+        if let (Some(session), Some(id)) = (&self.session, &fault.answers) {
+            session.handle_lost_response(id, fault.error);
         }
     }
 

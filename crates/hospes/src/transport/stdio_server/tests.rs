@@ -510,6 +510,27 @@ async fn a_question_is_a_request_in_a_session() {
     assert_eq!(answer["error"]["data"], refusal);
 }
 
+/// A refusal with its id would look like the answer to the client's own request with that id.
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_fails_its_question_and_is_not_answered() {
+    let probe = Probe::new();
+    let mut peer = Peer::opened(&probe, "2025-11-25").await;
+    peer.tool(1, "ask", json!({})).await;
+    let question = peer.read().await;
+    let both =
+        json!({"jsonrpc": "2.0", "id": question["id"], "result": {}, "error": {"code": 1, "message": "m"}});
+    peer.send(both).await;
+    let answer = peer.read().await;
+    assert_eq!((code(&answer), &answer["error"]["data"]["code"]), (-32603, &json!(-32600)), "{answer}");
+    // One that belongs to nothing is not answered either.
+    peer.send(json!({"jsonrpc": "2.0", "id": 2, "error": "x"})).await;
+    peer.silence().await;
+    let mut peer = Peer::opened(&probe, "2025-03-26").await;
+    let ping = json!({"jsonrpc": "2.0", "id": 3, "method": "ping"});
+    peer.send(json!([{"jsonrpc": "2.0", "id": 2, "error": "x"}, ping])).await;
+    assert_eq!(peer.read().await, json!([{"jsonrpc": "2.0", "id": 3, "result": {}}]));
+}
+
 /// covers: MRTR-01 MRTR-03 MRTR-08 MRTR-11 STDIO-17
 #[tokio::test]
 async fn a_question_is_a_result_without_one() {
