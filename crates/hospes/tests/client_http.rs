@@ -460,6 +460,64 @@ async fn questions_on_a_stream_are_answered_by_posts_of_their_own() {
     assert!(answers.iter().all(|asked| asked.header("mcp-session-id") == Some("session-0")));
 }
 
+/// A flood of comments left neither the call nor the runtime time to look at a clock.
+#[tokio::test]
+async fn a_server_that_talks_without_saying_anything_is_late_too() {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let mut stream = BufReader::new(listener.accept().unwrap().0);
+        let discovered = json!({ "jsonrpc": "2.0", "id": 1, "result": { "resultType": "complete", "ttlMs": 0,
+            "cacheScope": "private", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} } } });
+        for flood in [false, true] {
+            let (mut length, mut line) = (0, String::new());
+            while stream.read_line(&mut line).unwrap() > 2 {
+                let (name, value) = line.split_once(':').unwrap_or_default();
+                if name.eq_ignore_ascii_case("content-length") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            let asked: Value = serde_json::from_slice(&body).unwrap();
+            let mut answer = discovered.clone();
+            answer["id"] = asked["id"].clone();
+            let (kind, length) = if flood {
+                ("text/event-stream", usize::MAX >> 1)
+            } else {
+                ("application/json", answer.to_string().len())
+            };
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
+            stream.get_mut().write_all(head.as_bytes()).unwrap();
+            if !flood {
+                stream.get_mut().write_all(answer.to_string().as_bytes()).unwrap();
+            }
+        }
+        let comments = ": x\n".repeat(16 * 1024);
+        while stream.get_mut().write_all(comments.as_bytes()).is_ok() {}
+    });
+    let builder = Client::builder().revision(Revision::V2026_07_28);
+    let client = builder.connect(Target::url(url)).await.unwrap();
+    let began = Instant::now();
+    let error = client.call("x", ()).timeout(Duration::from_millis(200)).await.unwrap_err();
+    assert!(matches!(error, CallError::Timeout { limit: TimeLimit::Timeout, .. }), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_said_to_be_silent() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let hasty = Client::builder().connect_timeout(Duration::from_millis(400));
+    let error = hasty.connect(Target::url(url)).await.unwrap_err();
+    assert_eq!(error.stage, Stage::Initialize);
+    assert!(error.what.contains("said nothing"), "{error}");
+    assert!(!error.to_string().contains("command"), "there is none to run: {error}");
+}
+
 #[tokio::test]
 async fn a_connection_that_the_server_closed_meanwhile_is_not_used_again() {
     let fake = Fake::serve(legacy(|asked| match asked.tool() {

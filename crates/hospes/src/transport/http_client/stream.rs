@@ -33,6 +33,8 @@ use crate::client::link::{Ears, LinkEvent, Outgoing};
 const MAX_RESUMPTIONS: u32 = 5;
 /// The most events that wait for one caller; beyond it the oldest is dropped.
 const MAX_EVENTS: usize = 1024;
+/// How many pieces of a body that say nothing are read in one go. Whoever waits also has a clock to look at.
+const MAX_FRAMES_A_TURN: usize = 16;
 
 /// Cuts a body into messages.
 #[derive(Debug)]
@@ -84,6 +86,7 @@ impl Reader {
         connection: &mut Connection,
         cx: &mut TaskContext<'_>,
     ) -> Poll<Option<Item>> {
+        let mut frames = 0;
         loop {
             if let Some(event) = self.decoder.poll_event(&mut self.chunk) {
                 let event = match event {
@@ -101,6 +104,11 @@ impl Reader {
                 };
                 return Poll::Ready(Some(item));
             }
+            if frames == MAX_FRAMES_A_TURN {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            frames += 1;
             let frame = match connection.poll_drive(cx, |cx| Pin::new(&mut *body).poll_frame(cx)) {
                 Poll::Ready(Some(Ok(frame))) => frame,
                 Poll::Ready(_) => return Poll::Ready(None),
@@ -389,11 +397,13 @@ impl Clock {
             if timer.deadline() > due || timer.is_elapsed() {
                 timer.as_mut().reset(due);
             }
-            if timer.as_mut().poll(cx).is_pending() {
-                return None;
-            }
+            let waiting = timer.as_mut().poll(cx).is_pending();
+            // A server that talks without end leaves the runtime little time to ring timers.
             let now = Instant::now();
             if now < due {
+                if waiting {
+                    return None;
+                }
                 continue;
             }
             if limit == TimeLimit::Timeout && !shared.answering().is_empty() {
