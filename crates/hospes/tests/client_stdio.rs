@@ -193,6 +193,26 @@ async fn a_dropped_call_is_cancelled() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_read_holds_nobody_up_for_good() {
+    // It answers the handshake, and then never reads again.
+    let script = r#"read line; printf '%s\n' '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"deaf","version":"1"}}}'; sleep 60"#;
+    let client = Client::builder()
+        .era(Era::Legacy)
+        .timeout(Duration::from_millis(300))
+        .connect(Target::command("sh").args(["-c", script]))
+        .await
+        .unwrap();
+    let text = "x".repeat(3 * 1024 * 1024);
+    let calls = (0..6).map(|_| client.call("echo", json!({ "text": text })).into_future());
+    for outcome in futures::future::join_all(calls).await {
+        assert!(matches!(outcome, Err(CallError::Timeout { .. })), "{outcome:?}");
+    }
+    let began = Instant::now();
+    client.close().await;
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn a_server_that_dies_fails_every_call_at_once_and_says_why() {
     let client = legacy(&[]).await;
     let other = client.clone();

@@ -39,6 +39,8 @@ pub enum Refusal {
 pub struct ClientSession<T> {
     asked: Pending<T>,
     answering: HashSet<Id>,
+    /// An answer of ours has gone out since time was last looked at: what is late only now waited for us.
+    answered: bool,
     max_answering: usize,
 }
 
@@ -55,6 +57,7 @@ impl<T> ClientSession<T> {
         Self {
             asked: Pending::new(max_in_flight),
             answering: HashSet::new(),
+            answered: false,
             max_answering: max_server_requests,
         }
     }
@@ -108,7 +111,7 @@ impl<T> ClientSession<T> {
     /// Gives up what was not answered in time, oldest first. While the server waits for an answer of ours it is not
     /// silent, so only ceilings count then.
     pub fn handle_timeout(&mut self, now: Instant) -> Vec<Expired<T>> {
-        if !self.answering.is_empty() {
+        if !self.answering.is_empty() || std::mem::take(&mut self.answered) {
             self.asked.put_off(now);
         }
         self.asked.handle_timeout(now)
@@ -137,7 +140,9 @@ impl<T> ClientSession<T> {
 
     /// Whether the server still wants an answer to its request; it gets at most one.
     pub fn finish_request(&mut self, id: &Id) -> bool {
-        self.answering.remove(id)
+        let wanted = self.answering.remove(id);
+        self.answered |= wanted;
+        wanted
     }
 
     /// The server no longer wants an answer. Whether it was being worked on; anything else is ignored, as the
@@ -263,6 +268,17 @@ mod tests {
         assert!(session.handle_timeout(now + SECOND * 10).is_empty());
         assert_eq!(session.poll_timeout(), Some(now + SECOND * 20));
         assert_eq!(session.handle_timeout(now + SECOND * 25)[0].ran, Ran::MaxTimeout);
+    }
+
+    #[test]
+    fn a_server_has_its_whole_time_again_once_we_have_answered() {
+        let (mut session, now) = (ClientSession::default(), start());
+        session.begin(now, limits(10, 100), ()).unwrap();
+        session.handle_request(&"q".into()).unwrap();
+        assert!(session.handle_timeout(now + SECOND * 10).is_empty());
+        session.finish_request(&"q".into());
+        assert!(session.handle_timeout(now + SECOND * 20).is_empty());
+        assert_eq!(session.handle_timeout(now + SECOND * 30)[0].ran, Ran::Timeout);
     }
 
     #[test]

@@ -21,6 +21,8 @@ use crate::client::settings::Limits;
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 /// How long the end of a closed connection is waited for; a child is killed well before.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a server may take to read what was sent before the connection was closed.
+const FLUSH_PATIENCE: Duration = Duration::from_millis(300);
 /// A buffer that grew beyond this for one message is given back.
 const KEPT_BYTES: usize = 256 * 1024;
 
@@ -51,6 +53,7 @@ where
         writing: Vec::new(),
         written: 0,
         unflushed: false,
+        flush_by: None,
         gone: wire.gone,
         end: None,
         on_close: wire.on_close,
@@ -71,6 +74,8 @@ struct Driver<R, W> {
     writing: Vec<u8>,
     written: usize,
     unflushed: bool,
+    /// When writing stops, whatever is left: we are closing.
+    flush_by: Option<Instant>,
     gone: Option<BoxFuture<'static, Closed>>,
     end: Option<End>,
     on_close: Option<Box<dyn FnOnce() + Send>>,
@@ -125,34 +130,40 @@ where
         }
     }
 
-    /// Writes until there is nothing to write or the peer is slow.
+    /// Writes until there is nothing to write or the peer is slow; when we are closing, not for long.
     fn poll_write(&mut self, cx: &mut TaskContext<'_>) {
+        let written = self.poll_write_all(cx);
+        if self.write.is_none() || !self.shared.lock().closing {
+            return;
+        }
+        let by = *self.flush_by.get_or_insert_with(|| Instant::now() + FLUSH_PATIENCE);
+        if written || Instant::now() >= by {
+            self.stop_writing();
+            self.ends(CLOSE_PATIENCE, "the connection was closed");
+        }
+    }
+
+    /// Whether nothing is left to write.
+    fn poll_write_all(&mut self, cx: &mut TaskContext<'_>) -> bool {
         loop {
             let idle = self.written == self.writing.len() && !self.refill();
-            let Some(write) = &mut self.write else { return };
-            if idle {
-                let closing = self.shared.lock().closing;
-                if self.unflushed {
-                    match Pin::new(write).poll_flush(cx) {
-                        Poll::Ready(Ok(())) => self.unflushed = false,
-                        Poll::Ready(Err(error)) => return self.broken(&error),
-                        Poll::Pending => return,
-                    }
-                }
-                if closing {
-                    self.stop_writing();
-                    self.ends(CLOSE_PATIENCE, "the connection was closed");
-                }
-                return;
-            }
-            match Pin::new(write).poll_write(cx, &self.writing[self.written..]) {
-                Poll::Ready(Ok(0)) => return self.broken(&io::ErrorKind::WriteZero.into()),
+            let Some(write) = &mut self.write else { return true };
+            let polled = if !idle {
+                Pin::new(write).poll_write(cx, &self.writing[self.written..])
+            } else if self.unflushed {
+                Pin::new(write).poll_flush(cx).map_ok(|()| 0)
+            } else {
+                return true;
+            };
+            match polled {
+                Poll::Ready(Ok(0)) if idle => self.unflushed = false,
+                Poll::Ready(Ok(0)) => self.broken(&io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(bytes)) => {
                     self.written += bytes;
                     self.unflushed = true;
                 }
-                Poll::Ready(Err(error)) => return self.broken(&error),
-                Poll::Pending => return,
+                Poll::Ready(Err(error)) => self.broken(&error),
+                Poll::Pending => return false,
             }
         }
     }
@@ -224,11 +235,9 @@ where
     fn poll_timer(&mut self, cx: &mut TaskContext<'_>) {
         let mut due = self.shared.lock().session.poll_timeout().map(Instant::from_std);
         loop {
-            let wake = match (due, self.end.as_ref().map(|end| end.by)) {
-                (Some(due), Some(by)) => due.min(by),
-                (Some(at), None) | (None, Some(at)) => at,
-                (None, None) => return,
-            };
+            let flush_by = self.flush_by.filter(|_| self.write.is_some());
+            let moments = [due, self.end.as_ref().map(|end| end.by), flush_by];
+            let Some(wake) = moments.into_iter().flatten().min() else { return };
             let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(wake)));
             // One that rings too early costs one turn; moving it with every request would cost every request.
             if wake < timer.deadline() || timer.is_elapsed() {
@@ -238,8 +247,8 @@ where
                 return;
             }
             let now = Instant::now();
-            if self.end.as_ref().is_some_and(|end| end.by <= now) {
-                // The next turn ends it.
+            if self.end.as_ref().is_some_and(|end| end.by <= now) || flush_by.is_some_and(|by| by <= now) {
+                // The next turn sees to it.
                 cx.waker().wake_by_ref();
                 return;
             }

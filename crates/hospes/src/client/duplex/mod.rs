@@ -90,29 +90,41 @@ pub(crate) struct DuplexCall {
 }
 
 impl Duplex {
-    /// Sends a request, as soon as there is room.
+    /// Sends a request, as soon as there is room; a server that does not read is not waited for longer than one that
+    /// does not answer.
     pub(crate) async fn open(&self, outgoing: &Outgoing<'_>, stamp: &[u8]) -> Result<DuplexCall, CallError> {
-        std::future::poll_fn(|cx| self.poll_open(outgoing, stamp, cx)).await
+        if let Some(opened) = self.try_open(outgoing, stamp, None) {
+            return opened;
+        }
+        let room = std::future::poll_fn(|cx| {
+            self.try_open(outgoing, stamp, Some(cx.waker())).map_or(Poll::Pending, Poll::Ready)
+        });
+        let Some(after) = outgoing.limits.timeout.or(outgoing.limits.max_timeout) else { return room.await };
+        tokio::time::timeout(after, room).await.unwrap_or_else(|_| {
+            let method = outgoing.method.name().into();
+            Err(CallError::Timeout { method, limit: TimeLimit::Timeout, after })
+        })
     }
 
-    fn poll_open(
+    /// None when there is no room; `waker` is woken when there is.
+    fn try_open(
         &self,
         outgoing: &Outgoing<'_>,
         stamp: &[u8],
-        cx: &mut TaskContext<'_>,
-    ) -> Poll<Result<DuplexCall, CallError>> {
+        waker: Option<&Waker>,
+    ) -> Option<Result<DuplexCall, CallError>> {
         let shared = &self.shared;
         let mut state = shared.lock();
         if let Some(closed) = &state.closed {
-            return Poll::Ready(Err(CallError::Closed(Arc::clone(closed))));
+            return Some(Err(CallError::Closed(Arc::clone(closed))));
         }
         if state.closing {
             let closed = Closed::new("the connection was closed");
-            return Poll::Ready(Err(CallError::Closed(Arc::new(closed))));
+            return Some(Err(CallError::Closed(Arc::new(closed))));
         }
         if state.out.len() > MAX_QUEUED_BYTES {
-            state.crowd.push(cx.waker().clone());
-            return Poll::Pending;
+            state.crowd.extend(waker.cloned());
+            return None;
         }
         let slot = Slot {
             method: outgoing.method.clone(),
@@ -124,23 +136,19 @@ impl Duplex {
         let id = match state.session.begin(now, outgoing.limits, slot) {
             Ok(id) => id,
             Err(too_many) => {
-                let max = too_many.0;
-                return Poll::Ready(Err(CallError::TooMany {
-                    what: "calls at once",
-                    max,
-                    setting: "max_in_flight",
-                }));
+                let (what, max) = ("calls at once", too_many.0);
+                return Some(Err(CallError::TooMany { what, max, setting: "max_in_flight" }));
             }
         };
         let start = state.out.len();
         outgoing.write(&mut state.out, id, stamp);
         if let Err(error) = shared.end_message(&mut state.out, start) {
             state.session.cancel(id);
-            return Poll::Ready(Err(error));
+            return Some(Err(error));
         }
         drop(state);
         shared.driver.wake();
-        Poll::Ready(Ok(DuplexCall { shared: Arc::clone(shared), id, finished: false }))
+        Some(Ok(DuplexCall { shared: Arc::clone(shared), id, finished: false }))
     }
 
     /// Sends a notification. Whether it was taken.

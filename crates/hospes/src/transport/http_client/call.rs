@@ -96,14 +96,17 @@ async fn open_once(
     let id = shared.next_id();
     let mut body = Vec::with_capacity(256);
     outgoing.write(&mut body, id, &speech.stamp);
-    let mut headers = shared.headers(speech, Some(method), outgoing.name, session);
-    if *method == Method::ToolsCall
-        && !speech.revision.is_legacy()
-        && let Some(mirror) = outgoing.name.and_then(|name| shared.mirror(name))
-    {
-        let arguments = outgoing.arguments.and_then(|arguments| arguments.decode::<&RawValue>().ok());
-        mirror.add_headers(arguments, &mut headers);
-    }
+    let headers = || {
+        let mut headers = shared.headers(speech, Some(method), outgoing.name, session);
+        if *method == Method::ToolsCall
+            && !speech.revision.is_legacy()
+            && let Some(mirror) = outgoing.name.and_then(|name| shared.mirror(name))
+        {
+            let arguments = outgoing.arguments.and_then(|arguments| arguments.decode::<&RawValue>().ok());
+            mirror.add_headers(arguments, &mut headers);
+        }
+        headers
+    };
     let now = Instant::now();
     let limits = outgoing.limits;
     let (limit, after) = first_limit(limits);

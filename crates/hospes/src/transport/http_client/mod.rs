@@ -8,7 +8,7 @@ mod stream;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -67,6 +67,8 @@ pub(crate) struct Shared {
     streaming: Mutex<HashMap<i64, Arc<Mailbox>>>,
     /// Requests of the server that are being answered.
     answering: Mutex<HashSet<Id>>,
+    /// How many of them have been answered.
+    answered: AtomicU64,
     /// Called when a new session has taken the place of one that ended.
     on_renewed: OnceLock<Box<dyn Fn() + Send + Sync>>,
     limits: Limits,
@@ -117,6 +119,7 @@ impl HttpLink {
             mirrors: RwLock::default(),
             streaming: Mutex::default(),
             answering: Mutex::default(),
+            answered: AtomicU64::new(0),
             on_renewed: OnceLock::new(),
             limits,
             desk,
@@ -206,7 +209,7 @@ impl Shared {
     async fn send(
         &self,
         verb: &Verb,
-        headers: HeaderMap,
+        headers: impl Fn() -> HeaderMap,
         body: &Bytes,
     ) -> Result<(Response<Incoming>, Connection), CallError> {
         let mut redirects = 0;
@@ -214,8 +217,7 @@ impl Shared {
             let mut request: Request<RequestBody> = Request::new(Full::new(body.clone()));
             *request.method_mut() = verb.clone();
             *request.uri_mut() = self.path.read().unwrap_or_else(PoisonError::into_inner).clone();
-            *request.headers_mut() =
-                if redirects < MAX_REDIRECTS { headers.clone() } else { HeaderMap::new() };
+            *request.headers_mut() = headers();
             let (response, connection) = self.pool.send(request).await.map_err(send_error)?;
             let moved =
                 matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
@@ -243,7 +245,8 @@ impl Shared {
 
     /// Sends what wants no answer.
     async fn post(&self, body: Vec<u8>, method: Option<&Method>, speech: &Speech) -> Result<(), CallError> {
-        let headers = self.headers(speech, method, None, &self.session());
+        let session = self.session();
+        let headers = || self.headers(speech, method, None, &session);
         let sent = tokio::time::timeout(NOTE_TIMEOUT, async {
             let (response, connection) = self.send(&Verb::POST, headers, &body.into()).await?;
             let status = response.status();
@@ -282,6 +285,7 @@ impl Shared {
         if !self.answering().remove(id) {
             return;
         }
+        self.answered.fetch_add(1, Ordering::Relaxed);
         let Some(speech) = self.speech() else { return };
         let mut body = Vec::new();
         write_answer(&mut body, id, outcome);

@@ -160,7 +160,7 @@ impl Shared {
             ended
         };
         let (Some(speech), Some(_)) = (self.speech(), &ended.id) else { return };
-        let headers = self.headers(&speech, Some(&Method::Ping), None, &ended);
+        let headers = || self.headers(&speech, Some(&Method::Ping), None, &ended);
         let ending = async {
             let (response, connection) = self.send(&Verb::DELETE, headers, &Bytes::new()).await?;
             answer::finish(self, response, connection).await;
@@ -176,14 +176,17 @@ impl Shared {
         session: &Session,
         last_event_id: &str,
     ) -> Result<Opened, CallError> {
-        let mut headers = self.headers(speech, Some(&Method::Ping), None, session);
-        headers.remove(http::header::CONTENT_TYPE);
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        if let Ok(id) = HeaderValue::from_str(last_event_id)
-            && !last_event_id.is_empty()
-        {
-            headers.insert(LAST_EVENT_ID, id);
-        }
+        let headers = || {
+            let mut headers = self.headers(speech, Some(&Method::Ping), None, session);
+            headers.remove(http::header::CONTENT_TYPE);
+            headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+            if let Ok(id) = HeaderValue::from_str(last_event_id)
+                && !last_event_id.is_empty()
+            {
+                headers.insert(LAST_EVENT_ID, id);
+            }
+            headers
+        };
         let (response, connection) = self.send(&Verb::GET, headers, &Bytes::new()).await?;
         let status = response.status();
         if status.is_success() && matches!(answer::kind(response.headers()), Kind::Stream) {

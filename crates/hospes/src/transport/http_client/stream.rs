@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
@@ -170,6 +171,8 @@ struct Clock {
     limits: TimeLimits,
     since: Instant,
     heard: Instant,
+    /// How many questions had been answered when time was last looked at.
+    answered: u64,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -199,7 +202,13 @@ impl Stream {
             finished: false,
             failures: 0,
             progress: f64::NEG_INFINITY,
-            clock: Clock { limits: outgoing.limits, since, heard: since, timer: None },
+            clock: Clock {
+                limits: outgoing.limits,
+                since,
+                heard: since,
+                answered: shared.answered.load(Ordering::Relaxed),
+                timer: None,
+            },
         }
     }
 
@@ -406,8 +415,10 @@ impl Clock {
                 }
                 continue;
             }
-            if limit == TimeLimit::Timeout && !shared.answering().is_empty() {
-                self.heard = now;
+            let answered = shared.answered.load(Ordering::Relaxed);
+            let waited_for_us = !shared.answering().is_empty() || answered > self.answered;
+            if limit == TimeLimit::Timeout && waited_for_us {
+                (self.heard, self.answered) = (now, answered);
                 continue;
             }
             return Some(limit);
