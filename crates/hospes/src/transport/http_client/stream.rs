@@ -45,6 +45,8 @@ pub(super) struct Reader {
     last_id: String,
     retry: Option<Duration>,
     limit: usize,
+    /// Whether more has come than one turn reads.
+    crowded: bool,
 }
 
 /// What an event held.
@@ -59,7 +61,7 @@ pub(super) enum Item {
 impl Reader {
     pub(super) fn new(limit: usize) -> Self {
         let decoder = SseDecoder::new(limit);
-        Self { decoder, chunk: Bytes::new(), last_id: String::new(), retry: None, limit }
+        Self { decoder, chunk: Bytes::new(), last_id: String::new(), retry: None, limit, crowded: false }
     }
 
     /// A new body follows; where the last one stopped is remembered.
@@ -88,6 +90,7 @@ impl Reader {
         cx: &mut TaskContext<'_>,
     ) -> Poll<Option<Item>> {
         let mut frames = 0;
+        self.crowded = false;
         loop {
             if let Some(event) = self.decoder.poll_event(&mut self.chunk) {
                 let event = match event {
@@ -106,6 +109,7 @@ impl Reader {
                 return Poll::Ready(Some(item));
             }
             if frames == MAX_FRAMES_A_TURN {
+                self.crowded = true;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -226,7 +230,7 @@ impl Stream {
                 self.done = Some(answer);
                 continue;
             }
-            if let Some(limit) = self.clock.poll_late(cx, &self.shared) {
+            if let Some(limit) = self.clock.poll_late(cx, &self.shared, self.reader.crowded) {
                 let (method, after) = (self.method.name().into(), self.clock.after(limit));
                 self.shared.cancel(self.id, &self.method, &self.speech);
                 self.source = Source::Ended;
@@ -399,7 +403,7 @@ impl Drop for Stream {
 
 impl Clock {
     /// Which limit has run out, if one has. While the server waits for an answer of ours it is not silent.
-    fn poll_late(&mut self, cx: &mut TaskContext<'_>, shared: &Shared) -> Option<TimeLimit> {
+    fn poll_late(&mut self, cx: &mut TaskContext<'_>, shared: &Shared, crowded: bool) -> Option<TimeLimit> {
         loop {
             let (due, limit) = self.due()?;
             let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
@@ -408,6 +412,9 @@ impl Clock {
             }
             let waiting = timer.as_mut().poll(cx).is_pending();
             // A server that talks without end leaves the runtime little time to ring timers.
+            if waiting && !crowded {
+                return None;
+            }
             let now = Instant::now();
             if now < due {
                 if waiting {
