@@ -443,8 +443,8 @@ async fn questions_on_a_stream_are_answered_by_posts_of_their_own() {
     .await;
     let client = Client::builder()
         .revision(Revision::V2025_11_25)
-        // Shorter than the server takes: it waits for us, so it is not silent.
-        .timeout(Duration::from_millis(150))
+        // Shorter than the server takes: it waits for us, so it is not silent. Its second end is well behind the answer.
+        .timeout(Duration::from_millis(200))
         .elicitation(|_| async {
             tokio::time::sleep(Duration::from_millis(250)).await;
             Ok(ElicitResult::accept(RawJson::empty_object()))
