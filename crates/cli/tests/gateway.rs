@@ -109,6 +109,7 @@ fn the_era_of_a_server_is_remembered() {
 }
 
 /// Each set of capabilities has a connection on which nothing more is declared.
+/// covers: ROOT-01
 #[test]
 fn a_server_is_told_what_the_application_can_do_and_no_more() {
     let house = House::new();
@@ -163,4 +164,90 @@ fn malformed_input_is_answered_and_the_session_lives_on() {
     assert_eq!(answer["error"]["code"], -32602);
     let answer = host.ask(4, "tools/call", &json!({ "name": "one__greet" }));
     assert_eq!(answer["result"]["content"][0]["text"], "one was called");
+}
+
+/// The same over HTTP, found without being told where it is.
+#[test]
+fn a_running_host_is_found_and_asked() {
+    let house = House::new();
+    let mut time = Running::start(house.command(&["serve", "time", "--http", "127.0.0.1:0"]));
+    let line = time.said(|line| line.starts_with("listening on "));
+    let time_url = line.trim_start_matches("listening on ").to_owned();
+    let servers = [("one", house.server("one", &["greet"], "")), ("clock", json!({ "url": time_url }))];
+    let config = house.config(&servers);
+    let mut host =
+        Running::start(house.command(&["up", "--config", &config, "--listen", "127.0.0.1:0", "--json"]));
+    let text: String = (0..8).map(|_| host.stdout.recv_timeout(support::LIMIT).unwrap_or_default()).collect();
+    let started: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(started["servers"], json!(["one", "clock"]));
+    let url = started["endpoint"].as_str().unwrap().to_owned();
+    eventually("both are ready", || {
+        let status = house.run(&["status", "--json"]);
+        let status: Value = serde_json::from_str(&status.stdout).unwrap_or_default();
+        let servers = status["servers"].as_array().cloned().unwrap_or_default();
+        status["endpoint"] == *url
+            && servers.iter().all(|server| server["state"] == "ready")
+            && servers.len() == 2
+    });
+    let called = house.run(&["call", &url, "clock__now", "timezone=Asia/Tokyo"]);
+    assert!(called.code == Some(0) && called.stdout.contains("+09:00"), "{called:?}");
+    let called = house.run(&["call", &url, "one__greet"]);
+    assert_eq!(called.stdout, "one was called\n");
+
+    // The server goes away: calls say so, the state tells, and it comes back by itself.
+    time.signal("-TERM");
+    time.wait();
+    let gone = house.run(&["call", &url, "clock__now"]);
+    assert_eq!(gone.code, Some(5), "{gone:?}");
+    eventually("it is noticed", || house.run(&["status"]).stdout.contains("retrying"));
+    let address = time_url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let _again = Running::start(house.command(&["serve", "time", "--http", &address]));
+    eventually("it is back", || house.run(&["call", &url, "clock__now"]).code == Some(0));
+    host.signal("-INT");
+    assert_eq!(host.wait(), Some(0));
+    assert_eq!(house.run(&["status"]).code, Some(4));
+}
+
+#[test]
+fn a_required_server_that_cannot_be_reached_ends_the_start() {
+    let house = House::new();
+    let file = house.write(
+        "hospes.toml",
+        "[servers.needed]\ncommand = \"/no/such/program\"\nargs = []\nrequired = true\n",
+    );
+    let ran = house.run(&["up", "--config", &support::text(&file), "--listen", "127.0.0.1:0"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.stderr.contains("`needed` is required"), "{ran:?}");
+}
+
+/// With no configuration there is something to try, and it is said what.
+#[test]
+fn without_a_configuration_the_built_in_servers_are_there() {
+    let house = House::new();
+    house.write("note.txt", "both host and guest");
+    let mut host = Running::start(house.command(&["stdio"]));
+    host.initialize(&json!({}));
+    let listed = host.ask(1, "tools/list", &json!({}));
+    let names = names(&listed["result"], "tools");
+    for prefix in ["files__", "time__", "everything__"] {
+        assert!(names.iter().any(|name| name.starts_with(prefix)), "{prefix}: {names:?}");
+    }
+}
+
+/// Log messages that belong to no call reach an application of the older era.
+#[test]
+fn log_messages_outside_of_calls_come_through() {
+    let house = House::new();
+    let talk = r#"*'"method":"tools/call"'*) answer '{"content":[]}'; printf '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","logger":"disk","data":"nearly full"}}\n';;"#;
+    let mut host = stdio(&house, &[("one", house.server("one", &["work"], talk))]);
+    host.initialize(&json!({}));
+    host.ask(1, "logging/setLevel", &json!({ "level": "info" }));
+    host.ask(2, "tools/call", &json!({ "name": "one__work" }));
+    let message = loop {
+        let message = host.next();
+        if message["method"] == "notifications/message" {
+            break message;
+        }
+    };
+    assert_eq!(message["params"]["data"], "nearly full");
 }

@@ -11,7 +11,7 @@ use crate::config::{Builtin, Config, Expanded, ServerConfig, Transport};
 use crate::gateway::{Gateway, Shared};
 use crate::settings::Settings;
 use crate::status::Status;
-use crate::upstream::{Connector, Epoch, Memory, Server, Upstream, definition};
+use crate::upstream::{Connector, Epoch, Memory, Server, State, Upstream, UpstreamStatus, definition};
 
 mod builtin;
 
@@ -114,7 +114,10 @@ impl HostBuilder {
                     policy: settings.restart,
                     connect_timeout: config.timeouts.connect.unwrap_or(settings.connect_timeout),
                 };
-                Upstream::start(server, config.tools, connector, Arc::clone(&memory), Arc::clone(&epoch))
+                let mut upstream =
+                    Upstream::start(server, config.tools, connector, Arc::clone(&memory), Arc::clone(&epoch));
+                upstream.is_required = config.required;
+                upstream
             })
             .collect();
         let shared = Arc::new(Shared::new(upstreams, prefixes, settings, memory, epoch, left_out));
@@ -175,6 +178,27 @@ impl Host {
     #[must_use]
     pub fn status(&self) -> Status {
         self.shared.status()
+    }
+
+    /// Waits until every server that the host is not to start without is ready.
+    ///
+    /// # Errors
+    /// When the first try of one of them fails: how it is.
+    pub async fn required(&self) -> Result<(), Box<UpstreamStatus>> {
+        let mut epoch = self.shared.epoch.subscribe();
+        loop {
+            epoch.mark_unchanged();
+            let required = self.shared.upstreams.iter().filter(|upstream| upstream.is_required);
+            let states: Vec<UpstreamStatus> = required.map(Upstream::status).collect();
+            if states.iter().all(|status| status.state == State::Ready) {
+                return Ok(());
+            }
+            if let Some(failed) = states.into_iter().find(|status| status.problem.is_some()) {
+                return Err(Box::new(failed));
+            }
+            // The sender is the host's own.
+            let _ = epoch.changed().await;
+        }
     }
 
     /// Waits until anything about the servers may have changed since the last time that `seen` was given; returns

@@ -17,6 +17,7 @@ pub(crate) async fn run(args: Stdio) -> Outcome {
     }
     let host = host(&args.host, loaded.config, output)?.start();
     let host = host.map_err(|error| Failure::usage("cannot start").because(&error))?;
+    super::up::require(&host).await?;
     let served = StdioServer::new(host.gateway()).serve().await;
     host.stop().await;
     served.map_err(|error| Failure::usage("cannot serve over stdin and stdout").because(&error))

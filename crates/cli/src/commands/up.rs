@@ -12,7 +12,7 @@ use hospes_host::{Gateway, Host};
 use super::asked_to_end;
 use super::serve::{listen, taken};
 use crate::args::Up;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Code, Failure, Outcome};
 use crate::output::{BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, headline, paint, printable};
 use crate::place;
 use crate::settings::{Loaded, defaults, host, load};
@@ -41,6 +41,7 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     let host = host.map_err(|error| {
         Failure::usage("cannot start").because(&error).hint("rename one of them in the configuration")
     })?;
+    require(&host).await?;
     let server = HttpServer::from_listener(listener, endpoint(host.gateway(), &hosts, &origins))
         .map_err(|error| Failure::usage("cannot serve").because(&error))?
         .shutdown_timeout(LAST_CALLS);
@@ -58,6 +59,19 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     drop(noted);
     output.say(paint(DIM, "stopped"));
     served.map_err(|error| Failure::usage("cannot serve").because(&error))
+}
+
+/// Waits for the servers that the configuration says the host is not to start without.
+pub(crate) async fn require(host: &Host) -> Outcome {
+    host.required().await.map_err(|server| {
+        let problem = server.problem.unwrap_or_default();
+        let failure =
+            Failure::new(Code::Unreachable, format!("the server `{}` is required: {problem}", server.name));
+        match server.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })
 }
 
 fn endpoint(gateway: Gateway, hosts: &[String], origins: &[String]) -> Endpoint {

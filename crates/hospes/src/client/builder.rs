@@ -184,7 +184,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Called with each log message of the server.
+    /// Called with each log message of the server; not with those of calls that are made for somebody else (see
+    /// [`Client`] as a service), who hears them instead.
     pub fn on_log(mut self, listener: impl Fn(LogMessageParams) + Send + Sync + 'static) -> Self {
         self.desk.on_log = Some(Arc::new(listener));
         self

@@ -33,7 +33,8 @@ pub(crate) enum Ears {
     Deaf,
     /// Its notifications.
     Notifications,
-    /// Those, and the server's questions: the caller stands for somebody else, whose answers they want.
+    /// Those, and the server's questions: the caller stands for somebody else, whose answers they want, and who alone
+    /// hears the call's log messages.
     Questions,
 }
 

@@ -4,20 +4,21 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use hospes::{Call, Outcome, Service};
-use hospes_model::{ContentBlock, Method, RawJson, Reply, RpcError};
+use hospes_model::{ContentBlock, Method, RawJson, Reply, RpcError, code};
 use memchr::memmem;
 use serde::Deserialize;
 
 use super::Gateway;
 use super::carried::Carried;
 use crate::catalogue::{Catalogue, template_matches};
-use crate::upstream::{Live, decoded};
+use crate::upstream::{Line, Live, decoded};
 
 /// Where a call goes.
 #[derive(Debug)]
 pub(super) struct Way {
     /// The position of the server.
     pub(super) server: usize,
+    pub(super) line: Arc<Line>,
     pub(super) live: Arc<Live>,
     pub(super) catalogue: Arc<Catalogue>,
 }
@@ -45,7 +46,12 @@ impl Gateway {
                 questions.round.carried = Some(carried);
                 Ok(Outcome::InputRequired(questions))
             }
-            Outcome::Failed(error) => Err(error),
+            Outcome::Failed(error) => {
+                if error.code == code::INTERNAL_ERROR {
+                    way.line.doubt();
+                }
+                Err(error)
+            }
         }
     }
 

@@ -24,7 +24,7 @@ use hospes_model::{
 use crate::catalogue::uris::RouteError;
 use crate::catalogue::{Catalogue, Place, STATUS_URI, template_matches};
 use crate::config::nearest;
-use crate::upstream::{Abilities, Live};
+use crate::upstream::{Abilities, Line, Live};
 use forward::Way;
 pub(crate) use shared::{InUse, Shared};
 
@@ -139,15 +139,15 @@ impl Gateway {
             place = self::place(&catalogue, kind, name);
         }
         let Some(place) = place else { return Err(self.unknown(&catalogue, kind, name)) };
-        let live = match self.live(place.server, using).await {
-            Ok(live) => live,
+        let (line, live) = match self.live(place.server, using).await {
+            Ok(found) => found,
             // A model reads this and does something else; an error of the protocol it may never see.
             Err(why) if kind == Kind::Tool => {
                 return Ok(Outcome::Complete(CallToolResult::error(why).into()));
             }
             Err(why) => return Err(RpcError::internal(why)),
         };
-        let way = Way { server: place.server, live, catalogue };
+        let way = Way { server: place.server, line, live, catalogue };
         let params = rewrite::with_text(call.params.raw(), "name", &place.name);
         self.forward(call, params.map_err(|error| not_an_object(&error))?, &way).await
     }
@@ -170,10 +170,10 @@ impl Gateway {
             routed => routed,
         };
         let (server, original) = routed.map_err(|error| unknown_resource(uri, &error))?;
-        let live = self.live(server, using).await.map_err(RpcError::internal)?;
+        let (line, live) = self.live(server, using).await.map_err(RpcError::internal)?;
         let params =
             rewrite::with_text(call.params.raw(), "uri", &original).map_err(|error| not_an_object(&error))?;
-        self.forward(call, params, &Way { server, live, catalogue }).await
+        self.forward(call, params, &Way { server, line, live, catalogue }).await
     }
 
     fn read_status(&self) -> Result<Outcome, RpcError> {
@@ -207,7 +207,7 @@ impl Gateway {
                 ));
             }
         };
-        let live = self.live(server, using).await.map_err(RpcError::internal)?;
+        let (line, live) = self.live(server, using).await.map_err(RpcError::internal)?;
         // The first revision has completion without a word about it.
         let may_complete =
             live.capabilities().completions.is_some() || live.revision() == Revision::V2024_11_05;
@@ -216,15 +216,16 @@ impl Gateway {
         }
         let params =
             RawJson::from_serialize(&params).map_err(|error| RpcError::internal(error.to_string()))?;
-        self.forward(call, params, &Way { server, live, catalogue }).await
+        self.forward(call, params, &Way { server, line, live, catalogue }).await
     }
 
     /// The connection to a server, or a sentence about why there is none.
-    async fn live(&self, server: usize, using: &InUse) -> Result<Arc<Live>, String> {
+    async fn live(&self, server: usize, using: &InUse) -> Result<(Arc<Line>, Arc<Live>), String> {
         let upstream = &self.shared.upstreams[server];
         let limit = self.shared.settings.call_wait;
-        if let Some(live) = upstream.line(using.view.abilities).ready(limit).await {
-            return Ok(live);
+        let line = upstream.line(using.view.abilities);
+        if let Some(live) = line.ready(limit).await {
+            return Ok((line, live));
         }
         let status = upstream.status();
         let mut why =

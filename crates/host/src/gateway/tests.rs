@@ -106,6 +106,7 @@ fn echo(name: &'static str) -> Server {
     Server::new(name, "1").tool("say", move || async move { format!("this is {name}") })
 }
 
+/// covers: ARCH-01 ARCH-06
 #[tokio::test]
 async fn tools_of_one_name_are_told_apart_by_their_servers() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
@@ -142,6 +143,7 @@ fn curious() -> Server {
 }
 
 /// Old application and old server, new and new; the mixed cases as well.
+/// covers: ARCH-08 ARCH-12
 #[tokio::test]
 async fn what_a_server_asks_reaches_the_application() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
@@ -219,6 +221,7 @@ impl Drop for Dropped {
     }
 }
 
+/// covers: CANC-04
 #[tokio::test]
 async fn a_cancelled_call_is_cancelled_at_its_server() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
@@ -402,6 +405,7 @@ async fn questions_cannot_be_answered_on_another_servers_call() {
     assert!(format!("{reply:?}").contains("aisle"), "{reply:?}");
 }
 
+/// covers: PAGE-01 PAGE-04 PAGE-13
 #[tokio::test]
 async fn a_long_list_comes_in_pages() {
     let many = || {

@@ -67,8 +67,10 @@ impl Connector for ClientConnector {
     fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
         Box::pin(async move {
             let name = Arc::clone(&self.name);
+            let on_log = Arc::clone(&wish.on_log);
             let mut builder = Client::builder()
                 .info(crate::implementation())
+                .on_log(move |message| on_log(message))
                 .connect_timeout(self.connect_timeout)
                 .on_stderr(move |line| tracing::debug!(target: "hospes::stderr", server = %name, "{line}"));
             if let Some(era) = self.era.or(wish.era) {

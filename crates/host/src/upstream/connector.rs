@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use hospes::BoxService;
-use hospes_model::{Era, Implementation, Revision, ServerCapabilities};
+use hospes_model::{Era, Implementation, LogMessageParams, Revision, ServerCapabilities};
 
 use super::abilities::Abilities;
 
@@ -25,20 +25,25 @@ pub trait Connector: Send + Sync + 'static {
 }
 
 /// What a connection is to be like.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Wish {
     /// What may be declared to the server, and no more.
     pub abilities: Abilities,
     /// The era that this server was found to speak the last time.
     pub era: Option<Era>,
+    /// Where log messages go that belong to no call.
+    pub on_log: OnLog,
 }
+
+/// Takes a log message.
+pub type OnLog = Arc<dyn Fn(LogMessageParams) + Send + Sync>;
 
 impl Wish {
     /// A connection on which these abilities are declared.
     #[must_use]
     pub fn new(abilities: Abilities) -> Self {
-        Self { abilities, era: None }
+        Self { abilities, era: None, on_log: Arc::new(|_| {}) }
     }
 
     /// The same with the era that was remembered.
@@ -46,6 +51,22 @@ impl Wish {
     pub fn with_era(mut self, era: Option<Era>) -> Self {
         self.era = era;
         self
+    }
+
+    /// The same with somewhere for log messages to go.
+    #[must_use]
+    pub fn with_on_log(mut self, on_log: OnLog) -> Self {
+        self.on_log = on_log;
+        self
+    }
+}
+
+impl fmt::Debug for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wish")
+            .field("abilities", &self.abilities)
+            .field("era", &self.era)
+            .finish_non_exhaustive()
     }
 }
 

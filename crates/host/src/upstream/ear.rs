@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::{Context, Event, Exchange, Outcome};
-use hospes_model::{LogMessageParams, Notification, SubscriptionFilter};
-use tokio::sync::broadcast;
+use hospes_model::{Notification, SubscriptionFilter};
 use tokio::time::{Instant, sleep_until};
 
 use super::abilities::Abilities;
@@ -15,8 +14,11 @@ use super::listing::{Kinds, peer};
 
 /// How long changes are gathered before a list is read again.
 const GATHER: Duration = Duration::from_millis(50);
-/// How long to wait before a stream of changes that ended is opened again.
-const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+/// How long to wait before a stream of changes that ended is opened again; twice as long after each that did not
+/// even begin.
+const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+/// The longest such wait.
+const LISTEN_AGAIN_MAX: Duration = Duration::from_secs(120);
 
 /// The stream of changes of one connection, kept open.
 #[derive(Debug)]
@@ -24,11 +26,11 @@ pub(super) struct Ear {
     connection: Arc<Connection>,
     abilities: Abilities,
     name: Arc<str>,
-    logs: broadcast::Sender<LogMessageParams>,
     watched: Kinds,
     stream: Option<Exchange>,
     /// When a stream that ended is opened again.
     again: Instant,
+    wait: Duration,
     /// Whether the lists have been read, so that what changes from now on must be heard.
     listed: bool,
     stale: Kinds,
@@ -44,10 +46,10 @@ impl Ear {
             connection,
             abilities: line.abilities,
             name: Arc::clone(&line.server.name),
-            logs: line.logs.clone(),
             watched,
             stream: None,
             again: now,
+            wait: LISTEN_AGAIN,
             listed: false,
             stale: Kinds::default(),
             read_at: now,
@@ -85,10 +87,6 @@ impl Ear {
         }
         let Some(stream) = &mut self.stream else { return };
         match std::future::poll_fn(|cx| stream.poll_event(cx)).await {
-            Event::Notify(Notification::LogMessage(message)) => {
-                // Nobody may be listening.
-                let _ = self.logs.send(message);
-            }
             // What changed while nobody listened is known only by reading again.
             Event::Notify(Notification::SubscriptionsAcknowledged(_)) if self.listed => {
                 self.changed(self.watched)
@@ -123,6 +121,9 @@ impl Ear {
 
     fn ended(&mut self) {
         self.stream = None;
-        self.again = Instant::now() + LISTEN_AGAIN;
+        self.again = Instant::now() + self.wait;
+        self.wait = (self.wait * 2).min(LISTEN_AGAIN_MAX);
+        // It may be the server that is gone.
+        self.changed(self.watched);
     }
 }

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::abilities::Abilities;
 use super::backoff::{Backoff, Policy};
-use super::connector::{ConnectProblem, Connection, Connector, Wish};
+use super::connector::{ConnectProblem, Connection, Connector, OnLog, Wish};
 use super::ear::Ear;
 use super::listing::{Kinds, Listing, Reader};
 use super::memory::Memory;
@@ -58,7 +58,9 @@ pub(crate) struct Line {
     epoch: Arc<Epoch>,
     stop: watch::Sender<bool>,
     nudge: Notify,
-    pub(super) logs: broadcast::Sender<LogMessageParams>,
+    /// Wakes the look at whether the server still answers.
+    doubt: Notify,
+    logs: broadcast::Sender<LogMessageParams>,
 }
 
 /// Counts the changes of all lines.
@@ -172,6 +174,7 @@ impl Line {
             epoch,
             stop: watch::Sender::new(false),
             nudge: Notify::new(),
+            doubt: Notify::new(),
             logs: broadcast::Sender::new(MAX_LOGS),
         });
         tokio::spawn(Arc::clone(&line).run(connector, memory));
@@ -223,6 +226,12 @@ impl Line {
         };
         let _ = timeout(limit, self.wait(settled)).await;
         self.live().filter(|live| stands(live))
+    }
+
+    /// A call failed in a way that may be the connection's fault: has somebody look whether the server still
+    /// answers. Of a server reached over HTTP nothing else tells.
+    pub(crate) fn doubt(&self) {
+        self.doubt.notify_one();
     }
 
     /// Asks it to stop, and waits until nothing is left of it.
@@ -309,7 +318,13 @@ impl Line {
         memory: &Memory,
     ) -> Result<(Live, Ear), ConnectProblem> {
         let definition = self.server.definition.as_deref();
-        let wish = Wish::new(self.abilities).with_era(definition.and_then(|key| memory.era(key)));
+        let logs = self.logs.clone();
+        let on_log: OnLog = Arc::new(move |message| {
+            // Nobody may be listening.
+            let _ = logs.send(message);
+        });
+        let era = definition.and_then(|key| memory.era(key));
+        let wish = Wish::new(self.abilities).with_era(era).with_on_log(on_log);
         let work = async {
             let connection = connector.connect(wish).await?;
             if let Some(key) = definition {
@@ -363,23 +378,30 @@ impl Line {
         let closed = (live.connection.closed)();
         tokio::pin!(closed);
         let mut current = Arc::clone(live);
+        let offered = Kinds::offered(live.capabilities());
         loop {
+            let stale = tokio::select! {
+                reason = &mut closed => return reason,
+                stale = ear.hear() => stale,
+                () = self.doubt.notified() => offered,
+            };
+            let mut listing = current.listing.clone();
+            let reader = Reader::new(&live.connection.service, self.abilities);
             tokio::select! {
                 reason = &mut closed => return reason,
-                stale = ear.hear() => {
-                    let mut listing = current.listing.clone();
-                    let reader = Reader::new(&live.connection.service, self.abilities);
-                    tokio::select! {
-                        reason = &mut closed => return reason,
-                        () = reader.read(stale, &mut listing) => {}
-                    }
-                    if listing != current.listing {
-                        let connection = Arc::clone(&live.connection);
-                        current = Arc::new(Live { id: live.id, connection, listing, since: live.since });
-                        *last = Some(Arc::clone(&current));
-                        self.set(Phase::Ready(Arc::clone(&current)));
-                    }
-                }
+                () = reader.read(stale, &mut listing) => {}
+            }
+            // A list may be broken for good; all of them at once are a server that is gone.
+            if listing.problems.len() > current.listing.problems.len()
+                && listing.problems.len() >= stale.count()
+            {
+                return listing.problems.swap_remove(0);
+            }
+            if listing != current.listing {
+                let connection = Arc::clone(&live.connection);
+                current = Arc::new(Live { id: live.id, connection, listing, since: live.since });
+                *last = Some(Arc::clone(&current));
+                self.set(Phase::Ready(Arc::clone(&current)));
             }
         }
     }

@@ -65,6 +65,12 @@ impl Kinds {
         }
     }
 
+    /// How many requests it takes to read them.
+    #[must_use]
+    pub fn count(self) -> usize {
+        usize::from(self.tools) + usize::from(self.prompts) + 2 * usize::from(self.resources)
+    }
+
     /// Whether there is any.
     #[must_use]
     pub fn any(self) -> bool {

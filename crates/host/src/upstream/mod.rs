@@ -25,7 +25,7 @@ pub(crate) use client::client_connector;
 #[cfg(test)]
 pub(crate) use client::connection as in_memory;
 pub use client::target;
-pub use connector::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
+pub use connector::{BoxFuture, ConnectProblem, Connection, Connector, OnLog, Wish};
 pub(crate) use line::{Epoch, Line, Live, Phase, Server, listen};
 pub use listing::{Kinds, Listing, MAX_ITEMS, MAX_PAGES};
 pub(crate) use listing::{complete, decoded};

@@ -14,6 +14,8 @@ use crate::config::ToolFilter;
 pub(crate) struct Upstream {
     pub(crate) server: Arc<Server>,
     pub(crate) filter: ToolFilter,
+    /// Whether the host is not to start without it.
+    pub(crate) is_required: bool,
     connector: Arc<dyn Connector>,
     memory: Arc<Memory>,
     epoch: Arc<Epoch>,
@@ -38,7 +40,16 @@ impl Upstream {
             Arc::clone(&memory),
             Arc::clone(&epoch),
         );
-        Self { server, filter, connector, memory, epoch, primary: line, others: Mutex::default() }
+        Self {
+            server,
+            filter,
+            is_required: false,
+            connector,
+            memory,
+            epoch,
+            primary: line,
+            others: Mutex::default(),
+        }
     }
 
     /// The connection for an application with these abilities, opened if it has to be.

@@ -167,6 +167,10 @@ impl State {
                         && let Some(slot) = self.only_listener()
                     {
                         slot.push(LinkEvent::Notification(method.clone(), params.clone()), batch);
+                        // Whoever relays a call relays its messages too; told twice they would arrive twice.
+                        if slot.ears == Ears::Questions {
+                            return;
+                        }
                     }
                     batch.outside.push(Outside::Notification(method, params));
                 }

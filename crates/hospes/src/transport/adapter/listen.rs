@@ -83,6 +83,8 @@ impl Listen {
                 | Notification::ResourcesListChanged
                 | Notification::ResourceUpdated(_)
                 | Notification::ElicitationComplete(_)
+                // SUBS-10 keeps them from streams of changes; a session has one stream for all that belongs to no call.
+                | Notification::LogMessage(_)
         );
         mine && write::notification(out, notification, session.peer().revision, None)
     }

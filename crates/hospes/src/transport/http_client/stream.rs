@@ -365,6 +365,10 @@ impl Stream {
             _ => {
                 if method == Method::LogMessage && self.ears != Ears::Deaf {
                     self.push(LinkEvent::Notification(method.clone(), params.clone()));
+                    // Whoever relays a call relays its messages too; told twice they would arrive twice.
+                    if self.ears == Ears::Questions {
+                        return;
+                    }
                 }
                 self.shared.handle_outside(&method, params.as_ref());
             }
