@@ -146,6 +146,11 @@ impl Results {
         median(pairs.collect())
     }
 
+    /// How many samples were kept.
+    pub(crate) fn count(&self) -> usize {
+        self.samples.len()
+    }
+
     /// How many processors other programs used during the middle sample that was kept.
     pub(crate) fn foreign(&self) -> Option<f64> {
         // The generator measures it; clients are timed without.
