@@ -40,6 +40,7 @@ pub struct Command {
     pub env: Vec<(OsString, OsString)>,
     /// The folder it starts in; ours when there is none.
     pub cwd: Option<PathBuf>,
+    shown: Option<String>,
 }
 
 /// A server's URL, and headers for every request to it.
@@ -50,17 +51,18 @@ pub struct Url {
     pub url: String,
     /// Headers that go with every request.
     pub headers: Vec<(String, String)>,
+    shown: Option<String>,
 }
 
 impl Target {
     /// A program to start.
     pub fn command(program: impl Into<OsString>) -> Command {
-        Command { program: program.into(), args: Vec::new(), env: Vec::new(), cwd: None }
+        Command { program: program.into(), args: Vec::new(), env: Vec::new(), cwd: None, shown: None }
     }
 
     /// A URL to reach.
     pub fn url(url: impl Into<String>) -> Url {
-        Url { url: url.into(), headers: Vec::new() }
+        Url { url: url.into(), headers: Vec::new(), shown: None }
     }
 
     /// What `text` means: a URL if it starts with `http://` or `https://`, else a command line. A command line is split
@@ -121,6 +123,13 @@ impl Command {
         self.cwd = Some(folder.into());
         self
     }
+
+    /// What stands for it in errors and logs. Without this its arguments are shown, which may hold secrets.
+    #[must_use]
+    pub fn shown_as(mut self, text: impl Into<String>) -> Self {
+        self.shown = Some(text.into());
+        self
+    }
 }
 
 impl Url {
@@ -128,6 +137,14 @@ impl Url {
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// What stands for it in errors and logs. Without this it is shown without user, password and query; its path may
+    /// hold secrets, too.
+    #[must_use]
+    pub fn shown_as(mut self, text: impl Into<String>) -> Self {
+        self.shown = Some(text.into());
         self
     }
 }
@@ -174,6 +191,9 @@ impl fmt::Display for Target {
 
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(shown) = &self.shown {
+            return f.write_str(shown);
+        }
         f.write_str(&quoted(&self.program.to_string_lossy()))?;
         self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(&arg.to_string_lossy())))
     }
@@ -181,7 +201,10 @@ impl fmt::Display for Command {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&without_secrets(&self.url))
+        match &self.shown {
+            Some(shown) => f.write_str(shown),
+            None => f.write_str(&without_secrets(&self.url)),
+        }
     }
 }
 
@@ -200,6 +223,9 @@ impl fmt::Debug for Target {
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(shown) = &self.shown {
+            return f.debug_tuple("Command").field(shown).finish();
+        }
         f.debug_struct("Command")
             .field("program", &self.program)
             .field("args", &self.args)
@@ -212,7 +238,7 @@ impl fmt::Debug for Command {
 impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Url")
-            .field("url", &without_secrets(&self.url))
+            .field("url", &self.to_string())
             .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .finish()
     }

@@ -39,21 +39,24 @@ pub(crate) fn client_connector(config: &ServerConfig, settings: &Settings) -> Ar
     })
 }
 
-/// What the SDK connects to.
+/// What the SDK connects to. In errors it is shown as the configuration has it, without secrets: they reach logs, the
+/// status and the model.
 #[must_use]
 pub fn target(transport: &Transport) -> Target {
+    let shown = transport.to_string();
     match transport {
         Transport::Stdio(Stdio { command, args, env, cwd }) => {
             let mut target = Target::command(command.reveal())
                 .args(args.iter().map(|arg| arg.reveal()))
-                .envs(env.iter().map(|(name, value)| (name.as_str(), value.reveal())));
+                .envs(env.iter().map(|(name, value)| (name.as_str(), value.reveal())))
+                .shown_as(shown);
             if let Some(folder) = cwd {
                 target = target.cwd(folder);
             }
             target.into()
         }
         Transport::Http(Http { url, headers, .. }) => {
-            let target = Target::url(url.reveal().as_str());
+            let target = Target::url(url.reveal().as_str()).shown_as(shown);
             let headers = headers.iter();
             headers.fold(target, |target, (name, value)| target.header(name, value.reveal())).into()
         }
@@ -114,4 +117,28 @@ pub(crate) fn connection(client: Client) -> Connection {
         Box::pin(async move { client.close().await })
     });
     connection
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Loader;
+
+    #[tokio::test]
+    async fn what_a_failed_connection_says_holds_no_secret() {
+        let text = r#"{ "mcpServers": {
+            "a": { "command": "/no/such/program", "args": ["--token", "${KEY}", "${KEY}"] },
+            "b": { "url": "http://127.0.0.1:9/${KEY}/mcp?key=${KEY}" }
+        } }"#;
+        let loader = Loader::new().variables(|name| (name == "KEY").then(|| "hunter2".to_owned()));
+        let config = loader.parse("mcp.json", text).unwrap();
+        assert_eq!(config.servers.len(), 2);
+        for server in &config.servers {
+            let target = target(&server.transport);
+            let error = Client::connect(target.clone()).await.unwrap_err();
+            for text in [error.to_string(), format!("{error:?}"), target.to_string(), format!("{target:?}")] {
+                assert!(!text.contains("hunter2") && text.contains("KEY"), "{text}");
+            }
+        }
+    }
 }
