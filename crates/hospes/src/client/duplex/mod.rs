@@ -5,6 +5,8 @@
 
 mod driver;
 mod incoming;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -239,9 +241,13 @@ impl Shared {
 
     /// Answers a request of the server, unless it no longer wants that.
     pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
-        if self.lock().session.finish_request(id) {
-            self.send(|out| write_answer(out, id, outcome));
+        if !self.lock().session.finish_request(id) || self.send(|out| write_answer(out, id, outcome)) {
+            return;
         }
+        // One that is too long is not sent, and the server waits for one.
+        let error =
+            RpcError::internal("the answer is over the limit of the client (setting max_request_bytes)");
+        self.send(|out| write_answer(out, id, Err(&error)));
     }
 
     fn close(&self) {
