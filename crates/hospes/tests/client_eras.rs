@@ -104,6 +104,30 @@ async fn in_memory_in_every_revision() {
     assert_eq!(client.revision(), Revision::LATEST);
 }
 
+#[tokio::test]
+async fn a_handler_that_panics_is_a_refusal() {
+    for revision in [Revision::V2025_06_18, Revision::V2025_11_25] {
+        let client = Client::builder().revision(revision).elicitation(|_| async { panic!("a test") });
+        let client = client.in_memory(server()).await.unwrap();
+        let asked = tokio::time::timeout(Duration::from_secs(20), client.call("ask", ()));
+        let error = asked.await.expect("the server waits for ever").unwrap_err();
+        assert!(error.to_string().contains("panicked"), "{revision}: {error}");
+        assert!(client.call("add", json!({ "a": 1, "b": 2 })).await.is_ok(), "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_a_refusal() {
+    let client = Client::builder().revision(Revision::V2025_11_25).max_request_bytes(5_000);
+    let client = client.elicitation(|_| async {
+        Ok(ElicitResult::accept(RawJson::from(json!({ "name": "x".repeat(10_000) }))))
+    });
+    let client = client.in_memory(server()).await.unwrap();
+    let asked = tokio::time::timeout(Duration::from_secs(20), client.call("ask", ()));
+    let error = asked.await.expect("the server waits for ever").unwrap_err();
+    assert!(error.to_string().contains("max_request_bytes"), "{error}");
+}
+
 /// covers: HTTP-08 HTTP-09 HTTP-17 HSES-04 HHDR-01 HHDR-05 HHDR-11 HHDR-12
 #[tokio::test]
 async fn over_http_in_every_revision() {
@@ -173,6 +197,50 @@ async fn changes_are_heard_over_http_in_both_eras() {
             () = both => {}
             () = tokio::time::sleep(Duration::from_secs(5)) => panic!("nothing was heard in {revision}"),
         }
+    }
+}
+
+/// covers: HSES-07
+#[tokio::test]
+async fn a_session_that_only_listens_is_opened_again_with_its_subscriptions() {
+    let server = server().resource("x://1", "one");
+    let handle = server.handle();
+    let server = Arc::new(server);
+    let http = HttpServer::bind("127.0.0.1:0", Endpoint::new(Arc::clone(&server))).await.unwrap();
+    let (url, address) = (http.url(), http.local_addr());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let first = tokio::spawn(http.serve_until(async { drop(stopped.await) }));
+    let lists = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&lists);
+    let client = Client::builder()
+        .revision(Revision::V2025_11_25)
+        .on_list_changed(move |list| told.lock().unwrap().push(list))
+        .connect(&url)
+        .await
+        .unwrap();
+    let mut subscription = client.subscribe("x://1").await.unwrap();
+    // Another program takes the place of the first, and knows nothing of its sessions.
+    stop.send(()).unwrap();
+    first.await.unwrap().unwrap();
+    let http = HttpServer::bind(address, Endpoint::new(server)).await.unwrap();
+    tokio::spawn(http.serve());
+    let update = async {
+        loop {
+            handle.resource_updated("x://1");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let heard = async {
+        // The first is the client's own: something may have changed in between.
+        for _ in 0..3 {
+            assert!(matches!(subscription.next().await, Some(Notification::ResourceUpdated(_))));
+        }
+        assert_eq!(*lists.lock().unwrap(), [List::Tools, List::Resources]);
+    };
+    tokio::select! {
+        () = update => {}
+        () = heard => {}
+        () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the new session was not told what to watch"),
     }
 }
 

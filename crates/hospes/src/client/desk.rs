@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use futures::FutureExt as _;
 use hospes_model::{Id, InputRequest, LogMessageParams, Method, Notification, RawJson, Revision, RpcError};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -75,7 +77,12 @@ impl Desk {
         // The entry must be there before the task can end and remove it.
         let mut running = self.running();
         let task = tokio::spawn(async move {
-            let outcome = desk.answer(&method, params).await;
+            let answer = AssertUnwindSafe(desk.answer(&method, params)).catch_unwind().await;
+            // The server waits for an answer, whatever happens here.
+            let outcome = answer.unwrap_or_else(|_| {
+                tracing::error!(%method, "a handler panicked");
+                Err(RpcError::internal("the handler panicked"))
+            });
             desk.running().remove(&id);
             reply.answer(&id, outcome.as_ref());
         });
@@ -108,6 +115,11 @@ impl Desk {
                 return;
             }
         };
+        self.tell(notification);
+    }
+
+    /// Tells whoever wants to know.
+    pub(crate) fn tell(&self, notification: Notification) {
         let list = match &notification {
             Notification::ToolsListChanged => Some(List::Tools),
             Notification::PromptsListChanged => Some(List::Prompts),

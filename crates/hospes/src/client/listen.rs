@@ -7,8 +7,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hospes_model::{
-    Meta, Method, Notification, RawJson, Revision, RpcError, ServerCapabilities, SubscribeParams,
-    SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, meta_key,
+    Meta, Method, Notification, RawJson, ResourceUpdatedParams, Revision, RpcError, ServerCapabilities,
+    SubscribeParams, SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams,
+    meta_key,
 };
 use hospes_proto::session::client::TimeLimits;
 
@@ -201,6 +202,14 @@ impl Core {
         filter
     }
 
+    /// The lists whose changes the server said it will tell.
+    fn told_lists(&self) -> SubscriptionFilter {
+        let mut lists = SubscriptionFilter::new();
+        (lists.tools_list_changed, lists.prompts_list_changed, lists.resources_list_changed) =
+            (true, true, true);
+        self.honour(lists)
+    }
+
     async fn subscribe_all(self: &Arc<Self>, filter: &SubscriptionFilter) -> Leave {
         // Subscribing and unsubscribing must not overtake each other.
         let _turn = self.subscribing.lock().await;
@@ -223,10 +232,7 @@ impl Core {
 
     /// Keeps a listen stream open to a modern server, so that the desk hears of changes. Ends with the connection.
     pub(super) fn keep_listening(self: &Arc<Self>) {
-        let mut lists = SubscriptionFilter::new();
-        (lists.tools_list_changed, lists.prompts_list_changed, lists.resources_list_changed) =
-            (true, true, true);
-        let filter = self.honour(lists);
+        let filter = self.told_lists();
         if self.speech.revision.is_legacy() || filter.is_empty() || self.desk.on_list_changed.is_none() {
             return;
         }
@@ -244,11 +250,13 @@ impl Core {
             let Some(core) = weak.upgrade() else { return };
             tokio::spawn(async move {
                 let _turn = core.subscribing.lock().await;
-                for uri in core.desk.changes.wanted() {
-                    if let Err(error) = core.subscribe(&Method::ResourcesSubscribe, &uri).await {
+                let wanted = core.desk.changes.wanted();
+                for uri in &wanted {
+                    if let Err(error) = core.subscribe(&Method::ResourcesSubscribe, uri).await {
                         tracing::warn!(%error, "the new session does not tell of a resource's changes");
                     }
                 }
+                core.tell_all_may_have_changed(wanted);
                 if let Some(level) = core.log_level()
                     && let Err(error) = core.send_log_level(level).await
                 {
@@ -256,6 +264,20 @@ impl Core {
                 }
             });
         });
+    }
+
+    /// Nobody told what changed between two sessions, and the server behind them may be another.
+    fn tell_all_may_have_changed(&self, resources: Vec<String>) {
+        let told = self.told_lists();
+        let lists = [
+            (told.tools_list_changed, Notification::ToolsListChanged),
+            (told.prompts_list_changed, Notification::PromptsListChanged),
+            (told.resources_list_changed, Notification::ResourcesListChanged),
+        ];
+        let lists = lists.into_iter().filter(|(told, _)| *told).map(|(_, change)| change);
+        let updates =
+            resources.into_iter().map(|uri| Notification::ResourceUpdated(ResourceUpdatedParams::new(uri)));
+        lists.chain(updates).for_each(|change| self.desk.tell(change));
     }
 }
 

@@ -28,6 +28,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// until something comes.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Whatever the server says: `retry: 0` would keep a processor busy for nothing.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 /// How long the first call waits for the session's own stream. Some servers put their questions there, and drop them
 /// while nobody listens; others say nothing before the first event, and must not hold us up.
 const LISTEN_HEAD_START: Duration = Duration::from_secs(1);
@@ -205,7 +207,7 @@ pub(super) async fn listening(opened: oneshot::Receiver<()>) {
 /// How long to wait before the `failures`-th attempt: what the server said, else longer and longer, and never all
 /// clients at once.
 pub(super) fn pause(retry: Option<Duration>, failures: u32) -> Duration {
-    let base = retry.unwrap_or(FIRST_PAUSE);
+    let base = retry.unwrap_or(FIRST_PAUSE).max(SHORTEST_PAUSE);
     if failures == 0 {
         return base;
     }
@@ -237,10 +239,13 @@ async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>, open
                 }
             }
             Ok(Opened::Refused(StatusCode::NOT_FOUND)) if session.id.is_some() && failures > 0 => {
-                // It was there before, so it is the session that is gone.
-                if let Err(error) = shared.reopen(&session).await {
-                    tracing::debug!(%error, "no new session");
-                }
+                // It was there before, so it is the session that is gone. The new session's listener ends this one, in
+                // the middle of what else there is to do: so that is done elsewhere.
+                tokio::spawn(async move {
+                    if let Err(error) = shared.reopen(&session).await {
+                        tracing::debug!(%error, "no new session");
+                    }
+                });
                 return;
             }
             Ok(Opened::Refused(status)) if !status.is_server_error() => {
