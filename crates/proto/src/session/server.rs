@@ -91,6 +91,8 @@ pub struct ServerSession<T, W> {
     served: InFlight<T>,
     asked: Pending<W>,
     announced: bool,
+    /// Nothing can be heard from the client any more.
+    deaf: bool,
     log_level: Option<LoggingLevel>,
     subscribed: HashSet<Box<str>>,
 }
@@ -166,6 +168,7 @@ impl<T, W> ServerSession<T, W> {
             served: InFlight::new(limits.max_in_flight),
             asked: Pending::new(limits.max_open_questions),
             announced: false,
+            deaf: false,
             log_level: None,
             subscribed: HashSet::new(),
         }
@@ -311,6 +314,7 @@ impl<T, W> ServerSession<T, W> {
     pub fn may_ask(&self, method: &Method) -> Result<(), Refused> {
         let opened = match &self.state {
             State::Closed => return Err(Refused::Closed),
+            _ if self.deaf => return Err(Refused::Closed),
             _ if *method == Method::Ping => return Ok(()),
             // "No requests other than pings before `initialized`" (LIFE-08).
             State::Uninitialised | State::Initialising(_) => return Err(Refused::NotReady(method.clone())),
@@ -409,6 +413,13 @@ impl<T, W> ServerSession<T, W> {
     /// The resources that the client subscribed to.
     pub fn subscriptions(&self) -> impl Iterator<Item = &str> {
         self.subscribed.iter().map(AsRef::as_ref)
+    }
+
+    /// Nothing can be heard from the client any more, though it may still read: what it asked for goes on, and it can be
+    /// asked for nothing. Who waits in vain.
+    pub fn hang_up(&mut self) -> Vec<W> {
+        self.deaf = true;
+        self.asked.drain().map(|(_, waiter)| waiter).collect()
     }
 
     /// The transport has ended, and with it the session (LIFE-12). What stops the work, and who waits in vain.

@@ -30,19 +30,14 @@ pub(super) struct Offers {
 pub(crate) struct Session {
     peer: Arc<Peer>,
     offers: Offers,
-    state: Mutex<State>,
+    machine: Mutex<Machine>,
     /// Grows with every change of the subscriptions.
     epoch: AtomicU64,
     /// Wakes whoever holds the session's stream of changes.
     listener: AtomicWaker,
 }
 
-#[derive(Debug)]
-struct State {
-    machine: ServerSession<Arc<Stop>, Question>,
-    /// What still runs after nothing can be read from the peer any more.
-    orphans: Vec<Arc<Stop>>,
-}
+type Machine = ServerSession<Arc<Stop>, Question>;
 
 /// Where the answer to a question goes.
 #[derive(Debug)]
@@ -66,7 +61,7 @@ impl Session {
         Ok(Self {
             peer: Arc::new(peer(revision)),
             offers: Offers::default(),
-            state: Mutex::new(State { machine, orphans: Vec::new() }),
+            machine: Mutex::new(machine),
             epoch: AtomicU64::new(0),
             listener: AtomicWaker::new(),
         })
@@ -87,18 +82,18 @@ impl Session {
 
     /// Whether batches may be sent either way.
     pub(crate) fn has_batches(&self) -> bool {
-        self.state().machine.has_batches()
+        self.machine().has_batches()
     }
 
     pub(super) fn handle_request(&self, id: &Id, method: &Method) -> Result<Admitted, RpcError> {
-        self.state().machine.handle_request(id, method)
+        self.machine().handle_request(id, method)
     }
 
     /// Takes in a notification; true when it was the news that the peer is ready.
     pub(crate) fn handle_notification(&self, notification: &message::Notification<'_>) -> bool {
         let method = Method::from_name(&notification.method);
         // The machine wants the time for progress of our requests, which ask for none.
-        let event = self.state().machine.handle_notification(Instant::now(), &method, notification.params);
+        let event = self.machine().handle_notification(Instant::now(), &method, notification.params);
         match event {
             ServerEvent::Initialized => return true,
             ServerEvent::Cancelled { id, stop, reason } => {
@@ -114,7 +109,7 @@ impl Session {
 
     /// Takes in the answer to one of our questions; answers to nothing are ignored.
     pub(crate) fn handle_response(&self, whole: &Bytes, response: message::Response<'_>) {
-        let question = self.state().machine.handle_response(response.id.as_ref());
+        let question = self.machine().handle_response(response.id.as_ref());
         match question {
             Some(question) => question.answer(response.outcome.map(|raw| RawJson::within(whole, raw))),
             None => tracing::debug!(id = ?response.id, "an answer to nothing that is being asked"),
@@ -123,7 +118,7 @@ impl Session {
 
     /// The answer to the question `id` was lost on its way here.
     pub(crate) fn handle_lost_response(&self, id: &Id, error: RpcError) {
-        let question = self.state().machine.handle_response(Some(id));
+        let question = self.machine().handle_response(Some(id));
         if let Some(question) = question {
             question.answer(Err(error));
         }
@@ -131,26 +126,24 @@ impl Session {
 
     /// Refuses an id that a running call has.
     pub(crate) fn check(&self, id: &Id) -> Result<(), RpcError> {
-        self.state().machine.served().check(id)
+        self.machine().served().check(id)
     }
 
     /// Enters a call that did not finish at once.
     fn enter(&self, id: &Id) -> Result<(Arc<Stop>, Ticket), RpcError> {
         let stop = Arc::new(Stop::default());
-        let ticket = self.state().machine.begin(id, Arc::clone(&stop))?;
+        let ticket = self.machine().begin(id, Arc::clone(&stop))?;
         Ok((stop, ticket))
     }
 
     fn leave(&self, id: &Id, ticket: Ticket) {
-        self.state().machine.finish(id, ticket);
+        self.machine().finish(id, ticket);
     }
 
-    /// Nothing can be read from the peer any more: its questions stay unanswered; calls go on.
-    pub(crate) fn close(&self, why: &'static str) {
-        let mut state = self.state();
-        let (stops, questions) = state.machine.close();
-        state.orphans.extend(stops);
-        drop(state);
+    /// Nothing can be read from the peer any more: its questions stay unanswered; calls go on, and those that wait for
+    /// their turn are still served.
+    pub(crate) fn hang_up(&self, why: &'static str) {
+        let questions = self.machine().hang_up();
         for question in questions {
             question.answer(Err(RpcError::internal(why)));
         }
@@ -158,9 +151,11 @@ impl Session {
 
     /// Ends the session, and whatever runs for it.
     pub(crate) fn stop(&self, why: Stopped) {
-        self.close("the session has ended");
-        let orphans = std::mem::take(&mut self.state().orphans);
-        for stop in orphans {
+        let (stops, questions) = self.machine().close();
+        for question in questions {
+            question.answer(Err(RpcError::internal("the session has ended")));
+        }
+        for stop in stops {
             stop.stop(why);
         }
         self.listener.wake();
@@ -168,15 +163,15 @@ impl Session {
 
     /// Books ids for the questions of a round.
     pub(super) fn ask(&self, methods: &[&Method], round: &Arc<AskRound>) -> Result<Vec<i64>, RpcError> {
-        let mut state = self.state();
+        let mut machine = self.machine();
         let mut ids = Vec::with_capacity(methods.len());
         for (position, method) in methods.iter().enumerate() {
             let question = Question { round: Arc::clone(round), position };
             // The round has one limit for all its questions.
-            match state.machine.ask(Instant::now(), method, TimeLimits::NONE, question) {
+            match machine.ask(Instant::now(), method, TimeLimits::NONE, question) {
                 Ok(id) => ids.push(id),
                 Err(why) => {
-                    ids.into_iter().for_each(|id| drop(state.machine.cancel(id)));
+                    ids.into_iter().for_each(|id| drop(machine.cancel(id)));
                     return Err(RpcError::internal(why.to_string()));
                 }
             }
@@ -186,19 +181,19 @@ impl Session {
 
     /// Gives questions up; returns those that had no answer yet.
     pub(super) fn withdraw(&self, ids: &[i64]) -> Vec<i64> {
-        let mut state = self.state();
-        ids.iter().copied().filter(|id| state.machine.cancel(*id).is_some()).collect()
+        let mut machine = self.machine();
+        ids.iter().copied().filter(|id| machine.cancel(*id).is_some()).collect()
     }
 
     pub(super) fn subscribe(&self, uri: &str) -> Result<(), RpcError> {
-        if self.state().machine.subscribe(uri)? {
+        if self.machine().subscribe(uri)? {
             self.subscriptions_changed();
         }
         Ok(())
     }
 
     pub(super) fn unsubscribe(&self, uri: &str) {
-        if self.state().machine.unsubscribe(uri) {
+        if self.machine().unsubscribe(uri) {
             self.subscriptions_changed();
         }
     }
@@ -210,7 +205,7 @@ impl Session {
 
     /// Which changes the session is to hear of.
     pub(super) fn filter(&self) -> SubscriptionFilter {
-        let uris: Vec<_> = self.state().machine.subscriptions().map(str::to_owned).collect();
+        let uris: Vec<_> = self.machine().subscriptions().map(str::to_owned).collect();
         SubscriptionFilter::new()
             .with_tools_list_changed(self.offers.tools_changes)
             .with_prompts_list_changed(self.offers.prompts_changes)
@@ -232,8 +227,8 @@ impl Session {
         self.listener.register(waker);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    fn machine(&self) -> MutexGuard<'_, Machine> {
+        lock(&self.machine)
     }
 }
 

@@ -107,7 +107,7 @@ impl Desk {
     pub(super) fn close(&mut self) {
         self.closed = true;
         if let Some(session) = &self.session {
-            session.close("the client has closed its side before it answered");
+            session.hang_up("the client has closed its side before it answered");
         }
         for stream in self.streams.drain(..) {
             stream.stop(Stopped::ShuttingDown);

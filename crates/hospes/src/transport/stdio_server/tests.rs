@@ -677,6 +677,22 @@ async fn when_input_ends_what_was_accepted_is_answered() {
     assert_eq!(probe.running(), 0);
 }
 
+/// covers: STDIO-13
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_its_turn_when_input_ends_is_served_too() {
+    let mut peer = Peer::of(StdioServer::new(Probe::new()).max_concurrent_calls(1));
+    peer.open("2025-11-25").await;
+    for id in 1..=3 {
+        peer.tool(id, "sleep", json!({"millis": 100})).await;
+    }
+    peer.output.shutdown().await.unwrap();
+    for id in 1..=3 {
+        let answer = peer.read().await;
+        assert_eq!((text(&answer), &answer["id"]), ("slept", &json!(id)));
+    }
+    assert_eq!(peer.read_or_end().await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_question_is_given_up_when_nobody_can_answer_it_any_more() {
     let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
