@@ -10,6 +10,7 @@ use hospes_model::{
 use hospes_proto::session::server::Admitted as Verdict;
 
 use super::modern::read_meta;
+use super::programs::MAX_CLIENT_BYTES;
 use super::session::Offers;
 use super::{Adapter, Running, Session, server_info, write};
 use crate::Context;
@@ -48,6 +49,11 @@ impl Adapter {
             write::error(&mut out, Some(&id), &Method::Initialize, revision, error);
             out
         };
+        let bytes = params.as_bytes().len();
+        if bytes > MAX_CLIENT_BYTES {
+            let why = format!("{bytes} bytes of params; the limit max_client_bytes is {MAX_CLIENT_BYTES}");
+            return Err(refuse(Revision::LATEST_LEGACY, RpcError::invalid_params(why)));
+        }
         let params: InitializeParams =
             Params::new(params).decode().map_err(|error| refuse(Revision::LATEST_LEGACY, error))?;
         let params = self.programs.opening(params);

@@ -9,7 +9,7 @@ use hospes_model::{
 };
 use hospes_proto::state::{Binding, RequestDigest};
 
-use super::programs::Programs;
+use super::programs::{MAX_CLIENT_BYTES, Programs};
 use super::{Adapter, Running, random};
 use crate::exchange::{Exchange, MAX_ROUNDS};
 use crate::params::{Params, decode_part};
@@ -161,6 +161,13 @@ impl PeerCache {
     ) -> Result<Arc<Peer>, RpcError> {
         let info = meta.client_info.map_or("", |raw| raw.get());
         let capabilities = meta.client_capabilities.map_or("{}", |raw| raw.get());
+        if info.len() + capabilities.len() > MAX_CLIENT_BYTES {
+            // Nobody may fill the memory with what is said once.
+            let (info, capabilities) = read_client(info, capabilities)?;
+            let mut peer = Peer::new(Revision::LATEST, info, capabilities);
+            peer.principal = principal;
+            return Ok(Arc::new(peer));
+        }
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = seen.iter().position(|seen| {
             *seen.info == *info && *seen.capabilities == *capabilities && seen.peer.principal == principal
@@ -168,7 +175,8 @@ impl PeerCache {
         if let Some(known) = known {
             return Ok(Arc::clone(&seen[known].peer));
         }
-        let peer = Arc::new(read_peer(programs, info, capabilities, principal)?);
+        let (client, able) = read_client(info, capabilities)?;
+        let peer = Arc::new(programs.peer(Revision::LATEST, client, able, principal));
         if seen.len() >= SEEN {
             seen.remove(0);
         }
@@ -178,17 +186,15 @@ impl PeerCache {
     }
 }
 
-fn read_peer(
-    programs: &Programs,
+fn read_client(
     info: &str,
     capabilities: &str,
-    principal: Option<Arc<str>>,
-) -> Result<Peer, RpcError> {
+) -> Result<(Option<Implementation>, ClientCapabilities), RpcError> {
     let capabilities: ClientCapabilities =
         decode_part(capabilities.as_bytes(), meta_key::CLIENT_CAPABILITIES)?;
     let info: Option<Implementation> =
         if info.is_empty() { None } else { Some(decode_part(info.as_bytes(), meta_key::CLIENT_INFO)?) };
-    Ok(programs.peer(Revision::LATEST, info, capabilities, principal))
+    Ok((info, capabilities))
 }
 
 /// The `_meta` of params, read; empty where there is none.

@@ -9,6 +9,9 @@ use crate::Peer;
 
 /// How many different ones are remembered.
 const MAX_REMEMBERED: usize = 32;
+/// How long what a client says of itself may be and still be kept, for as long as its session or for others that say the
+/// same: the limit `max_client_bytes`.
+pub(super) const MAX_CLIENT_BYTES: usize = 64 * 1024;
 
 /// The client programs last seen.
 #[derive(Debug, Default)]

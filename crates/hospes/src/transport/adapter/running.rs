@@ -104,6 +104,12 @@ impl Running {
         self.end = Some(Box::new(End::Failed(error)));
     }
 
+    /// Whether somebody has ended the call; registers the task when nobody has.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_to_end(&self, cx: &TaskContext<'_>) -> bool {
+        self.end.is_some() || self.hold.as_ref().is_some_and(|hold| hold.stop.poll(cx).is_some())
+    }
+
     /// Appends the next message to `out`, without any framing. Must not be called again after the answer.
     pub(crate) fn poll_said(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<Said> {
         match self.end.take().map(|end| *end) {

@@ -112,7 +112,13 @@ impl Calls {
             let some = self.batch.as_ref().is_some_and(|answers| !answers.is_empty());
             return Poll::Ready(if some { First::Batch } else { First::Silence });
         }
-        self.enter();
+        if !self.entered {
+            self.enter();
+            // Whoever ends a call from now on must wake this task, which has not looked for that yet.
+            if self.running.iter().any(|call| call.is_to_end(cx)) {
+                cx.waker().wake_by_ref();
+            }
+        }
         if self.wants_closed() {
             return Poll::Ready(First::Stream);
         }

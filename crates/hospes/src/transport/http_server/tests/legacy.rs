@@ -40,6 +40,24 @@ async fn a_session_lives_from_initialize_to_delete() {
     assert_eq!(site.endpoint.sessions(), 0);
 }
 
+#[tokio::test]
+async fn a_session_keeps_only_so_much_of_what_its_client_says() {
+    let site = Site::new().await;
+    let mut long = initialize("2025-11-25");
+    long["params"]["clientInfo"]["title"] = "x".repeat(100_000).into();
+    let answer = site.post(long, &[]).await.json().await;
+    assert_eq!(code(&answer), -32602);
+    assert!(answer["error"]["message"].as_str().unwrap().contains("max_client_bytes"), "{answer}");
+    assert_eq!(site.endpoint.sessions(), 0);
+    // Without a session nothing is kept: only remembering it for the next request is spared.
+    let mut long = modern_body(1, "tools/call", json!({"name": "echo", "arguments": {"text": "hi"}}));
+    let client = json!({"name": "long", "version": "x".repeat(100_000)});
+    long["params"]["_meta"]["io.modelcontextprotocol/clientInfo"] = client;
+    let params = long["params"].clone();
+    let answer = site.post(long, &modern_headers("tools/call", &params)).await.json().await;
+    assert_eq!(text(&answer), "hi");
+}
+
 /// Peers allocate for whoever knocks.
 #[tokio::test]
 async fn a_session_is_entered_only_when_all_is_well() {
@@ -239,6 +257,24 @@ async fn a_cancelled_call_gets_no_answer() {
     site.running(0).await;
 }
 
+/// covers: CANC-04
+#[tokio::test]
+async fn a_call_that_has_said_nothing_yet_is_cancelled_at_once() {
+    let site = Site::with(|endpoint| endpoint.stream_after(Duration::from_secs(3600))).await;
+    let session = site.session("2025-11-25").await;
+    let call = site.in_session(&session, tool(1, "forever", json!({})));
+    let cancel = async {
+        site.running(1).await;
+        let params = json!({"requestId": 1});
+        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        site.in_session(&session, cancel).await
+    };
+    let both = tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(call, cancel) });
+    let (mut answer, _) = both.await.expect("the cancelled call goes on");
+    assert!(answer.event().await.is_none());
+    site.running(0).await;
+}
+
 /// covers: HMUL-01
 #[tokio::test]
 async fn several_streams_go_on_at_once() {
@@ -302,7 +338,7 @@ async fn batches_belong_to_2025_03_26() {
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
 }
 
-/// covers: PROG-07 LOG-05
+/// covers: LOG-04 LOG-05
 #[tokio::test]
 async fn log_messages_are_sent_at_the_sessions_level() {
     let site = Site::new().await;
