@@ -146,7 +146,8 @@ impl std::fmt::Debug for HostBuilder {
     }
 }
 
-/// A running host. Dropping it closes all connections in the background; [`Host::stop`] waits for it.
+/// A running host. When it and its gateways are dropped, all connections are closed in the background; [`Host::stop`]
+/// waits for it.
 #[derive(Debug)]
 pub struct Host {
     shared: Arc<Shared>,
@@ -219,5 +220,49 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         self.sweeper.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hospes_model::Revision;
+
+    use super::*;
+    use crate::upstream::{BoxFuture, ConnectProblem, Connection, Wish};
+
+    /// Tells when its connection is closed.
+    struct Telling(tokio::sync::mpsc::UnboundedSender<&'static str>);
+
+    impl Connector for Telling {
+        fn connect(&self, _: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+            let tell = self.0.clone();
+            Box::pin(async move {
+                let service = BoxService::new(hospes::Server::new("silent", "1"));
+                let mut connection = Connection::new(service, Revision::LATEST);
+                let _ = tell.send("open");
+                connection.close = Box::new(move || {
+                    let _ = tell.send("closed");
+                    Box::pin(async {})
+                });
+                Ok(connection)
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_that_is_dropped_leaves_no_connection() {
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let text = r#"{ "mcpServers": { "a": { "command": "x" } } }"#;
+        let config = crate::config::Loader::new().parse("mcp.json", text).unwrap();
+        let telling = Arc::new(Telling(tell));
+        let host = Host::builder(config).connectors(move |_, _| Arc::clone(&telling) as _).start().unwrap();
+        assert_eq!(told.recv().await, Some("open"));
+        let gateway = host.gateway();
+        drop(host);
+        drop(gateway);
+        let closed = tokio::time::timeout(Duration::from_secs(10), told.recv()).await;
+        assert_eq!(closed.expect("the connection is left open"), Some("closed"));
     }
 }

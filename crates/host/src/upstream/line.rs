@@ -234,9 +234,14 @@ impl Line {
         self.doubt.notify_one();
     }
 
+    /// Asks it to stop.
+    pub(crate) fn begin_stop(&self) {
+        self.stop.send_replace(true);
+    }
+
     /// Asks it to stop, and waits until nothing is left of it.
     pub(crate) async fn stop(&self) {
-        self.stop.send_replace(true);
+        self.begin_stop();
         self.wait(|phase| matches!(phase, Phase::Stopped)).await;
     }
 

@@ -99,6 +99,14 @@ impl Upstream {
     }
 }
 
+/// A connection is looked after by a task of its own, which goes on until it is told to stop.
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.primary.begin_stop();
+        self.others().values().for_each(|line| line.begin_stop());
+    }
+}
+
 impl std::fmt::Debug for Upstream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Upstream").field("server", &self.server.name).finish_non_exhaustive()
