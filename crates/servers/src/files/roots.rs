@@ -131,7 +131,11 @@ impl Roots {
     }
 
     fn resolve<'r>(&'r self, root: &'r Root, inside: &Path, text: &str) -> Result<Place<'r>> {
-        let real = root.path.join(inside).canonicalize().map_err(|why| {
+        let path = root.path.join(inside);
+        let real = path.canonicalize().map_err(|why| {
+            if Errno::from_io_error(&why) != Some(Errno::LOOP) && self.leads_out(&path) {
+                return self.outside(text);
+            }
             let why = match why.kind() {
                 io::ErrorKind::NotFound => "there is nothing there".to_owned(),
                 io::ErrorKind::PermissionDenied => "this server may not go there".to_owned(),
@@ -145,6 +149,19 @@ impl Roots {
             Some((root, inside)) => Ok(Place::at(root, inside.to_owned())),
             None => Err(self.outside(text)),
         }
+    }
+
+    /// Whether a path that cannot be resolved leaves the served folders on its way: what it would find there, or not, is
+    /// not said.
+    fn leads_out(&self, path: &Path) -> bool {
+        let Some((there, meta)) =
+            path.ancestors().find_map(|part| Some((part, part.symlink_metadata().ok()?)))
+        else {
+            return true;
+        };
+        // A link that cannot be followed may point anywhere.
+        let is_inside = |real: PathBuf| self.0.iter().any(|root| real.starts_with(&root.path));
+        meta.is_symlink() || !there.canonicalize().is_ok_and(is_inside)
     }
 
     fn outside(&self, text: &str) -> Error {
