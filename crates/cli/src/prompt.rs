@@ -4,13 +4,13 @@ use hospes::model::{ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, 
 use serde_json::Value;
 
 use crate::arguments::{Source, arguments};
-use crate::output::{BOLD, CYAN, DIM, Output, paint, printable};
+use crate::output::{BOLD, CYAN, DIM, Output, announce, paint, printable};
 use crate::progress;
 
 /// How often a form is asked again.
 const MAX_TRIES: usize = 5;
 
-/// Asks the person.
+/// Asks the person. A question is no talk: it is shown however quiet the program is to be.
 pub(crate) async fn elicit(params: ElicitParams, output: Output) -> hospes::Result<ElicitResult> {
     // Reading a terminal blocks.
     let ask = move || match params {
@@ -23,12 +23,8 @@ pub(crate) async fn elicit(params: ElicitParams, output: Output) -> hospes::Resu
 }
 
 fn ask_form(form: &ElicitFormParams, output: Output) -> ElicitResult {
-    output.say(format_args!(
-        "\n{} {}",
-        paint(CYAN, "The server asks:"),
-        paint(BOLD, printable(&form.message))
-    ));
-    output.say(paint(DIM, "Empty leaves a field out, `!` alone says no, Ctrl-D gives up."));
+    announce(format_args!("\n{} {}", paint(CYAN, "The server asks:"), paint(BOLD, printable(&form.message))));
+    announce(paint(DIM, "Empty leaves a field out, `!` alone says no, Ctrl-D gives up."));
     let schema = serde_json::to_value(&form.requested_schema).unwrap_or(Value::Null);
     for _ in 0..MAX_TRIES {
         let mut words = Vec::new();
@@ -62,13 +58,13 @@ fn ask_form(form: &ElicitFormParams, output: Output) -> ElicitResult {
 }
 
 fn ask_url(asked: &ElicitUrlParams, output: Output) -> ElicitResult {
-    output.say(format_args!(
+    announce(format_args!(
         "\n{} {}",
         paint(CYAN, "The server asks:"),
         paint(BOLD, printable(&asked.message))
     ));
-    output.say("It wants you to visit this page. Look at the whole address before you do:");
-    output.say(format_args!("  {}", printable(&asked.url)));
+    announce("It wants you to visit this page. Look at the whole address before you do:");
+    announce(format_args!("  {}", printable(&asked.url)));
     match output.ask("Have you done what it asks for? [y/N] ").as_deref().map(str::trim) {
         Some("y" | "Y" | "yes") => ElicitResult::new(ElicitAction::Accept),
         Some(_) => ElicitResult::decline(),
