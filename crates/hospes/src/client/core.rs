@@ -243,7 +243,7 @@ impl Core {
         let method = outgoing.method;
         let mut more = Vec::new();
         let mut pause = FIRST_PAUSE;
-        for _ in 0..=self.settings.max_input_rounds {
+        for left in (0..=self.settings.max_input_rounds).rev() {
             let raw = match self.run(&Outgoing { more: &more, ..outgoing }, &mut on_progress).await {
                 Ok(raw) => raw,
                 // 2025-11-25 has a question that is an error: once it is answered, the call is made again.
@@ -262,6 +262,10 @@ impl Core {
                 Answer::InputRequired(asked) => asked,
                 _ => return Err(malformed(method, "it became a task, which was not asked for")),
             };
+            if left == 0 {
+                // Nobody is asked for an answer that is not sent.
+                break;
+            }
             if asked.input_requests.is_empty() {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);

@@ -1,6 +1,7 @@
 //! The seam between calls and what carries them.
 
 use std::io::Write as _;
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use hospes_model::{Id, LoggingLevel, Method, RawJson, meta_key};
@@ -24,6 +25,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) limits: TimeLimits,
     /// What its caller does with what comes before the answer.
     pub(crate) ears: Ears,
+    /// Whom the call is for, where it is somebody else's.
+    pub(crate) principal: Option<&'a Arc<str>>,
 }
 
 /// What a caller wants to hear besides the answer.
@@ -70,6 +73,7 @@ impl<'a> Outgoing<'a> {
             meta: Meta { progress: method.may_ask(), ..Meta::default() },
             limits,
             ears: Ears::Deaf,
+            principal: None,
         }
     }
 

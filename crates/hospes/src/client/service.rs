@@ -97,6 +97,7 @@ impl Core {
             arguments: view.arguments.as_ref(),
             members: Members::Text(forwarded.members()),
             ears: Ears::Questions,
+            principal: call.context.peer().principal.as_ref(),
             ..Outgoing::new(&call.method, self.settings.times)
         };
         outgoing.meta.members = &forwarded.meta;

@@ -33,6 +33,9 @@ enum Outside {
     Cancelled(Id),
 }
 
+/// Several may be meant.
+struct Ambiguous;
+
 impl Shared {
     /// Takes in all of `lines`.
     pub(super) fn handle_lines(self: &Arc<Self>, lines: impl Iterator<Item = Line>, batch: &mut Batch) {
@@ -220,18 +223,31 @@ impl State {
             return self.answer_now(&id, Err(&error), batch);
         }
         match self.asked_slot() {
-            Some(slot) => slot.push(LinkEvent::Question(id, method, params), batch),
-            None => batch.outside.push(Outside::Request(id, method, params)),
+            Ok(Some(slot)) => slot.push(LinkEvent::Question(id, method, params), batch),
+            Ok(None) => batch.outside.push(Outside::Request(id, method, params)),
+            Err(Ambiguous) => {
+                tracing::warn!(%method, "refused: calls of several principals wait, and nothing says whose question it is");
+                self.session.finish_request(&id);
+                let error = RpcError::internal("it cannot be told whose call this question belongs to");
+                self.answer_now(&id, Err(&error), batch);
+            }
         }
     }
 
     /// The call on whose behalf the server asks. Nothing on the wire says which it is; of those whose callers can pass
-    /// a question on, the youngest is the likeliest. They all speak for the same application: a connection is not
-    /// shared between several.
-    fn asked_slot(&mut self) -> Option<&mut Slot> {
+    /// a question on, the youngest is the likeliest. What is asked on behalf of one principal must not reach another.
+    fn asked_slot(&mut self) -> Result<Option<&mut Slot>, Ambiguous> {
         let all = self.session.all_waiting_mut();
         let eligible = all.filter(|(_, slot)| slot.ears == Ears::Questions && slot.method.may_ask());
-        eligible.max_by_key(|(id, _)| *id).map(|(_, slot)| slot)
+        let mut youngest: Option<(i64, &mut Slot)> = None;
+        for (id, slot) in eligible {
+            match &youngest {
+                Some((_, other)) if other.principal != slot.principal => return Err(Ambiguous),
+                Some((other, _)) if *other > id => {}
+                _ => youngest = Some((id, slot)),
+            }
+        }
+        Ok(youngest.map(|(_, slot)| slot))
     }
 
     fn answer_now(&mut self, id: &Id, outcome: Result<&RawJson, &RpcError>, batch: &mut Batch) {

@@ -73,6 +73,7 @@ struct Noise {
 struct Slot {
     method: Method,
     ears: Ears,
+    principal: Option<Arc<str>>,
     events: VecDeque<LinkEvent>,
     waker: Option<Waker>,
 }
@@ -131,6 +132,7 @@ impl Duplex {
         let slot = Slot {
             method: outgoing.method.clone(),
             ears: outgoing.ears,
+            principal: outgoing.principal.cloned(),
             events: VecDeque::new(),
             waker: None,
         };

@@ -1,16 +1,50 @@
 //! What no honest peer does.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hospes_model::Method;
 use hospes_proto::session::client::TimeLimits;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::time::timeout;
 
 use super::{Wire, spawn};
 use crate::client::desk::Desk;
-use crate::client::link::{Members, Outgoing};
+use crate::client::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing};
 use crate::client::settings::Settings;
+
+#[tokio::test]
+async fn a_question_reaches_no_other_principal() {
+    let (ours, theirs) = tokio::io::duplex(4096);
+    let (read, write) = tokio::io::split(ours);
+    let wire = Wire { read, write, gone: None, on_close: None };
+    let duplex = spawn(wire, Settings::default().limits, Arc::new(Desk::default()));
+    let (input, mut output) = tokio::io::split(theirs);
+    let mut lines = BufReader::new(input).lines();
+    let (ada, bob) = (Arc::from("ada"), Arc::from("bob"));
+    let mut calls = Vec::new();
+    for principal in [&ada, &ada, &bob] {
+        let outgoing = Outgoing {
+            ears: Ears::Questions,
+            principal: Some(principal),
+            ..Outgoing::new(&Method::ToolsCall, TimeLimits::NONE)
+        };
+        calls.push(duplex.open(&outgoing, b"").await.expect("it is sent"));
+        lines.next_line().await.expect("a pipe").expect("a request");
+    }
+    let question = b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"roots/list\"}\n";
+    output.write_all(question).await.expect("a pipe");
+    let answer = lines.next_line().await.expect("a pipe").expect("an answer");
+    assert!(answer.contains("\"error\"") && answer.contains("\"id\":7"), "{answer}");
+    // Among calls of one principal it goes to the youngest.
+    drop(calls.pop());
+    assert!(lines.next_line().await.expect("a pipe").expect("a line").contains("cancelled"));
+    output.write_all(question).await.expect("a pipe");
+    let mut youngest = calls.pop().expect("the second call");
+    let event = timeout(Duration::from_secs(10), poll_fn(|cx| youngest.poll_event(cx))).await;
+    assert!(matches!(event, Ok(LinkEvent::Question(..))), "{event:?}");
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_read_does_not_hold_the_end_up() {
