@@ -289,6 +289,10 @@ impl Context {
     pub(crate) fn poll_notification(&self, waker: &Waker) -> Option<Notification> {
         let mut state = self.state();
         let next = state.outbox.pop_front();
+        if next.is_some() && state.outbox.is_empty() {
+            // A call that says something once, and then waits for long, shall not keep the room for more.
+            state.outbox = VecDeque::new();
+        }
         if next.is_none() && !state.waker.as_ref().is_some_and(|w| w.will_wake(waker)) {
             state.waker = Some(waker.clone());
         }

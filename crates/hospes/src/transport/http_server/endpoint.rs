@@ -143,57 +143,98 @@ impl Endpoint {
         B: http_body::Body<Data = Bytes>,
         B::Error: fmt::Display,
     {
-        handle(&self.0, &self.0.peers, request).await
+        handle(self, request).await
     }
 }
 
-/// Answers one request, remembering in `peers` who asks.
-pub(super) async fn handle<B>(inner: &Arc<Inner>, peers: &PeerCache, request: Request<B>) -> Response<Body>
+/// Where a request comes from.
+pub(super) trait Source {
+    fn endpoint(&self) -> &Arc<Inner>;
+    /// Who has asked there before.
+    fn peers(&self) -> &PeerCache;
+    /// Its response is ready; the body may still have to go out.
+    fn answered(self, response: &mut Response<Body>);
+}
+
+impl Source for &Endpoint {
+    fn endpoint(&self) -> &Arc<Inner> {
+        &self.0
+    }
+
+    fn peers(&self) -> &PeerCache {
+        &self.0.peers
+    }
+
+    fn answered(self, _: &mut Response<Body>) {}
+}
+
+/// Answers one request.
+///
+/// One block, not several functions: what a future is given it keeps until its end, beside where it moves it to, and
+/// each connection keeps the room of its largest request.
+pub(super) fn handle<S, B>(source: S, request: Request<B>) -> impl Future<Output = Response<Body>>
 where
+    S: Source,
     B: http_body::Body<Data = Bytes>,
     B::Error: fmt::Display,
 {
     let (parts, body) = request.into_parts();
-    if parts.uri.path() != &*inner.limits.path {
-        if let Some(page) = inner.page(&parts) {
-            return page;
-        }
-        let why = format!("nothing is served here; the endpoint is {}", inner.limits.path);
-        return refuse(&Rejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why)));
-    }
-    let head = match inner.admission.admit(&parts.method, parts.uri.authority(), &parts.headers) {
-        Ok(head) => head,
-        Err(rejection) => {
-            drain(body, rejection.status).await;
-            return refuse(&rejection);
-        }
-    };
-    if !inner.adapter.knows_itself() {
-        // Once in the life of an endpoint, and not worth a place in every request's future.
-        Box::pin(inner.adapter.learn()).await;
-    }
-    let refused = |rejection: Rejection| refuse(&rejection);
-    match head.verb {
-        Verb::Post => {
-            let limit = inner.admission.max_message_bytes;
-            let whole = match read(body, head.content_length, limit, inner.limits.body).await {
-                Ok(whole) => whole,
-                Err(rejection) => return refuse(&rejection),
-            };
-            let begun = match super::post::plan(inner, &parts, &head, &whole) {
-                Ok(plan) => super::post::begin(inner, peers, parts, &whole, plan),
-                Err(rejection) => return refuse(&rejection),
-            };
-            drop(whole);
-            match begun {
-                Begun::Calls(calls) => calls.respond().await,
-                Begun::Done(response) => *response,
-                Begun::Open(opening) => opening.await,
+    async move {
+        let mut response = 'answer: {
+            let inner = source.endpoint();
+            if parts.uri.path() != &*inner.limits.path {
+                break 'answer elsewhere(inner, &parts);
             }
-        }
-        Verb::Get => super::listen::get(inner, &parts, &head).unwrap_or_else(refused),
-        Verb::Delete => super::listen::delete(inner, &parts, &head).unwrap_or_else(refused),
+            let mut body = pin!(body);
+            let head = match inner.admission.admit(&parts.method, parts.uri.authority(), &parts.headers) {
+                Ok(head) => head,
+                Err(rejection) => {
+                    if rejection.status == StatusCode::PAYLOAD_TOO_LARGE {
+                        // Rare, and not worth a place in every request's future.
+                        Box::pin(drain(body)).await;
+                    }
+                    break 'answer refuse(&rejection);
+                }
+            };
+            if !inner.adapter.knows_itself() {
+                // Once in the life of an endpoint.
+                Box::pin(inner.adapter.learn()).await;
+            }
+            let done = match head.verb {
+                Verb::Post => {
+                    let limit = inner.admission.max_message_bytes;
+                    let length = head.content_length;
+                    let whole = match read(body.as_mut(), length, limit, inner.limits.body).await {
+                        Ok(whole) => whole,
+                        Err(rejection) => break 'answer refuse(&rejection),
+                    };
+                    let begun = match super::post::plan(inner, &parts, &head, &whole) {
+                        Ok(plan) => super::post::begin(inner, source.peers(), parts, &whole, plan),
+                        Err(rejection) => break 'answer refuse(&rejection),
+                    };
+                    drop(whole);
+                    break 'answer match begun {
+                        Begun::Calls(calls) => calls.respond().await,
+                        Begun::Done(response) => *response,
+                        Begun::Open(opening) => opening.await,
+                    };
+                }
+                Verb::Get => super::listen::get(inner, &parts, &head),
+                Verb::Delete => super::listen::delete(inner, &parts, &head),
+            };
+            done.unwrap_or_else(|rejection| refuse(&rejection))
+        };
+        source.answered(&mut response);
+        response
     }
+}
+
+/// The response to a request for another path.
+fn elsewhere(inner: &Inner, parts: &http::request::Parts) -> Response<Body> {
+    inner.page(parts).unwrap_or_else(|| {
+        let why = format!("nothing is served here; the endpoint is {}", inner.limits.path);
+        refuse(&Rejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why)))
+    })
 }
 
 impl Inner {
@@ -247,12 +288,16 @@ async fn sweep(endpoint: Weak<Inner>, interval: Duration) {
 }
 
 /// Reads a body of at most `limit` bytes. One that arrives in one piece is not copied.
-async fn read<B>(body: B, length: Option<usize>, limit: usize, timeout: Duration) -> Result<Bytes, Rejection>
+async fn read<B>(
+    mut body: Pin<&mut B>,
+    length: Option<usize>,
+    limit: usize,
+    timeout: Duration,
+) -> Result<Bytes, Rejection>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: fmt::Display,
 {
-    let mut body = pin!(body);
     let mut first = Bytes::new();
     let mut rest: Option<BytesMut> = None;
     // A body that is there costs no timer.
@@ -283,7 +328,7 @@ where
         };
         let so_far = rest.as_ref().map_or(first.len(), BytesMut::len);
         if so_far + piece.len() > limit {
-            drain_pinned(body).await;
+            Box::pin(drain(body)).await;
             return Err(Rejection::too_large(limit));
         }
         if so_far == 0 {
@@ -304,14 +349,8 @@ where
     Ok(rest.map_or(first, BytesMut::freeze))
 }
 
-async fn drain<B: http_body::Body<Data = Bytes>>(body: B, status: StatusCode) {
-    if status == StatusCode::PAYLOAD_TOO_LARGE {
-        drain_pinned(pin!(body)).await;
-    }
-}
-
 /// Reads on and forgets, within reason.
-async fn drain_pinned<B: http_body::Body<Data = Bytes>>(mut body: Pin<&mut B>) {
+async fn drain<B: http_body::Body<Data = Bytes>>(mut body: Pin<&mut B>) {
     let mut left = MAX_DRAINED_BYTES;
     let all = async {
         while let Some(Ok(frame)) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {

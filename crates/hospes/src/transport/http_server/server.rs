@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use http::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -16,7 +18,8 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::watch;
 
 use super::Endpoint;
-use super::endpoint::handle;
+use super::body::Body;
+use super::endpoint::{Inner, Source, handle};
 use crate::transport::adapter::PeerCache;
 
 /// How many connections are served at once unless told otherwise: the setting `max_connections`.
@@ -225,6 +228,20 @@ impl Busy {
     }
 }
 
+impl Source for Busy {
+    fn endpoint(&self) -> &Arc<Inner> {
+        &self.0.endpoint.0
+    }
+
+    fn peers(&self) -> &PeerCache {
+        &self.0.peers
+    }
+
+    fn answered(self, response: &mut Response<Body>) {
+        response.body_mut().hold(self);
+    }
+}
+
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::Relaxed);
@@ -244,14 +261,7 @@ async fn serve(
         requests: AtomicUsize::new(0),
         busy: AtomicUsize::new(0),
     });
-    let service = service_fn(|request| {
-        let busy = Busy::new(&connection);
-        async move {
-            let mut response = handle(&busy.0.endpoint.0, &busy.0.peers, request).await;
-            response.body_mut().hold(busy);
-            Ok::<_, Infallible>(response)
-        }
-    });
+    let service = service_fn(|request| handle(Busy::new(&connection), request).map(Ok::<_, Infallible>));
     // No `pipeline_flush`: with it an answer stays here while anything unread follows its request, and a client that
     // waits for the answer before it goes on waits for good.
     let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);

@@ -339,12 +339,12 @@ async fn what_a_connection_keeps_is_small() {
     use std::mem::{size_of, size_of_val};
 
     use super::super::{calls::Calls, endpoint::handle, sessions::HttpSession};
-    use crate::transport::adapter::{Listen, PeerCache, Session};
+    use crate::transport::adapter::{Listen, Session};
 
-    let (endpoint, peers) = (Endpoint::new(Probe::new()), PeerCache::default());
-    let request = handle(&endpoint.0, &peers, modern(1, "tools/list", json!({})));
+    let endpoint = Endpoint::new(Probe::new());
+    let request = handle(&endpoint, modern(1, "tools/list", json!({})));
     let sizes = [
-        ("request", size_of_val(&request), 1536),
+        ("request", size_of_val(&request), 1024),
         ("session", size_of::<HttpSession>() + size_of::<Session>() + size_of::<crate::Peer>(), 512),
         ("listen", size_of::<Listen>() + size_of::<crate::Exchange>(), 512),
         ("calls", size_of::<Calls>(), 256),
