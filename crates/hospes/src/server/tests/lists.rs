@@ -45,14 +45,22 @@ async fn pages_hold_everything_once_in_order() {
 /// covers: PAGE-07 PAGE-13
 #[tokio::test]
 async fn a_cursor_that_is_not_ours_is_refused() {
-    let server = many(25).prompt("p", || async { "p" });
+    let server = (0..25).fold(many(25), |server, n| server.prompt(format!("p{n}"), || async { "p" }));
     let page = result(&server, "tools/list", json!({})).await;
     let cursor = page["nextCursor"].as_str().unwrap();
-    let mut changed = cursor.to_owned();
-    changed.replace_range(5..6, if &cursor[5..6] == "A" { "B" } else { "A" });
-    for wrong in ["", "0", "x", &changed, &format!("{cursor}A")] {
+    for wrong in ["", "0", "x", &format!("{cursor}A"), &cursor[..cursor.len() - 1]] {
         assert_eq!(error(&server, "tools/list", json!({ "cursor": wrong })).await.code, -32602, "{wrong:?}");
     }
+    for at in 0..cursor.len() {
+        let mut changed = cursor.to_owned();
+        changed.replace_range(at..=at, if &cursor[at..=at] == "A" { "B" } else { "A" });
+        assert_eq!(
+            error(&server, "tools/list", json!({ "cursor": changed })).await.code,
+            -32602,
+            "{changed:?}"
+        );
+    }
+    // A cursor of one list is none of another's.
     assert_eq!(error(&server, "prompts/list", json!({ "cursor": cursor })).await.code, -32602);
     assert_eq!(error(&server, "tools/list", json!({ "cursor": 7 })).await.code, -32602);
 }
