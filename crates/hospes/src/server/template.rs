@@ -168,7 +168,7 @@ impl Search<'_> {
                 Some(Part::Literal(literal)) => literal_length(literal, &rest[end..]).is_some(),
                 Some(Part::Expression(_)) => true,
             };
-            if !may_end || cuts_an_escape(rest, end) {
+            if !may_end {
                 continue;
             }
             self.fuel = self.fuel.checked_sub(1)?;
@@ -197,12 +197,6 @@ fn literal_length(literal: &str, rest: &str) -> Option<usize> {
     let head = rest.get(..literal.len())?;
     (literal.contains('%') && head.eq_ignore_ascii_case(literal) && decoded(head)? == decoded(literal)?)
         .then_some(literal.len())
-}
-
-/// Whether cutting here would leave half of a percent escape on each side.
-fn cuts_an_escape(text: &str, end: usize) -> bool {
-    let bytes = text.as_bytes();
-    (end >= 1 && bytes[end - 1] == b'%') || (end >= 2 && bytes[end - 2] == b'%')
 }
 
 /// Reads the values out of what an expression was expanded to; false when it cannot have been.
