@@ -265,7 +265,7 @@ async fn a_request_that_would_kill_the_connection_is_not_sent() {
 
 fn answering() -> ClientBuilder {
     Client::builder()
-        .roots(["file:///work/project"])
+        .roots(["file:///home/ada/project"])
         .sampling(|params| async move {
             if params.max_tokens == 0 {
                 return Err(RpcError::new(-1, "user rejected sampling request").into());
@@ -295,7 +295,7 @@ async fn questions_of_an_older_server_are_answered() {
     ] });
     let answers = parsed(&client, "ask", questions.clone()).await;
     assert_eq!(answers[0], json!({}));
-    assert_eq!(answers[1]["roots"][0]["uri"], "file:///work/project");
+    assert_eq!(answers[1]["roots"][0]["uri"], "file:///home/ada/project");
     assert_eq!(answers[2]["content"], json!({ "type": "text", "text": "42" }));
     assert_eq!(answers[3]["error"]["code"], -1);
     assert_eq!(answers[4], json!({ "action": "accept", "content": { "name": "nobody" } }));
