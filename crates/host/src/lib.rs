@@ -1,6 +1,6 @@
 //! The MCP host: many servers, one person, one endpoint.
 //!
-//! [`Host::start`] starts the servers of a configuration, all at once, and keeps them up; [`Host::gateway`] is all of
+//! [`HostBuilder::start`] starts the servers of a configuration, all at once, and keeps them up; [`Host::gateway`] is all of
 //! them as one [`Service`](hospes::Service), to be served over any transport.
 
 pub mod catalogue;
