@@ -69,6 +69,8 @@ pub struct Head<'a> {
     pub name: Option<&'a HeaderValue>,
     /// `Last-Event-ID`.
     pub last_event_id: Option<&'a HeaderValue>,
+    /// `Origin`, which is allowed.
+    pub origin: Option<&'a HeaderValue>,
     /// `Content-Length`, where it is given; never over the limit.
     pub content_length: Option<usize>,
 }
@@ -122,6 +124,7 @@ impl Admission {
             method: seen.method,
             name: seen.name,
             last_event_id: seen.last_event_id,
+            origin: seen.origin,
             content_length,
         };
         if verb != Verb::Post {

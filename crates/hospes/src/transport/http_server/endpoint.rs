@@ -180,10 +180,14 @@ where
 {
     let (parts, body) = request.into_parts();
     async move {
+        let mut origin = None;
         let mut response = 'answer: {
             let inner = source.endpoint();
             if parts.uri.path() != &*inner.limits.path {
                 break 'answer elsewhere(inner, &parts);
+            }
+            if let Some(response) = super::cors::preflight(inner, &parts) {
+                break 'answer response;
             }
             let mut body = pin!(body);
             let head = match inner.admission.admit(&parts.method, parts.uri.authority(), &parts.headers) {
@@ -196,6 +200,7 @@ where
                     break 'answer refuse(&rejection);
                 }
             };
+            origin = head.origin.cloned();
             if !inner.adapter.knows_itself() {
                 // Once in the life of an endpoint.
                 Box::pin(inner.adapter.learn()).await;
@@ -224,6 +229,9 @@ where
             };
             done.unwrap_or_else(|rejection| refuse(&rejection))
         };
+        if let Some(origin) = &origin {
+            super::cors::allow(&mut response, origin);
+        }
         source.answered(&mut response);
         response
     }

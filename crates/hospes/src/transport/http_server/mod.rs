@@ -2,6 +2,7 @@
 
 mod body;
 mod calls;
+mod cors;
 mod endpoint;
 mod listen;
 mod log;

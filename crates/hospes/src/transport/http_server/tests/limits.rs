@@ -47,6 +47,51 @@ async fn host_and_origin_are_checked_each_on_its_own() {
 }
 
 #[tokio::test]
+async fn a_page_that_may_ask_may_read_the_answer() {
+    let site = Site::new().await;
+    let preflight = |origin: &str| {
+        Request::options("/mcp")
+            .header("host", "localhost")
+            .header("origin", origin)
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", "content-type,mcp-param-x")
+            .body(Full::default())
+            .unwrap()
+    };
+    let page = "http://localhost:6274";
+    let answer = site.send(preflight(page)).await;
+    assert_eq!(
+        (answer.status, &answer.headers["access-control-allow-origin"]),
+        (StatusCode::NO_CONTENT, &page.parse().unwrap())
+    );
+    assert_eq!(answer.headers["access-control-allow-headers"], "content-type,mcp-param-x");
+    let answer = site.post(initialize("2025-11-25"), &[("origin", page)]).await;
+    assert_eq!(answer.headers["access-control-allow-origin"], page);
+    assert!(answer.headers["access-control-expose-headers"].to_str().unwrap().contains("mcp-session-id"));
+    for request in [
+        preflight("http://evil.example.com"),
+        post(initialize("2025-11-25"), &[("origin", "http://evil.example.com")]),
+    ] {
+        let answer = site.send(request).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN);
+        assert!(!answer.headers.contains_key("access-control-allow-origin"));
+    }
+    // Those who come from no page are told nothing of the kind.
+    let answer = site.post(initialize("2025-11-25"), &[]).await;
+    assert!(!answer.headers.contains_key("access-control-allow-origin"));
+}
+
+/// The endpoint is a service of hyper's and of tower's, so that it can be part of other programs.
+#[tokio::test]
+async fn the_endpoint_is_a_service_elsewhere() {
+    let mut endpoint = Endpoint::new(Probe::new());
+    let call = tower_service::Service::call(&mut endpoint, modern(1, "tools/list", json!({})));
+    assert_eq!(call.await.unwrap().status(), StatusCode::OK);
+    let call = hyper::service::Service::call(&endpoint, modern(1, "tools/list", json!({})));
+    assert_eq!(call.await.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
 async fn what_is_no_request_to_the_endpoint_is_told_so() {
     let site = Site::new().await;
     let mut elsewhere = modern(1, "tools/list", json!({}));
