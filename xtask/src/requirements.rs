@@ -13,11 +13,13 @@ use crate::flags::{Accepted, Flags};
 use crate::place;
 use crate::report::{Outcome, say, table};
 use citations::Citations;
-use ledger::{Later, Ledger, Requirement};
+use ledger::{Later, Ledger, Reasons, Requirement};
 
 /// What the command line may say.
 pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["check"] };
 
+/// The columns of the table.
+const WIDTH: usize = 12;
 const STRENGTHS: [&str; 6] = ["MUST", "SHOULD", "MAY", "must", "should", "may"];
 
 /// Runs the chore: prints the coverage and writes `docs/coverage.md`, or with `--check` compares it.
@@ -36,14 +38,17 @@ pub(crate) fn part() -> Outcome {
 fn examine(check: bool) -> Result<Outcome> {
     let ledger = Ledger::read()?;
     let later = Later::read(&ledger)?;
+    let reasons = Reasons::read(&ledger)?;
     let cited = Citations::scan(&ledger.ids())?;
-    let coverage = Coverage::count(&ledger, &later, &cited);
+    let coverage = Coverage::count(&ledger, &later, &reasons, &cited);
     say!("{}", coverage.table());
-    if !cited.mistakes.is_empty() {
-        for mistake in &cited.mistakes {
+    let mistakes: Vec<String> =
+        cited.mistakes.iter().cloned().chain(contradictions(&reasons, &cited)).collect();
+    if !mistakes.is_empty() {
+        for mistake in &mistakes {
             say!("{mistake}");
         }
-        return Ok(Outcome::Failed(format!("{} citations are wrong", cited.mistakes.len())));
+        return Ok(Outcome::Failed(format!("{} citations or reasons are wrong", mistakes.len())));
     }
     note_drift();
 
@@ -56,6 +61,14 @@ fn examine(check: bool) -> Result<Outcome> {
         return Ok(Outcome::Failed(why.to_owned()));
     }
     Ok(Outcome::Passed(coverage.sentence()))
+}
+
+/// Rows of which a test says that it checks them, and `tools/ledger.toml` that no test can.
+fn contradictions(reasons: &Reasons, cited: &Citations) -> impl Iterator<Item = String> {
+    reasons.0.keys().filter_map(|id| {
+        let place = cited.places.get(id)?.first()?;
+        Some(format!("{place}: cites {id}, for which tools/ledger.toml gives a reason why no test can exist"))
+    })
 }
 
 /// Says when the project's copy of the ledger is no longer the same as the document it was copied from.
@@ -74,6 +87,7 @@ fn note_drift() {
 struct Count {
     rows: usize,
     covered: usize,
+    reasoned: usize,
     later: usize,
 }
 
@@ -81,17 +95,19 @@ impl Count {
     fn add(&mut self, state: State) {
         self.rows += 1;
         self.covered += usize::from(state == State::Covered);
+        self.reasoned += usize::from(state == State::Reasoned);
         self.later += usize::from(state == State::Later);
     }
 
     fn open(self) -> usize {
-        self.rows - self.covered - self.later
+        self.rows - self.covered - self.reasoned - self.later
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Covered,
+    Reasoned,
     Open,
     Later,
 }
@@ -99,21 +115,28 @@ enum State {
 /// The ledger with the state of every row.
 struct Coverage<'a> {
     ledger: &'a Ledger,
+    reasons: &'a Reasons,
     states: BTreeMap<&'a str, State>,
 }
 
 impl<'a> Coverage<'a> {
-    fn count(ledger: &'a Ledger, later: &Later, cited: &Citations) -> Self {
+    fn count(ledger: &'a Ledger, later: &Later, reasons: &'a Reasons, cited: &Citations) -> Self {
         let state = |row: &Requirement| {
             if cited.places.contains_key(&row.id) {
                 State::Covered
+            } else if reasons.0.contains_key(&row.id) {
+                State::Reasoned
             } else if later.includes(row) {
                 State::Later
             } else {
                 State::Open
             }
         };
-        Self { ledger, states: ledger.rows.iter().map(|row| (row.id.as_str(), state(row))).collect() }
+        Self {
+            ledger,
+            reasons,
+            states: ledger.rows.iter().map(|row| (row.id.as_str(), state(row))).collect(),
+        }
     }
 
     fn sum(&self, wanted: impl Fn(&Requirement) -> bool) -> Count {
@@ -126,22 +149,25 @@ impl<'a> Coverage<'a> {
 
     fn sentence(&self) -> String {
         let all = self.sum(|_| true);
-        let (rows, covered, later) = (all.rows, all.covered, all.later);
-        format!("{covered} of {rows} rows covered, {} open, {later} not yet", all.open())
+        let (rows, covered, reasoned, later) = (all.rows, all.covered, all.reasoned, all.later);
+        let open = all.open();
+        format!("{covered} of {rows} rows covered, {reasoned} beyond tests, {open} open, {later} not yet")
     }
 
     /// One row for each area and a last one for all.
-    fn rows(&self) -> Vec<[String; 11]> {
-        let head = ["area", "rows", "covered", "open", "not yet"].into_iter().chain(STRENGTHS);
+    fn rows(&self) -> Vec<[String; WIDTH]> {
+        let head = ["area", "rows", "covered", "beyond", "open", "not yet"].into_iter().chain(STRENGTHS);
         let mut rows = vec![cells(head.map(str::to_owned))];
         let areas = self.ledger.areas.iter().map(|(area, _)| Some(area.as_str()));
         for area in areas.chain([None]) {
             let of_area = |row: &Requirement| area.is_none_or(|area| area == row.area());
             let all = self.sum(of_area);
-            let counts = [all.rows, all.covered, all.open(), all.later].map(|count| count.to_string());
+            let counts = [all.rows, all.covered, all.reasoned, all.open(), all.later];
+            let counts = counts.map(|count| count.to_string());
             let strengths = STRENGTHS.map(|strength| {
                 let count = self.sum(|row| of_area(row) && row.strength == strength);
-                if count.rows == 0 { String::new() } else { format!("{}/{}", count.covered, count.rows) }
+                let testable = count.rows - count.reasoned;
+                if testable == 0 { String::new() } else { format!("{}/{testable}", count.covered) }
             });
             let name = area.unwrap_or("total").to_owned();
             rows.push(cells([name].into_iter().chain(counts).chain(strengths)));
@@ -159,8 +185,9 @@ impl<'a> Coverage<'a> {
             "# Coverage of the requirements ledger\n\n\
              Written by `cargo xtask requirements`; do not edit. A row of [requirements.md](requirements.md) is\n\
              *covered* when a test that checks it cites its id (`covers:` and ids, in a comment above the test),\n\
-             *not yet* when it belongs to something that is not begun (`tools/ledger.toml`), else *open*. The last\n\
-             six columns are covered/all by strength.\n\n",
+             *beyond* tests when `tools/ledger.toml` gives a reason why no test can exist, *not yet* when it belongs\n\
+             to something that is not begun (the same file), else *open*. The last six columns are covered/all by\n\
+             strength; rows beyond tests count as neither.\n\n",
         );
         let _ = writeln!(page, "{}.\n", self.sentence());
         for (index, row) in self.rows().iter().enumerate() {
@@ -172,6 +199,12 @@ impl<'a> Coverage<'a> {
         let _ = writeln!(page, "\n## Open rows\n");
         for (area, subject) in &self.ledger.areas {
             let _ = write!(page, "{}", self.open_rows(area, subject));
+        }
+        let _ = writeln!(page, "## Rows beyond tests\n");
+        for row in &self.ledger.rows {
+            if let Some(why) = self.reasons.0.get(&row.id) {
+                let _ = writeln!(page, "- {} ({}, {}): {why}", row.id, row.binds, row.strength);
+            }
         }
         page
     }
@@ -191,7 +224,37 @@ impl<'a> Coverage<'a> {
 }
 
 /// Exactly one row's cells; the iterator's length is known where it is built.
-fn cells(from: impl Iterator<Item = String>) -> [String; 11] {
+fn cells(from: impl Iterator<Item = String>) -> [String; WIDTH] {
     let mut from = from;
     std::array::from_fn(|_| from.next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row is in one state, and a reason for a row that a test cites is a contradiction with a place.
+    #[test]
+    fn a_reason_closes_a_row_and_contradicts_a_citation() {
+        let row = |id: &str| Requirement { id: id.into(), binds: "server".into(), strength: "MUST".into() };
+        let ledger = Ledger {
+            rows: ["LIFE-01", "LIFE-02", "LIFE-03"].map(row).into(),
+            areas: vec![("LIFE".into(), "Lifecycle".into())],
+        };
+        let reasons = Reasons([("LIFE-02".to_owned(), "it binds people".to_owned())].into());
+        let mut cited = Citations::default();
+        cited.places.insert("LIFE-01".into(), ["a.rs:7".to_owned()].into());
+
+        let coverage = Coverage::count(&ledger, &Later::default(), &reasons, &cited);
+        assert_eq!(coverage.sentence(), "1 of 3 rows covered, 1 beyond tests, 1 open, 0 not yet");
+        let page = coverage.page();
+        assert!(page.contains("| LIFE | 3 | 1 | 1 | 1 | 0 | 1/2 |"), "{page}");
+        assert!(page.contains("- MUST: LIFE-03\n"), "{page}");
+        assert!(page.contains("- LIFE-02 (server, MUST): it binds people\n"), "{page}");
+        assert_eq!(contradictions(&reasons, &cited).count(), 0);
+
+        cited.places.insert("LIFE-02".into(), ["b.rs:9".to_owned()].into());
+        let wrong: Vec<_> = contradictions(&reasons, &cited).collect();
+        assert!(matches!(&wrong[..], [one] if one.starts_with("b.rs:9: cites LIFE-02")), "{wrong:?}");
+    }
 }

@@ -102,9 +102,7 @@ pub(crate) struct Later {
 impl Later {
     /// Reads `tools/ledger.toml`.
     pub(crate) fn read(ledger: &Ledger) -> Result<Self> {
-        let path = place::root().join("tools/ledger.toml");
-        let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        let table: toml::Table = text.parse().with_context(|| format!("in {}", path.display()))?;
+        let table = settings()?;
         let words = |key: &str| -> Result<Vec<String>> {
             let list = table
                 .get(key)
@@ -123,6 +121,39 @@ impl Later {
     pub(crate) fn includes(&self, row: &Requirement) -> bool {
         self.areas.iter().any(|area| area == row.area()) || self.binds.contains(&row.binds)
     }
+}
+
+/// Rows for which no test can exist, with the reason: the section `[reasons]` of `tools/ledger.toml`.
+#[derive(Debug, Default)]
+pub(crate) struct Reasons(pub(crate) BTreeMap<String, String>);
+
+impl Reasons {
+    /// Reads `tools/ledger.toml`.
+    pub(crate) fn read(ledger: &Ledger) -> Result<Self> {
+        Self::from_table(&settings()?, ledger)
+    }
+
+    fn from_table(table: &toml::Table, ledger: &Ledger) -> Result<Self> {
+        let Some(section) = table.get("reasons") else { return Ok(Self::default()) };
+        let section = section.as_table().context("tools/ledger.toml: `reasons` is no section")?;
+        let known = ledger.ids();
+        let mut reasons = BTreeMap::new();
+        for (id, why) in section {
+            ensure!(known.contains(id.as_str()), "tools/ledger.toml: {id} is not in docs/requirements.md");
+            let why = why.as_str().map(str::trim).unwrap_or_default();
+            let one_line = !why.is_empty() && !why.contains('\n');
+            ensure!(one_line, "tools/ledger.toml: the reason for {id} has to be one line of text");
+            reasons.insert(id.clone(), why.to_owned());
+        }
+        Ok(Self(reasons))
+    }
+}
+
+/// `tools/ledger.toml`.
+fn settings() -> Result<toml::Table> {
+    let path = place::root().join("tools/ledger.toml");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    text.parse().with_context(|| format!("in {}", path.display()))
 }
 
 /// Whether a word has the form of an id: capitals and digits, a dash, digits.
@@ -178,6 +209,25 @@ mod tests {
         let ledger = Ledger::read().unwrap();
         assert_eq!(ledger.rows.len(), 837);
         Later::read(&ledger).unwrap();
+        Reasons::read(&ledger).unwrap();
+    }
+
+    #[test]
+    fn a_reason_is_one_line_for_a_row_that_exists() {
+        let ledger = Ledger::parse(
+            "| LIFE | 1 | 1 | Lifecycle |\n## LIFE - Lifecycle\n| LIFE-01 | both | MUST | 24-11 | - | A. |\n",
+        );
+        let ledger = ledger.unwrap();
+        let reasons = |text: &str| Reasons::from_table(&text.parse().unwrap(), &ledger);
+        assert!(reasons("areas = []").unwrap().0.is_empty());
+        let one = reasons("[reasons]\nLIFE-01 = \" it binds people \"").unwrap();
+        assert_eq!(one.0["LIFE-01"], "it binds people");
+        let wrong = |text: &str| reasons(text).unwrap_err().to_string();
+        assert!(wrong("[reasons]\nLIFE-02 = \"x\"").contains("LIFE-02 is not in"));
+        assert!(wrong("[reasons]\nLIFE-01 = \"\"").contains("one line"));
+        assert!(wrong("[reasons]\nLIFE-01 = 1").contains("one line"));
+        assert!(wrong("[reasons]\nLIFE-01 = \"a\\nb\"").contains("one line"));
+        assert!(wrong("reasons = []").contains("no section"));
     }
 
     #[test]
