@@ -158,7 +158,7 @@ impl Notification {
             Self::TaskStatus(task) => with_meta!(&GetTaskResult::new(task.as_ref().clone())),
             Self::TasksChanged(changed) if to == Revision::V2025_11_25 => {
                 let meta = meta_for(&changed.meta, to, None).into_owned();
-                put(out, method, Some(&WireTaskWithMeta { meta, task: WireTask::from(&changed.task) }))
+                put(out, method, Some(&WireTaskWithMeta { meta, task: WireTask::from(changed.as_ref()) }))
             }
             Self::TasksChanged(changed) => with_meta!(changed.as_ref()),
             Self::ToolsListChanged

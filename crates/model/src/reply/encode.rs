@@ -199,7 +199,7 @@ impl Reply {
                 Ok(serde_json::to_writer(out, &wire)?)
             }
             (Self::GetTask(result), Revision::V2025_11_25) => {
-                let task = WireTask::from(&result.task);
+                let task = WireTask::from(result.as_ref());
                 let wire = WireTaskWithMeta { meta: result.lowered(to).into_owned().meta, task };
                 Ok(serde_json::to_writer(out, &wire)?)
             }

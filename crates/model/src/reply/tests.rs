@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Id, Method};
+use crate::{Id, Method, RpcError};
 
 fn stamp() -> Stamp {
     Stamp::new(&RawJson::parse(r#"{"name":"s","version":"1"}"#).unwrap())
@@ -217,6 +217,24 @@ fn a_task_has_the_shape_of_its_revision() {
         ));
         assert_eq!(out, b"kept", "a failure leaves nothing behind");
     }
+}
+
+/// covers: TASK-23 TSKX-14
+#[test]
+fn a_tool_that_failed_has_failed_its_task_in_one_revision_and_completed_it_in_the_other() {
+    let task = Task::new("t", "c").with_status(TaskStatus::Completed);
+    let result = RawJson::from_serialize(&CallToolResult::error("no disk")).unwrap();
+    let status = Reply::from(GetTaskResult::new(task.clone()).with_result(result));
+    let old = encode(&status, &Method::TasksGet, Revision::V2025_11_25);
+    assert!(old.contains(r#""status":"failed","statusMessage":"no disk""#), "{old}");
+    let new = encode(&status, &Method::TasksGet, Revision::V2026_07_28);
+    assert!(new.contains(r#""status":"completed""#) && new.contains(r#""isError":true"#), "{new}");
+    let failed = task.with_status(TaskStatus::Failed);
+    let status = Reply::from(GetTaskResult::new(failed).with_error(RpcError::internal("no power")));
+    let old = encode(&status, &Method::TasksGet, Revision::V2025_11_25);
+    assert!(old.contains(r#""status":"failed","statusMessage":"no power""#), "{old}");
+    let new = encode(&status, &Method::TasksGet, Revision::V2026_07_28);
+    assert!(new.contains(r#""error":{"code":-32603"#), "{new}");
 }
 
 #[test]

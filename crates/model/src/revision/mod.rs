@@ -18,6 +18,7 @@
 //! | `true` and `false` for the schema of a property | 2025-11-25 and older | `{}` and `{"not":{}}` |
 //! | content of an unknown type | 2025-11-25 and older | a block of text with its JSON |
 //! | a task's `inputRequests`, `result`, `error` | 2025-11-25 | left out; 2025-11-25 has `tasks/result` |
+//! | a completed task whose result says `isError` | 2025-11-25 | a failed one, with a line of the failure |
 //! | `execution` of a tool, `task` in params, `tasks` among the capabilities, `related-task` in `_meta` | all but 2025-11-25 | left out |
 //! | tasks as results | 2025-06-18 and older | cannot be said |
 //! | `roots.listChanged` of a client | 2026-07-28 | left out |

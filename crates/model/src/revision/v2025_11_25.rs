@@ -199,6 +199,43 @@ impl From<&Task> for WireTask {
     }
 }
 
+impl From<&GetTaskResult> for WireTask {
+    /// A tool that failed has failed its task here (TASK-23); in 2026-07-28 such a task is completed.
+    fn from(result: &GetTaskResult) -> Self {
+        let mut wire = Self::from(&result.task);
+        let failure = match (&result.task.status, &result.result, &result.error) {
+            (TaskStatus::Completed, Some(result), _) => tool_failure(result),
+            (TaskStatus::Failed, _, Some(error)) => Some(error.message.to_string()),
+            _ => None,
+        };
+        if let Some(why) = failure {
+            wire.status = TaskStatus::Failed;
+            wire.status_message.get_or_insert(why);
+        }
+        wire
+    }
+}
+
+/// What a tool's result with `isError` says, shortened; none for any other result.
+fn tool_failure(result: &RawJson) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Failure {
+        #[serde(default)]
+        is_error: bool,
+        #[serde(default)]
+        content: Vec<ContentBlock>,
+    }
+    /// Enough for a line; the whole is the task's result.
+    const SHOWN: usize = 200;
+    let failure: Failure = result.decode().ok().filter(|failure: &Failure| failure.is_error)?;
+    let text = failure.content.iter().find_map(|block| match block {
+        ContentBlock::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    });
+    Some(text.unwrap_or("the tool failed").chars().take(SHOWN).collect())
+}
+
 impl From<WireTask> for Task {
     fn from(task: WireTask) -> Self {
         Self {

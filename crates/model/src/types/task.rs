@@ -208,6 +208,14 @@ impl GetTaskResult {
     }
 }
 
+impl GetTaskResult {
+    /// The task alone, as 2025-11-25 counts: one whose tool failed has failed (TASK-23).
+    #[must_use]
+    pub fn to_legacy(&self) -> Task {
+        crate::revision::v2025_11_25::WireTask::from(self).into()
+    }
+}
+
 setters!(GetTaskResult {
     set with_input_requests(input_requests: InputRequests);
     some with_result(result: RawJson);
