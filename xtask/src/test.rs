@@ -66,7 +66,8 @@ fn rust(report: &mut Report) {
     });
     report.part("rust tests", || {
         if tools::works("cargo-nextest") {
-            return cargo::run(&["nextest", "run", "--workspace"]);
+            let profile = if place::ci() { "ci" } else { "default" };
+            return cargo::run(&["nextest", "run", "--workspace", "--profile", profile]);
         }
         let version = Versions::read().ok().and_then(|pins| pins.cargo.get("cargo-nextest").cloned());
         let version = version.unwrap_or_default();

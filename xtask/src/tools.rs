@@ -20,6 +20,8 @@ pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &[] };
 
 const NPM_LIMIT: Duration = Duration::from_secs(600);
 const APT_LIMIT: Duration = Duration::from_secs(600);
+/// How often a download is tried: registries have bad moments.
+const TRIES: u32 = 3;
 
 /// Runs `cargo xtask setup`.
 pub(crate) fn run(_: &Flags) -> Result<()> {
@@ -154,11 +156,23 @@ fn install(folder: &Path, package: &str) -> Result<()> {
         let _absent = fs::remove_file(folder.join(old));
     }
     fs::write(folder.join("package.json"), package)?;
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
-        .current_dir(folder);
-    process::run(npm, "npm install", NPM_LIMIT)?.success().context("npm install")?;
-    Ok(())
+    tried("npm install", || {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+            .current_dir(folder);
+        process::run(npm, "npm install", NPM_LIMIT)?.success().context("npm install").map(drop)
+    })
+}
+
+/// Does it, again if it fails.
+fn tried(what: &str, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
+    for again in 1..TRIES {
+        match attempt() {
+            Ok(()) => return Ok(()),
+            Err(error) => say!("{what} failed ({error:#}); trying again ({again} of {})", TRIES - 1),
+        }
+    }
+    attempt()
 }
 
 impl Versions {
@@ -175,11 +189,14 @@ impl Versions {
         }
         say!("installing {package} …");
         for arguments in [&["update"][..], &["install", "-y", "--no-install-recommends", package]] {
-            let mut apt = Command::new("apt-get");
-            apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-            let done = process::run(apt, "apt-get", APT_LIMIT)?;
-            done.success().with_context(|| {
-                format!("{command} is not installed, and `apt-get {}`", arguments.join(" "))
+            tried("apt-get", || {
+                let mut apt = Command::new("apt-get");
+                apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+                let done = process::run(apt, "apt-get", APT_LIMIT)?;
+                done.success().with_context(|| {
+                    format!("{command} is not installed, and `apt-get {}`", arguments.join(" "))
+                })?;
+                Ok(())
             })?;
         }
         ensure!(works(command), "{package} was installed, yet {command} does not run");
@@ -213,6 +230,19 @@ mod tests {
     fn ranges_are_refused() {
         for range in ["^1.0.0", "1.x", "latest", "*", "1.0 || 2.0"] {
             assert!(Versions::parse(&FILE.replace("1.0.0", range), "").is_err(), "{range}");
+        }
+    }
+
+    #[test]
+    fn a_download_has_three_tries() {
+        for (failures, good) in [(0, true), (2, true), (3, false)] {
+            let mut tries = 0;
+            let outcome = tried("it", || {
+                tries += 1;
+                ensure!(tries > failures, "a bad moment");
+                Ok(())
+            });
+            assert_eq!((outcome.is_ok(), tries), (good, (failures + 1).min(TRIES)));
         }
     }
 
