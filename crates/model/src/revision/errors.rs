@@ -24,8 +24,11 @@ pub fn encode_error(method: &Method, to: Revision, error: RpcError) -> RpcError 
         (true, code) if in_specification_range(code) => internal(error),
         (false, code::RESOURCE_NOT_FOUND) => RpcError { code: code::INVALID_PARAMS, ..error },
         (false, code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY | code::UNSUPPORTED_VERSION) => error,
-        // Codes that the specification keeps for itself, or asks not to use (ERR-04 to ERR-06, ERR-08).
-        (false, code) if in_specification_range(code) || (-32019..=-32000).contains(&code) => internal(error),
+        (false, code::PARSE_ERROR | code::INVALID_REQUEST | code::METHOD_NOT_FOUND) => error,
+        (false, code::INVALID_PARAMS | code::INTERNAL_ERROR) => error,
+        // Codes that JSON-RPC and the specification keep for themselves, or ask not to use (ERR-04 to ERR-06, ERR-08,
+        // ERR-09).
+        (false, -32768..=-32000) => internal(error),
         _ => error,
     }
 }

@@ -287,12 +287,27 @@ fn errors_of_peers_are_read_as_ours() {
     for to in Revision::ALL {
         assert_eq!(encode_error(&Method::ToolsCall, to, application.clone()), application);
     }
-    // ERR-06: nothing of ours in the range that servers used to pick from.
-    assert_eq!(
-        encode_error(&Method::ToolsCall, V2026_07_28, RpcError::new(-32001, "timeout")).code,
-        code::INTERNAL_ERROR
-    );
     assert_eq!(encode_error(&Method::ToolsCall, V2025_11_25, RpcError::new(-32001, "timeout")).code, -32001);
+}
+
+/// Whatever code a handler makes up, none is sent that JSON-RPC or the specification keep for themselves.
+///
+/// covers: ERR-05 ERR-06 ERR-09
+#[test]
+fn no_code_of_a_reserved_range_is_sent_but_those_that_are_defined() {
+    let defined = [-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022];
+    for made_up in -32800..=-31990 {
+        let error = RpcError::new(made_up, "made up");
+        let sent = encode_error(&Method::ToolsCall, V2026_07_28, error.clone());
+        assert!(
+            defined.contains(&sent.code) || !(-32768..=-32000).contains(&sent.code),
+            "{made_up}: {sent:?}"
+        );
+        if sent.code != made_up && made_up != code::RESOURCE_NOT_FOUND {
+            assert_eq!(sent.code, code::INTERNAL_ERROR);
+            assert_eq!(sent.data.unwrap().decode::<RpcError>().unwrap(), error, "nothing is lost");
+        }
+    }
 }
 
 // What is lost, told a second time and in another way: as members of JSON objects.

@@ -54,6 +54,14 @@ setters!(Implementation {
     some with_website_url(website_url: String);
 });
 
+impl Implementation {
+    /// The name to show: the title, else the name (META-09).
+    #[must_use]
+    pub fn display_name(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+}
+
 /// Opens a legacy session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

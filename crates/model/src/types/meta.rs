@@ -8,6 +8,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use crate::types::key::BadMetaKey;
 use crate::types::tagged::Text;
 use crate::{Id, RawJson};
 
@@ -37,6 +38,41 @@ pub mod meta_key {
     pub const TRACESTATE: &str = "tracestate";
     /// W3C Baggage (2026-07-28).
     pub const BAGGAGE: &str = "baggage";
+    /// What the keys of the specification, and of its official extensions, begin with.
+    pub const OFFICIAL_PREFIX: &str = "io.modelcontextprotocol/";
+
+    use crate::types::key::{self, BadMetaKey};
+
+    /// Checks that a key has the form of one: an optional prefix of dot-separated labels with a `/`, and a name.
+    ///
+    /// # Errors
+    /// Which part of it has another form.
+    pub fn check(key: &str) -> Result<(), BadMetaKey> {
+        key::check(key)
+    }
+
+    /// Whether the key's prefix is kept for the specification, by the rule of any revision.
+    #[must_use]
+    pub fn is_reserved(key: &str) -> bool {
+        key::is_reserved(key)
+    }
+
+    /// Checks a key that a program chooses for metadata of its own: its form, and that its prefix is not reserved.
+    /// [`OFFICIAL_PREFIX`] is let through, for the specification's official extensions.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check_chosen(key: &str) -> Result<(), BadMetaKey> {
+        key::check_chosen(key)
+    }
+
+    /// Checks the identifier of an extension: a key whose prefix is not left out.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check_extension(identifier: &str) -> Result<(), BadMetaKey> {
+        key::check_extension(identifier)
+    }
 }
 
 /// The members of a `_meta` object, each kept as it came.
@@ -98,6 +134,14 @@ impl Meta {
             self.0.insert(key.into(), value);
         }
         self
+    }
+
+    /// Checks every key with [`meta_key::check_chosen`].
+    ///
+    /// # Errors
+    /// The first key that may not be chosen, and why.
+    pub fn check_keys(&self) -> Result<(), BadMetaKey> {
+        self.0.keys().try_for_each(|key| meta_key::check_chosen(key))
     }
 
     /// The members in the order of their keys.

@@ -63,6 +63,14 @@ setters!(Prompt {
     set with_meta(meta: Meta);
 });
 
+impl Prompt {
+    /// The name to show: the title, else the name (META-09).
+    #[must_use]
+    pub fn display_name(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+}
+
 /// Something that fills in a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -93,6 +101,14 @@ setters!(PromptArgument {
     some with_description(description: String);
     some with_required(required: bool);
 });
+
+impl PromptArgument {
+    /// The name to show: the title, else the name (META-09).
+    #[must_use]
+    pub fn display_name(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+}
 
 /// A page of prompts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

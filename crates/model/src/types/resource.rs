@@ -75,6 +75,14 @@ setters!(Resource {
     set with_meta(meta: Meta);
 });
 
+impl Resource {
+    /// The name to show: the title, else the name (META-09).
+    #[must_use]
+    pub fn display_name(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+}
+
 /// A family of resources, by an RFC 6570 template.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -137,6 +145,14 @@ setters!(ResourceTemplate {
     set with_icons(icons: Vec<Icon>);
     set with_meta(meta: Meta);
 });
+
+impl ResourceTemplate {
+    /// The name to show: the title, else the name (META-09).
+    #[must_use]
+    pub fn display_name(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+}
 
 /// A page of resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
