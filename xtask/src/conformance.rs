@@ -24,6 +24,8 @@ use verdict::Verdict;
 pub(crate) const FLAGS: Accepted =
     Accepted { values: &["revision", "scenario", "url", "command"], switches: &["no-build"] };
 
+/// How the table calls the scenarios of the suite before this one.
+const PREVIOUS_SUITE: &str = "suite 0.1";
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// What to run, and against what.
@@ -37,6 +39,13 @@ struct Plan {
     url: Option<String>,
     /// A client fixture in place of `hospes-conformance-client`.
     command: Option<PathBuf>,
+}
+
+impl Plan {
+    /// Whether nothing was picked, so that what is beyond the requirement sets runs too.
+    fn is_whole(&self) -> bool {
+        self.revisions.is_empty() && self.scenarios.is_empty()
+    }
 }
 
 /// Runs the chore.
@@ -105,6 +114,17 @@ fn server(plan: &Plan) -> Outcome {
             };
             results.insert(revision, verdicts);
         }
+        if plan.is_whole() {
+            for (revision, scenarios) in suite.sets.unscored(Side::Server) {
+                let verdicts = each(scenarios, |scenario| suite.server_scenario(url, revision, scenario))?;
+                results.insert(format!("{revision} unscored"), verdicts);
+            }
+            for (revision, count) in &suite.sets.server_all {
+                results.insert(format!("{revision} all"), suite.server_all(url, Some(revision), *count)?);
+            }
+            let verdicts = suite.server_all(url, None, suite.sets.previous.server)?;
+            results.insert(PREVIOUS_SUITE.to_owned(), verdicts);
+        }
         if let Some(server) = ours {
             let said = server.said();
             if let Err(trouble) = server.stop() {
@@ -137,8 +157,17 @@ fn client(plan: &Plan) -> Outcome {
             };
             // One after another: the suite would start all clients of a set at once, which is no fair
             // examination of timing on a small machine.
-            let verdicts = each(&scenarios, |scenario| suite.client_scenario(&program, &revision, scenario))?;
+            let verdicts =
+                each(&scenarios, |scenario| suite.client_scenario(&program, Some(&revision), scenario))?;
             results.insert(revision, verdicts);
+        }
+        if plan.is_whole() {
+            for (revision, scenarios) in suite.sets.unscored(Side::Client) {
+                let run = |scenario: &str| suite.client_scenario(&program, Some(revision), scenario);
+                results.insert(format!("{revision} unscored"), each(scenarios, run)?);
+            }
+            let run = |scenario: &str| suite.client_scenario(&program, None, scenario);
+            results.insert(PREVIOUS_SUITE.to_owned(), each(&suite.sets.previous.client, run)?);
         }
         Ok(results)
     })
@@ -178,7 +207,7 @@ fn examine(side: Side, work: impl FnOnce(&Suite<'_>) -> Result<Results>) -> Outc
 
 /// Prints one table for all revisions, the troubles under it, and sums up.
 fn summary(side: Side, results: &Results) -> Outcome {
-    let mut rows = vec![["revision", "scenario", "checks", "result"].map(str::to_owned)];
+    let mut rows = vec![["set", "scenario", "checks", "result"].map(str::to_owned)];
     let mut troubles = Vec::new();
     let mut sums = Vec::new();
     for (revision, verdicts) in results {

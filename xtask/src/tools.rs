@@ -66,6 +66,10 @@ impl Versions {
         let node = node.remove(machine);
         npm.extend(node.clone().map(|package| (package, version)));
         for (package, version) in &npm {
+            // `npm:NAME@VERSION` installs another package, or another version, under this name.
+            let version = version
+                .strip_prefix("npm:")
+                .map_or(version.as_str(), |other| other.rsplit_once('@').map_or("", |(_, version)| version));
             let exact =
                 version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains([' ', 'x', '*']);
             ensure!(exact, "{package}: `{version}` is no exact version");
@@ -228,7 +232,7 @@ mod tests {
 
     #[test]
     fn ranges_are_refused() {
-        for range in ["^1.0.0", "1.x", "latest", "*", "1.0 || 2.0"] {
+        for range in ["^1.0.0", "1.x", "latest", "*", "1.0 || 2.0", "npm:b", "npm:@a/b", "npm:@a/b@^1.0.0"] {
             assert!(Versions::parse(&FILE.replace("1.0.0", range), "").is_err(), "{range}");
         }
     }
@@ -244,6 +248,11 @@ mod tests {
             });
             assert_eq!((outcome.is_ok(), tries), (good, (failures + 1).min(TRIES)));
         }
+    }
+
+    #[test]
+    fn a_package_may_have_another_name_here() {
+        Versions::parse(&FILE.replace("1.0.0", "npm:@a/b@1.0.0"), "").unwrap();
     }
 
     #[test]

@@ -21,7 +21,8 @@ const TIME: Duration = Duration::from_secs(25);
 struct Run {
     scenario: String,
     url: String,
-    revision: Revision,
+    /// None: whatever the server speaks (older suites do not say).
+    revision: Option<Revision>,
     context: serde_json::Value,
 }
 
@@ -32,10 +33,10 @@ impl Run {
         let scenario = env::var("MCP_CONFORMANCE_SCENARIO")
             .map_err(|_| Error::msg("MCP_CONFORMANCE_SCENARIO says which scenario to play"))?;
         let revision = match env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
-            Ok(text) => {
-                text.parse().map_err(|_| Error::msg(format!("{text} is no revision that is spoken here")))?
-            }
-            Err(_) => Revision::LATEST,
+            Ok(text) => Some(
+                text.parse().map_err(|_| Error::msg(format!("{text} is no revision that is spoken here")))?,
+            ),
+            Err(_) => None,
         };
         let context = match env::var("MCP_CONFORMANCE_CONTEXT") {
             Ok(text) => serde_json::from_str(&text)?,
@@ -50,9 +51,13 @@ impl Run {
 
     /// A client that can answer whatever it may be asked.
     fn builder(&self) -> ClientBuilder {
-        Client::builder()
+        let builder = Client::builder();
+        let builder = match self.revision {
+            Some(revision) => builder.revision(revision),
+            None => builder,
+        };
+        builder
             .info(Implementation::new("hospes-conformance-client", env!("CARGO_PKG_VERSION")))
-            .revision(self.revision)
             .elicitation(answers::fill_in)
             .sampling(answers::sample)
             .roots(["/"])

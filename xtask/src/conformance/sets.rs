@@ -29,8 +29,22 @@ impl Side {
 pub(crate) struct Sets {
     server: BTreeMap<String, Vec<String>>,
     client: BTreeMap<String, Vec<String>>,
+    server_unscored: BTreeMap<String, Vec<String>>,
+    client_unscored: BTreeMap<String, Vec<String>>,
+    /// Revision to number of scenarios.
+    pub(crate) server_all: BTreeMap<String, usize>,
+    pub(crate) previous: Previous,
     later: Vec<String>,
     gives_up: Vec<String>,
+}
+
+/// What the suite before this one has.
+#[derive(Debug)]
+pub(crate) struct Previous {
+    /// How many scenarios for a server.
+    pub(crate) server: usize,
+    /// The scenarios for a client.
+    pub(crate) client: Vec<String>,
 }
 
 impl Sets {
@@ -52,12 +66,32 @@ impl Sets {
             });
             lists.collect::<Option<_>>().with_context(|| format!("[{name}] wants lists of names"))
         };
+        let count = |value: &toml::Value| value.as_integer().and_then(|count| usize::try_from(count).ok());
+        let counts = table.get("server_all").and_then(toml::Value::as_table).context("no [server_all]")?;
+        let counts = counts.iter().map(|(revision, value)| Some((revision.clone(), count(value)?)));
+        let previous = table.get("previous").context("no [previous]")?;
+        let names_of = |value: &toml::Value| -> Option<Vec<String>> {
+            value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect()
+        };
         let names = |name: &str| -> Result<Vec<String>> {
             section(name)?.remove("scenarios").with_context(|| format!("[{name}] has no `scenarios`"))
         };
         Ok(Self {
             server: section("server")?,
             client: section("client")?,
+            server_unscored: section("server_unscored")?,
+            client_unscored: section("client_unscored")?,
+            server_all: counts.collect::<Option<_>>().context("[server_all] wants numbers")?,
+            previous: Previous {
+                server: previous
+                    .get("server")
+                    .and_then(count)
+                    .context("[previous] wants a number `server`")?,
+                client: previous
+                    .get("client")
+                    .and_then(names_of)
+                    .context("[previous] wants a list `client`")?,
+            },
             later: names("later")?,
             gives_up: names("gives_up")?,
         })
@@ -67,6 +101,14 @@ impl Sets {
         match side {
             Side::Server => &self.server,
             Side::Client => &self.client,
+        }
+    }
+
+    /// What is demanded beyond the requirement sets, by revision.
+    pub(crate) fn unscored(&self, side: Side) -> &BTreeMap<String, Vec<String>> {
+        match side {
+            Side::Server => &self.server_unscored,
+            Side::Client => &self.client_unscored,
         }
     }
 
@@ -137,8 +179,8 @@ mod tests {
 
     #[test]
     fn a_set_that_changed_is_noticed() {
-        let file =
-            "[server]\nr = ['a', 'b']\n[client]\n[later]\nscenarios = []\n[gives_up]\nscenarios = []\n";
+        let file = "[server]\nr = ['a', 'b']\n[client]\n[server_unscored]\n[client_unscored]\n[server_all]\n\
+             [previous]\nserver = 1\nclient = []\n[later]\nscenarios = []\n[gives_up]\nscenarios = []\n";
         let sets = Sets::parse(file).unwrap();
         let listing = "Required:\n\nServer scenarios (test …):\n  - b\n  - a\n\nClient scenarios:\n  - c\n";
         sets.agrees(Side::Server, "r", listing).unwrap();

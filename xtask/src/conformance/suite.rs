@@ -13,6 +13,7 @@ use crate::tools::Node;
 use crate::{place, process};
 
 const SCRIPT: &str = "@modelcontextprotocol/conformance/dist/index.js";
+const PREVIOUS: &str = "conformance-previous/dist/index.js";
 
 /// The suite gives each scenario 30 s; a whole set takes some ten seconds when all goes well.
 const SCENARIO_LIMIT: Duration = Duration::from_secs(45);
@@ -54,6 +55,37 @@ impl Suite<'_> {
         Ok(verdicts)
     }
 
+    /// Runs everything that the suite has for a server of `revision`; of the suite before this one, without.
+    pub(crate) fn server_all(
+        &self,
+        url: &str,
+        revision: Option<&str>,
+        count: usize,
+    ) -> Result<BTreeMap<String, Verdict>> {
+        let label = format!("server-all-{}", revision.unwrap_or("previous"));
+        let out = fresh(&label)?;
+        let mut command = self.node.script(if revision.is_some() { SCRIPT } else { PREVIOUS });
+        command.args(["server", "--url", url, "--suite", "all", "-o", "."]).current_dir(&out);
+        if let Some(revision) = revision {
+            command.args(["--spec-version", revision]);
+        }
+        let done = process::run(command, &format!("conformance {label}"), SET_LIMIT)?;
+        let found = verdict::read(&out)?.into_iter();
+        let mut verdicts: BTreeMap<String, Verdict> = found
+            .map(|(name, verdict)| (name.strip_prefix("server-").unwrap_or(&name).to_owned(), verdict))
+            .collect();
+        if verdicts.len() != count {
+            let what = format!(
+                "{} scenarios instead of {count} ({})\n{}",
+                verdicts.len(),
+                done.ending(),
+                done.tail()
+            );
+            verdicts.insert("(the suite)".to_owned(), Verdict::trouble(what));
+        }
+        Ok(verdicts)
+    }
+
     /// Runs one scenario against the server at `url`.
     pub(crate) fn server_scenario(&self, url: &str, revision: &str, scenario: &str) -> Result<Verdict> {
         let out = fresh(&format!("server-{revision}/{}", plain(scenario)))?;
@@ -66,14 +98,23 @@ impl Suite<'_> {
         Ok(verdict::read(&out)?.into_values().next().unwrap_or_else(missing))
     }
 
-    /// Runs one scenario against the client fixture `program`.
-    pub(crate) fn client_scenario(&self, program: &Path, revision: &str, scenario: &str) -> Result<Verdict> {
-        let out = fresh(&format!("client-{revision}/{}", plain(scenario)))?;
+    /// Runs one scenario against the client fixture `program`; without a revision, of the suite before this one.
+    pub(crate) fn client_scenario(
+        &self,
+        program: &Path,
+        revision: Option<&str>,
+        scenario: &str,
+    ) -> Result<Verdict> {
+        let at = revision.unwrap_or("previous");
+        let out = fresh(&format!("client-{at}/{}", plain(scenario)))?;
         write_launcher(&out, program)?;
-        let mut command = self.node.script(SCRIPT);
+        let mut command = self.node.script(if revision.is_some() { SCRIPT } else { PREVIOUS });
         command.args(["client", "--command", "sh ./launch", "--scenario", scenario, "-o", "."]);
-        command.args(["--spec-version", revision, "--force"]).current_dir(&out);
-        let label = format!("conformance client {revision} {scenario}");
+        command.current_dir(&out);
+        if let Some(revision) = revision {
+            command.args(["--spec-version", revision, "--force"]);
+        }
+        let label = format!("conformance client {at} {scenario}");
         let done = process::run(command, &label, SCENARIO_LIMIT)?;
         let missing = || Verdict::trouble(format!("did not run ({})\n{}", done.ending(), done.tail()));
         let mut verdict = verdict::read(&out)?.into_values().next().unwrap_or_else(missing);
