@@ -6,7 +6,8 @@ use serde::{Serialize, de};
 
 use crate::revision::step::Lower;
 use crate::revision::{v2025_06_18, v2025_11_25};
-use crate::write::{Members, SkipFirst, object_text, write_text};
+use crate::scan::Fate;
+use crate::write::{SkipFirst, write_text};
 use crate::{Era, InitializeParams, Meta, Method, RawJson, Revision, meta_key};
 
 /// What a client says about itself on every request of 2026-07-28, written once.
@@ -116,49 +117,23 @@ fn lower_initialize(to: Revision, params: &RawJson) -> Option<RawJson> {
 
 /// The members that stay, where not all do.
 fn lower_members(method: &Method, to: Revision, params: &RawJson) -> Option<RawJson> {
-    let members: Members<'_> = params.decode().ok()?;
-    let mut changed = false;
-    let mut kept: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::with_capacity(members.0.len());
-    for (key, raw) in members.0 {
-        let value = match &*key {
-            key if leaves_out_param(method, to, key) => {
-                changed = true;
-                continue;
-            }
+    params.changed(|member| {
+        let changed = match &*member.key() {
+            key if leaves_out_param(method, to, key) => return Fate::Goes,
             "_meta" => {
-                let meta = serde_json::from_str::<Members<'_>>(raw.get()).ok();
-                let meta = meta.and_then(|meta| {
-                    let count = meta.0.len();
-                    let kept: Vec<_> =
-                        meta.0.into_iter().filter(|(key, _)| !leaves_out_meta(to, key)).collect();
-                    (kept.len() < count).then_some(kept)
-                });
-                match meta {
-                    None => Cow::Borrowed(raw.get()),
-                    Some(meta) => {
-                        changed = true;
-                        if meta.is_empty() {
-                            continue;
-                        }
-                        Cow::Owned(object_text(meta.iter().map(|(key, raw)| (&**key, raw.get()))))
-                    }
+                let meta = member.value().without(|key| leaves_out_meta(to, key));
+                if meta.as_ref().is_some_and(|meta| meta.members().next().is_none()) {
+                    return Fate::Goes;
                 }
+                meta
             }
             "ref" if *method == Method::Complete && to <= Revision::V2025_03_26 => {
-                match serde_json::from_str::<Members<'_>>(raw.get()) {
-                    Ok(reference) if reference.0.iter().any(|(key, _)| key == "title") => {
-                        changed = true;
-                        let kept = reference.0.iter().filter(|(key, _)| key != "title");
-                        Cow::Owned(object_text(kept.map(|(key, raw)| (&**key, raw.get()))))
-                    }
-                    _ => Cow::Borrowed(raw.get()),
-                }
+                member.value().without(|key| key == "title")
             }
-            _ => Cow::Borrowed(raw.get()),
+            _ => None,
         };
-        kept.push((key, value));
-    }
-    changed.then(|| RawJson::parse(object_text(kept.iter().map(|(k, v)| (&**k, &**v)))).ok()).flatten()
+        changed.map_or(Fate::Stays, Fate::Becomes)
+    })
 }
 
 fn leaves_out_param(method: &Method, to: Revision, key: &str) -> bool {

@@ -40,6 +40,27 @@ impl<'a> Member<'a> {
     pub fn is_null(&self) -> bool {
         self.value == b"null"
     }
+
+    /// Appends the member as it came, and a comma before it if anything but a brace precedes it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_as(out, self.value);
+    }
+
+    fn write_as(&self, out: &mut Vec<u8>, value: &[u8]) {
+        if !matches!(out.last(), None | Some(b'{')) {
+            out.push(b',');
+        }
+        out.extend_from_slice(self.key);
+        out.push(b':');
+        out.extend_from_slice(value);
+    }
+}
+
+/// What becomes of a member.
+pub(crate) enum Fate {
+    Stays,
+    Becomes(RawJson),
+    Goes,
 }
 
 impl RawJson {
@@ -48,6 +69,39 @@ impl RawJson {
         let owner = self.bytes();
         let at = if owner.first() == Some(&b'{') { 1 } else { owner.len() };
         Members { owner, at }
+    }
+
+    /// The object with `value` for its member `key`; everything else stays as it is, byte for byte. An object that has
+    /// no such member stays without.
+    #[must_use]
+    pub fn with_member(&self, key: &str, value: &Self) -> Self {
+        let changed = self
+            .changed(|member| if member.key() == key { Fate::Becomes(value.clone()) } else { Fate::Stays });
+        changed.unwrap_or_else(|| self.clone())
+    }
+
+    /// The object without the members whose key is `left_out`; none if that changes nothing.
+    pub(crate) fn without(&self, left_out: impl Fn(&str) -> bool) -> Option<Self> {
+        self.changed(|member| if left_out(&member.key()) { Fate::Goes } else { Fate::Stays })
+    }
+
+    /// The object with its members changed as `fate` says; none if that changes nothing.
+    pub(crate) fn changed(&self, mut fate: impl FnMut(&Member<'_>) -> Fate) -> Option<Self> {
+        let mut changed = false;
+        let mut out = Vec::with_capacity(self.as_bytes().len());
+        out.push(b'{');
+        for member in self.members() {
+            match fate(&member) {
+                Fate::Stays => member.write(&mut out),
+                Fate::Becomes(value) => {
+                    changed = true;
+                    member.write_as(&mut out, value.as_bytes());
+                }
+                Fate::Goes => changed = true,
+            }
+        }
+        out.push(b'}');
+        changed.then(|| Self::trusted(out.into()))
     }
 }
 

@@ -1,13 +1,8 @@
 //! Writing JSON objects into a buffer that begins before they do.
 
-use std::borrow::Cow;
-use std::{fmt, io};
+use std::io;
 
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
-
-use crate::types::tagged::Text;
+use serde::Serialize;
 
 /// A writer that drops its first bytes: the brace, or the opening of `_meta`, that stands in the buffer already.
 pub(crate) struct SkipFirst<'a> {
@@ -100,52 +95,6 @@ fn find_escape(bytes: &[u8]) -> Option<usize> {
     let rest = words.remainder();
     let begin = bytes.len() - rest.len();
     rest.iter().position(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\')).map(|at| begin + at)
-}
-
-/// Appends an object of members that are JSON already.
-pub(crate) fn write_object<'a>(out: &mut Vec<u8>, members: impl Iterator<Item = (&'a str, &'a str)>) {
-    out.push(b'{');
-    for (index, (key, value)) in members.enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write_text(out, key);
-        out.push(b':');
-        out.extend_from_slice(value.as_bytes());
-    }
-    out.push(b'}');
-}
-
-/// An object of members that are JSON already.
-pub(crate) fn object_text<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
-    let mut out = Vec::new();
-    write_object(&mut out, members);
-    String::from_utf8(out).expect("put together from text")
-}
-
-/// The members of an object in order, not decoded.
-pub(crate) struct Members<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
-                    members.push((key, map.next_value()?));
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(MembersVisitor)
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,7 @@
 //! Params of somebody else's request, made ready to be sent as ours.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use hospes_model::{Method, RawJson, Revision, lower_params, meta_key};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
-use super::link::write_text;
 use crate::params::Params;
 
 /// What one leg of a conversation says of itself; it never crosses to another.
@@ -65,46 +59,10 @@ fn inside(object: &[u8]) -> &[u8] {
 /// The members of an object except some, written out.
 fn without(object: &RawJson, left_out: &[&str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(object.as_bytes().len());
-    let Ok(members) = object.decode::<Members<'_>>() else { return out };
-    for (key, value) in members.0 {
-        if left_out.contains(&&*key) {
-            continue;
-        }
-        if !out.is_empty() {
-            out.push(b',');
-        }
-        write_text(&mut out, &key);
-        out.push(b':');
-        out.extend_from_slice(value.get().as_bytes());
+    for member in object.members().filter(|member| !left_out.contains(&&*member.key())) {
+        member.write(&mut out);
     }
     out
-}
-
-/// The members of an object in order, not decoded.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry::<String, &'de RawValue>()? {
-                    members.push((Cow::Owned(member.0), member.1));
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(MembersVisitor)
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{Answer, AnswerError, Reply, plain};
 use crate::revision::step::Lower;
 use crate::revision::v2025_11_25::{WireCreateTask, WireTask, WireTaskWithMeta, WireTasks};
 use crate::types::*;
-use crate::write::{Members, SkipFirst, write_object};
+use crate::write::SkipFirst;
 use crate::{Method, RawJson, Revision, Unsayable, UnsayableKind, meta_key};
 
 /// What a server puts on its results where they do not say so themselves.
@@ -371,14 +371,13 @@ fn reframe(
         out.extend_from_slice(json.as_bytes());
         return Ok(());
     }
-    if to.is_legacy() {
-        let members: Members<'_> = json.decode()?;
-        let kept = members.0.iter().filter(|(key, _)| key != "resultType");
-        write_object(out, kept.map(|(key, raw)| (&**key, raw.get())));
-        return Ok(());
-    }
     if !json.is_object() {
         return Err(EncodeError::Json(serde_json::Error::custom("a result must be an object")));
+    }
+    if to.is_legacy() {
+        let older = json.without(|key| key == "resultType");
+        out.extend_from_slice(older.as_ref().unwrap_or(json).as_bytes());
+        return Ok(());
     }
     #[derive(serde::Deserialize)]
     struct OnlyMeta {
