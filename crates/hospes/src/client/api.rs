@@ -46,6 +46,7 @@ impl Client {
     pub(super) fn new(core: Core) -> Self {
         let core = Arc::new(core);
         core.keep_listening();
+        core.keep_checking();
         #[cfg(feature = "http")]
         core.follow_session();
         Self { core }
@@ -166,8 +167,7 @@ impl Client {
     /// # Errors
     /// When it does not answer.
     pub async fn ping(&self) -> Result<(), CallError> {
-        let method = if self.core.speech.revision.is_legacy() { Method::Ping } else { Method::Discover };
-        self.core.run(&Outgoing::new(&method, self.core.settings.times), &mut None).await.map(drop)
+        self.core.ping(self.core.settings.times).await
     }
 
     /// Wants log messages of this severity and above; they go to the builder's `on_log`.

@@ -17,6 +17,7 @@ use super::connect;
 use super::desk::{Desk, List};
 use super::error::ConnectError;
 use super::handlers::root;
+use super::health::HealthCheck;
 use super::settings::Settings;
 use super::target::Target;
 use crate::error::Result;
@@ -156,6 +157,22 @@ impl ClientBuilder {
     /// How many rounds of questions a call may have.
     pub fn max_input_rounds(mut self, rounds: u32) -> Self {
         self.settings.max_input_rounds = rounds;
+        self
+    }
+
+    /// How many bytes of answers are kept that the server said stay fresh for a while (2026-07-28): its lists and
+    /// resources. 0 keeps none; the default is [`DEFAULT_CACHE_BYTES`](super::DEFAULT_CACHE_BYTES). A change that the
+    /// server tells of ends what it concerns at once, so whoever cannot wait for the end of the time it gave
+    /// [listens](Client::listen).
+    pub fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.settings.cache_bytes = bytes;
+        self
+    }
+
+    /// Asks the server regularly whether it is there, and closes the connection when it is not. By default nobody asks:
+    /// calls have time limits of their own.
+    pub fn health_check(mut self, check: HealthCheck) -> Self {
+        self.settings.health_check = Some(check);
         self
     }
 

@@ -138,10 +138,13 @@ fn unique(filter: &SubscriptionFilter) -> BTreeSet<String> {
 
 /// Whether a change of `uri` was asked for: a server may name a part of the resource that was.
 fn filter_covers(filter: &SubscriptionFilter, uri: &str) -> bool {
-    filter.resource_subscriptions.iter().any(|wanted| {
-        uri.strip_prefix(wanted.as_str())
-            .is_some_and(|rest| rest.is_empty() || wanted.ends_with('/') || rest.starts_with(['/', '?', '#']))
-    })
+    filter.resource_subscriptions.iter().any(|wanted| covers(wanted, uri))
+}
+
+/// Whether `uri` is the resource `whole` or a part of it.
+pub(crate) fn covers(whole: &str, uri: &str) -> bool {
+    uri.strip_prefix(whole)
+        .is_some_and(|rest| rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#']))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

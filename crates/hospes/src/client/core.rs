@@ -12,13 +12,15 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use hospes_model::{
     Answer, Implementation, InputRequiredResult, InputResponse, ListToolsResult, LoggingLevel, Method,
-    Notification, ProgressParams, RawJson, Reply, Revision, ServerCapabilities, SetLevelParams, decode_error,
+    Notification, ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, SetLevelParams,
+    code, decode_error,
 };
 
+use super::cache::Cacheable;
 use super::connect::members;
 use super::desk::{Desk, ReplyTo};
 use super::duplex::{Duplex, DuplexCall};
-use super::error::CallError;
+use super::error::{CallError, Closed};
 use super::link::{Exchange, LinkEvent, Members, Outgoing, write_text};
 use super::parked::Parked;
 use super::settings::Settings;
@@ -120,6 +122,24 @@ impl Link {
             }
             #[cfg(feature = "http")]
             Self::Http(http) => http.close().await,
+        }
+    }
+
+    /// Closes the connection because nobody is there: nothing is waited for.
+    pub(crate) fn give_up(&self, closed: Closed) {
+        match self {
+            Self::Duplex(duplex, _) => duplex.give_up(closed),
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.give_up(closed),
+        }
+    }
+
+    /// Whether a call waits for its answer; a stream of changes does not count.
+    pub(crate) fn is_busy(&self) -> bool {
+        match self {
+            Self::Duplex(duplex, _) => duplex.is_busy(),
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.is_busy(),
         }
     }
 
@@ -241,6 +261,12 @@ impl Core {
         mut on_progress: Option<OnProgress<'_>>,
     ) -> Result<Reply, CallError> {
         let method = outgoing.method;
+        let mut cacheable = self.cacheable(&outgoing);
+        if let Some(fresh) = self.find_fresh(&outgoing, cacheable.as_ref())
+            && let Answer::Complete(reply) = self.decode(method, &fresh)?
+        {
+            return Ok(reply);
+        }
         let mut more = Vec::new();
         let mut pause = FIRST_PAUSE;
         for left in (0..=self.settings.max_input_rounds).rev() {
@@ -248,6 +274,7 @@ impl Core {
                 Ok(raw) => raw,
                 // 2025-11-25 has a question that is an error: once it is answered, the call is made again.
                 Err(CallError::Rpc(error)) => {
+                    self.learn_refusal(cacheable.as_ref(), &error);
                     if let Some(urls) = error.url_elicitations()
                         && self.desk.handlers.visit_all(urls).await == Ok(true)
                     {
@@ -258,10 +285,17 @@ impl Core {
                 Err(error) => return Err(error),
             };
             let asked = match self.decode(method, &raw)? {
-                Answer::Complete(reply) => return Ok(reply),
+                Answer::Complete(reply) => {
+                    if let Some(cacheable) = cacheable {
+                        self.desk.cache.keep(cacheable, &raw);
+                    }
+                    return Ok(reply);
+                }
                 Answer::InputRequired(asked) => asked,
                 _ => return Err(malformed(method, "it became a task, which was not asked for")),
             };
+            // What answers to a round gives is for nobody else (CACHE-05).
+            cacheable = None;
             if left == 0 {
                 // Nobody is asked for an answer that is not sent.
                 break;
@@ -273,6 +307,29 @@ impl Core {
             more = self.next_round(asked).await?;
         }
         Err(CallError::TooManyRounds(self.settings.max_input_rounds))
+    }
+
+    /// The request, where its answer may be kept.
+    pub(crate) fn cacheable(&self, outgoing: &Outgoing<'_>) -> Option<Cacheable> {
+        self.desk.cache.request(outgoing, self.speech.revision, self.settings.cache_bytes)
+    }
+
+    /// An answer of before, if it is still fresh and good enough.
+    pub(crate) fn find_fresh(
+        &self,
+        outgoing: &Outgoing<'_>,
+        cacheable: Option<&Cacheable>,
+    ) -> Option<RawJson> {
+        if outgoing.refresh { None } else { self.desk.cache.find(cacheable?) }
+    }
+
+    /// A refused cursor says that a list is no longer what it was.
+    pub(crate) fn learn_refusal(&self, cacheable: Option<&Cacheable>, error: &RpcError) {
+        if let Some(cacheable) = cacheable
+            && error.code == code::INVALID_PARAMS
+        {
+            self.desk.cache.cursor_refused(cacheable);
+        }
     }
 
     /// The members of `params` that a round of questions leaves behind.

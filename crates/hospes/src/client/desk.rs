@@ -10,6 +10,7 @@ use hospes_model::{Id, InputRequest, LogMessageParams, Method, Notification, Raw
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::cache::Cache;
 use super::changes::Changes;
 use super::duplex;
 use super::error::Closed;
@@ -37,6 +38,7 @@ pub(crate) type OnListChanged = Arc<dyn Fn(List) + Send + Sync>;
 pub(crate) struct Desk {
     pub(crate) handlers: Handlers,
     pub(crate) changes: Changes,
+    pub(crate) cache: Cache,
     pub(crate) on_log: Option<OnLog>,
     pub(crate) on_list_changed: Option<OnListChanged>,
     revision: OnceLock<Revision>,
@@ -120,6 +122,8 @@ impl Desk {
 
     /// Tells whoever wants to know.
     pub(crate) fn tell(&self, notification: Notification) {
+        // First of all: whoever is told may ask at once.
+        self.cache.changed(&notification);
         let list = match &notification {
             Notification::ToolsListChanged => Some(List::Tools),
             Notification::PromptsListChanged => Some(List::Prompts),
@@ -139,6 +143,7 @@ impl Desk {
     pub(crate) fn connection_lost(&self, closed: Arc<Closed>) {
         self.running().drain().for_each(|(_, task)| task.abort());
         self.changes.end();
+        self.cache.clear();
         self.closed.send_replace(Some(closed));
     }
 

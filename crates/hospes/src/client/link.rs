@@ -27,6 +27,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) ears: Ears,
     /// Whom the call is for, where it is somebody else's.
     pub(crate) principal: Option<&'a Arc<str>>,
+    /// Whether the server is to be asked even if an answer of it is still fresh.
+    pub(crate) refresh: bool,
 }
 
 /// What a caller wants to hear besides the answer.
@@ -74,6 +76,7 @@ impl<'a> Outgoing<'a> {
             limits,
             ears: Ears::Deaf,
             principal: None,
+            refresh: false,
         }
     }
 

@@ -38,6 +38,7 @@ pub struct Listing<'c, T> {
     items: VecDeque<T>,
     next: Next<'c, T>,
     seen: HashSet<String>,
+    refresh: bool,
 }
 
 enum Next<'c, T> {
@@ -84,7 +85,13 @@ impl<'c, T: Listed> Listing<'c, T> {
             Ok(()) => Next::Ask(None),
             Err(error) => Next::Failed(error),
         };
-        Self { client, items: VecDeque::new(), next, seen: HashSet::new() }
+        Self { client, items: VecDeque::new(), next, seen: HashSet::new(), refresh: false }
+    }
+
+    /// Asks the server even for pages of which an answer is kept that is still fresh.
+    pub fn refresh(mut self) -> Self {
+        self.refresh = true;
+        self
     }
 
     /// The whole list.
@@ -131,8 +138,8 @@ impl<T: Listed> Stream for Listing<'_, T> {
             }
             match &mut this.next {
                 Next::Ask(cursor) => {
-                    let (client, cursor) = (this.client, cursor.take());
-                    this.next = Next::Asked(Box::pin(page(client, cursor)));
+                    let (client, cursor, refresh) = (this.client, cursor.take(), this.refresh);
+                    this.next = Next::Asked(Box::pin(page(client, cursor, refresh)));
                 }
                 Next::Asked(page) => {
                     let page = ready!(page.as_mut().poll(cx));
@@ -155,14 +162,18 @@ impl<T: Listed> Stream for Listing<'_, T> {
     }
 }
 
-async fn page<T: Listed>(client: &Client, cursor: Option<String>) -> Result<Page<T>, CallError> {
+async fn page<T: Listed>(
+    client: &Client,
+    cursor: Option<String>,
+    refresh: bool,
+) -> Result<Page<T>, CallError> {
     let mut text = Vec::new();
     if let Some(cursor) = cursor {
         text.extend_from_slice(b"\"cursor\":");
         write_text(&mut text, &cursor);
     }
     let method = T::METHOD;
-    let outgoing = Outgoing { members: Members::Text(&text), ..client.core.request(&method) };
+    let outgoing = Outgoing { members: Members::Text(&text), refresh, ..client.core.request(&method) };
     let reply = client.core.complete(outgoing, None).await?;
     T::page(reply).ok_or_else(|| malformed(&method, "it is of another kind"))
 }

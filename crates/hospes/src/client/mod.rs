@@ -15,6 +15,7 @@
 
 mod api;
 mod builder;
+mod cache;
 mod changes;
 mod connect;
 pub(crate) mod core;
@@ -23,6 +24,7 @@ pub(crate) mod duplex;
 pub(crate) mod error;
 mod forward;
 mod handlers;
+mod health;
 pub(crate) mod link;
 mod listen;
 mod listing;
@@ -34,8 +36,10 @@ mod target;
 
 pub use api::Client;
 pub use builder::ClientBuilder;
+pub use cache::{DEFAULT_CACHE_BYTES, MAX_CACHED_ANSWERS, MAX_CACHED_FOR};
 pub use desk::List;
 pub use error::{Attempt, CallError, Closed, ConnectError, ConnectFailure, HttpFailure, Stage, TimeLimit};
+pub use health::{DEFAULT_PING_TIMEOUT, HealthCheck, MIN_PING_INTERVAL};
 pub use listen::Subscription;
 pub use listing::{Listed, Listing, MAX_PAGES};
 pub use request::{FromReply, Request};

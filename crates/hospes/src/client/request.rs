@@ -31,6 +31,7 @@ pub struct Request<'c, T> {
     timeout: Option<Duration>,
     max_timeout: Option<Duration>,
     on_progress: Option<OnProgress<'c>>,
+    refresh: bool,
     fault: Option<CallError>,
     result: PhantomData<fn() -> T>,
 }
@@ -74,6 +75,7 @@ impl<'c, T: FromReply> Request<'c, T> {
             timeout: None,
             max_timeout: None,
             on_progress: None,
+            refresh: false,
             fault: None,
             result: PhantomData,
         }
@@ -131,6 +133,12 @@ impl<'c, T: FromReply> Request<'c, T> {
         self
     }
 
+    /// Asks the server even if an answer to the same question is kept that is still fresh (of a resource, say).
+    pub fn refresh(mut self) -> Self {
+        self.refresh = true;
+        self
+    }
+
     /// Called with each report of progress.
     pub fn on_progress(mut self, listener: impl FnMut(&ProgressParams) + Send + 'c) -> Self {
         self.on_progress = Some(Box::new(listener));
@@ -162,6 +170,7 @@ impl<'c, T: FromReply> Request<'c, T> {
             ..core.request(&self.method)
         };
         outgoing.meta.members = &self.meta;
+        outgoing.refresh = self.refresh;
         if self.on_progress.is_some() {
             outgoing.ears = Ears::Notifications;
             outgoing.meta.progress = true;

@@ -104,6 +104,10 @@ impl Core {
         if call.context.progress_token().is_some() {
             outgoing.meta.progress = true;
         }
+        let cacheable = if more.is_empty() { self.cacheable(&outgoing) } else { None };
+        if let Some(fresh) = self.find_fresh(&outgoing, cacheable.as_ref()) {
+            return self.finish(call, Ok(fresh));
+        }
         let wanted = call.context.log_level();
         if revision.is_legacy() {
             self.want_logs(wanted).await;
@@ -125,7 +129,16 @@ impl Core {
                     tokio::time::sleep(PAUSE).await;
                     more = write_round(&BTreeMap::new(), questions.round.carried.as_deref());
                 }
-                outcome => return Ok(outcome),
+                outcome => {
+                    match (&outcome, cacheable.filter(|_| rounds == 0)) {
+                        (Outcome::Complete(Reply::Raw { json, .. }), Some(cacheable)) => {
+                            self.desk.cache.keep(cacheable, json);
+                        }
+                        (Outcome::Failed(error), cacheable) => self.learn_refusal(cacheable.as_ref(), error),
+                        _ => {}
+                    }
+                    return Ok(outcome);
+                }
             }
         }
     }

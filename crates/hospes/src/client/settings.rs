@@ -6,6 +6,9 @@ use hospes_model::{ClientCapabilities, Era, Implementation, Revision};
 use hospes_proto::frame::line::DEFAULT_MAX_MESSAGE_BYTES;
 use hospes_proto::session::client::{DEFAULT_MAX_IN_FLIGHT, DEFAULT_MAX_SERVER_REQUESTS, TimeLimits};
 
+use super::cache::DEFAULT_CACHE_BYTES;
+use super::health::HealthCheck;
+
 /// How long a call may take without an answer or progress, unless told otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a call may take in all, unless told otherwise.
@@ -41,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) park_timeout: Duration,
     pub(crate) max_input_rounds: u32,
+    pub(crate) cache_bytes: usize,
+    pub(crate) health_check: Option<HealthCheck>,
     pub(crate) limits: Limits,
 }
 
@@ -55,6 +60,8 @@ impl Default for Settings {
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             park_timeout: DEFAULT_PARK_TIMEOUT,
             max_input_rounds: DEFAULT_MAX_INPUT_ROUNDS,
+            cache_bytes: DEFAULT_CACHE_BYTES,
+            health_check: None,
             limits: Limits {
                 max_in_flight: DEFAULT_MAX_IN_FLIGHT,
                 max_server_requests: DEFAULT_MAX_SERVER_REQUESTS,

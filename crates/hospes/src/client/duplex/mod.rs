@@ -58,6 +58,8 @@ struct State {
     crowd: Vec<Waker>,
     revision: Option<Revision>,
     closing: bool,
+    /// Why we close it, where nobody wanted that.
+    given_up: Option<Closed>,
     closed: Option<Arc<Closed>>,
     noise: Noise,
 }
@@ -175,6 +177,18 @@ impl Duplex {
         self.shared.close();
     }
 
+    /// Closes the connection because the server is not there any more.
+    pub(crate) fn give_up(&self, closed: Closed) {
+        self.shared.lock().given_up = Some(closed);
+        self.shared.close();
+    }
+
+    /// Whether a call waits for its answer.
+    pub(crate) fn is_busy(&self) -> bool {
+        let mut state = self.shared.lock();
+        state.session.all_waiting_mut().any(|(_, slot)| slot.method != Method::SubscriptionsListen)
+    }
+
     /// How many lines came that were no messages, and the first of them.
     pub(crate) fn noise(&self) -> (u64, Option<String>) {
         let state = self.shared.lock();
@@ -197,6 +211,7 @@ impl Shared {
             crowd: Vec::new(),
             revision: None,
             closing: false,
+            given_up: None,
             closed: None,
             noise: Noise::default(),
         };
@@ -284,6 +299,9 @@ impl Shared {
     /// The end: everything that waits fails.
     fn fail_all(&self, mut closed: Closed) {
         let mut state = self.lock();
+        if let Some(why) = state.given_up.take() {
+            closed.what = why.what;
+        }
         closed.noise.clone_from(&state.noise.first);
         let closed = Arc::new(closed);
         state.closed = Some(Arc::clone(&closed));

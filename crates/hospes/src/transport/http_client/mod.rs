@@ -28,7 +28,7 @@ use crate::client::Url;
 use crate::client::core::Speech;
 use crate::client::desk::Desk;
 use crate::client::duplex::{write_answer, write_cancelled};
-use crate::client::error::{CallError, HttpFailure, Stage};
+use crate::client::error::{CallError, Closed, HttpFailure, Stage};
 use crate::client::link::Outgoing;
 use crate::client::settings::Limits;
 
@@ -129,6 +129,9 @@ impl HttpLink {
 
     /// Sends a request and waits until it is known how it will be answered.
     pub(crate) async fn open(&self, outgoing: &Outgoing<'_>, speech: &Speech) -> Result<HttpCall, CallError> {
+        if let Some(closed) = self.shared.desk.closed() {
+            return Err(CallError::Closed(closed));
+        }
         call::open(&self.shared, outgoing, speech).await
     }
 
@@ -159,6 +162,19 @@ impl HttpLink {
     /// Learns which arguments go into headers, and drops tools whose annotations break the rules (HHDR-29).
     pub(crate) fn learn_tools(&self, result: &mut ListToolsResult) {
         self.shared.learn_tools(result);
+    }
+
+    /// Ends the session because the server is not there any more.
+    pub(crate) fn give_up(&self, closed: Closed) {
+        self.shared.desk.connection_lost(Arc::new(closed));
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move { shared.end_session().await });
+    }
+
+    /// Whether a call waits for the rest of its answer.
+    pub(crate) fn is_busy(&self) -> bool {
+        // Each call has a request of its own, so none keeps the server from answering another.
+        false
     }
 
     /// Ends the session.

@@ -1,0 +1,107 @@
+//! Whether the server is still there, asked regularly.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use hospes_model::Method;
+use hospes_proto::session::client::TimeLimits;
+
+use super::core::Core;
+use super::error::{CallError, Closed};
+use super::link::Outgoing;
+
+/// How long the answer to a ping is waited for, unless told otherwise.
+pub const DEFAULT_PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Servers are not pinged more often than this.
+pub const MIN_PING_INTERVAL: Duration = Duration::from_secs(1);
+/// How many pings in a row may go unanswered, unless told otherwise.
+const DEFAULT_MAX_UNANSWERED: u32 = 3;
+
+/// How a connection's health is checked.
+///
+/// Pinged is a connection on which nothing is waited for: a call under way has time limits of its own, and there are
+/// servers that do one thing at a time. Whatever the server answers is a sign of life, an error too.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use hospes::client::{Client, HealthCheck};
+/// # async fn f() -> hospes::Result<()> {
+/// let check = HealthCheck::every(Duration::from_secs(30)).timeout(Duration::from_secs(5)).max_unanswered(2);
+/// let client = Client::builder().health_check(check).connect("https://example.com/mcp").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    interval: Duration,
+    timeout: Duration,
+    max_unanswered: u32,
+}
+
+impl HealthCheck {
+    /// Pings after each such interval, at least [`MIN_PING_INTERVAL`].
+    #[must_use]
+    pub fn every(interval: Duration) -> Self {
+        let interval = interval.max(MIN_PING_INTERVAL);
+        Self { interval, timeout: DEFAULT_PING_TIMEOUT, max_unanswered: DEFAULT_MAX_UNANSWERED }
+    }
+
+    /// How long an answer may take; it depends on the network. The default is [`DEFAULT_PING_TIMEOUT`].
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// After how many unanswered pings in a row the connection is closed: at least one, by default three.
+    #[must_use]
+    pub fn max_unanswered(mut self, pings: u32) -> Self {
+        self.max_unanswered = pings.max(1);
+        self
+    }
+}
+
+impl Core {
+    /// Asks whether the server is there.
+    pub(super) async fn ping(&self, limits: TimeLimits) -> Result<(), CallError> {
+        let method = if self.speech.revision.is_legacy() { Method::Ping } else { Method::Discover };
+        self.run(&Outgoing::new(&method, limits), &mut None).await.map(drop)
+    }
+
+    /// Checks the connection's health, if that is wanted, until it ends.
+    pub(super) fn keep_checking(self: &Arc<Self>) {
+        if let Some(check) = self.settings.health_check {
+            tokio::spawn(keep_checking(Arc::downgrade(self), check));
+        }
+    }
+}
+
+async fn keep_checking(core: Weak<Core>, check: HealthCheck) {
+    let limits = TimeLimits { timeout: Some(check.timeout), max_timeout: Some(check.timeout) };
+    let mut unanswered = 0;
+    loop {
+        // The connection is not kept meanwhile.
+        tokio::time::sleep(check.interval).await;
+        let Some(core) = core.upgrade() else { return };
+        if core.desk.closed().is_some() {
+            return;
+        }
+        if core.link.is_busy() {
+            continue;
+        }
+        match core.ping(limits).await {
+            Ok(()) | Err(CallError::Rpc(_)) => unanswered = 0,
+            Err(error) if error.is_closed() => return,
+            Err(error) => {
+                unanswered += 1;
+                tracing::warn!(%error, unanswered, "the server did not answer a ping");
+                if unanswered >= check.max_unanswered {
+                    let pings = if unanswered == 1 { "a ping".into() } else { format!("{unanswered} pings") };
+                    let what = format!("the server did not answer {pings} within {:?}", check.timeout);
+                    core.link.give_up(Closed::new(what));
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The client against a peer in memory that does as it is told; the clock is virtual.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod cache;
+mod health;
+
+use std::sync::{Arc, Mutex};
+
+use hospes::client::{Client, ClientBuilder};
+use hospes::model::Revision;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::Notify;
+
+/// What the peer says to a message; nothing to say is silence.
+type Answer = Box<dyn FnMut(&Value) -> Option<Value> + Send>;
+
+/// The server's side of a connection.
+#[derive(Clone)]
+struct Peer {
+    heard: Arc<Mutex<Vec<Value>>>,
+    news: Arc<Notify>,
+    output: Arc<tokio::sync::Mutex<WriteHalf<DuplexStream>>>,
+}
+
+impl Peer {
+    /// A client in `revision`, and its server, whose `answer` to everything but the handshake is a result, or an object
+    /// with an `error`.
+    async fn connect(
+        builder: ClientBuilder,
+        revision: Revision,
+        answer: impl FnMut(&Value) -> Option<Value> + Send + 'static,
+    ) -> (Client, Self) {
+        let capabilities = json!({
+            "tools": { "listChanged": true }, "prompts": { "listChanged": true },
+            "resources": { "listChanged": true, "subscribe": true }, "logging": {},
+        });
+        Self::connect_offering(builder, revision, &capabilities, answer).await
+    }
+
+    /// The same with other capabilities.
+    async fn connect_offering(
+        builder: ClientBuilder,
+        revision: Revision,
+        capabilities: &Value,
+        mut answer: impl FnMut(&Value) -> Option<Value> + Send + 'static,
+    ) -> (Client, Self) {
+        let capabilities = capabilities.clone();
+        let (ours, theirs) = tokio::io::duplex(1024 * 1024);
+        let (read, write) = tokio::io::split(ours);
+        let (input, output) = tokio::io::split(theirs);
+        let output = Arc::new(tokio::sync::Mutex::new(output));
+        let peer = Self { heard: Arc::default(), news: Arc::default(), output };
+        let answer: Answer = Box::new(move |message| match message["method"].as_str() {
+            Some("initialize") => Some(json!({
+                "protocolVersion": message["params"]["protocolVersion"], "capabilities": capabilities,
+                "serverInfo": { "name": "peer", "version": "1" },
+            })),
+            Some("server/discover") => Some(json!({
+                "resultType": "complete", "supportedVersions": [revision.as_str()], "capabilities": capabilities,
+                "ttlMs": 0, "cacheScope": "private",
+            })),
+            _ => answer(message),
+        });
+        tokio::spawn(peer.clone().converse(input, answer));
+        let client = builder.revision(revision).over(read, write).await.unwrap();
+        (client, peer)
+    }
+
+    async fn converse(self, input: ReadHalf<DuplexStream>, mut answer: Answer) {
+        let mut lines = BufReader::new(input).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            self.heard.lock().unwrap().push(message.clone());
+            self.news.notify_waiters();
+            let Some(said) = answer(&message) else { continue };
+            let Some(id) = message.get("id").filter(|_| message.get("method").is_some()) else { continue };
+            let member = if said.get("error").is_some() { "error" } else { "result" };
+            let body = said.get("error").unwrap_or(&said);
+            self.say(&json!({ "jsonrpc": "2.0", "id": id, member: body })).await;
+        }
+    }
+
+    /// Sends a message.
+    async fn say(&self, message: &Value) {
+        let mut output = self.output.lock().await;
+        output.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    /// Tells the client something.
+    async fn tell(&self, method: &str, params: Value) {
+        self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
+    }
+
+    /// Everything that came.
+    fn heard(&self) -> Vec<Value> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    /// How many messages with this method came.
+    fn count(&self, method: &str) -> usize {
+        self.heard().iter().filter(|message| message["method"] == method).count()
+    }
+
+    /// The first `count` messages for which `wanted` holds, once there are as many.
+    async fn wait(&self, count: usize, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
+        loop {
+            let news = self.news.notified();
+            let found: Vec<Value> = self.heard().into_iter().filter(|message| wanted(message)).collect();
+            if found.len() >= count {
+                return found;
+            }
+            news.await;
+        }
+    }
+
+    /// Messages with this method, once there are as many.
+    async fn wait_for(&self, count: usize, method: &str) -> Vec<Value> {
+        self.wait(count, |message| message["method"] == method).await
+    }
+}
+
+/// Lets everything else run until nothing is left to do but wait.
+async fn settle() {
+    // The clock is paused: it moves only once every task waits for it.
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+}
