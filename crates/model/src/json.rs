@@ -159,7 +159,7 @@ impl From<&RawValue> for RawJson {
 
 impl From<serde_json::Value> for RawJson {
     fn from(value: serde_json::Value) -> Self {
-        Self(value.to_string().into())
+        Self(serde_json::to_vec(&value).expect("a value can always be written").into())
     }
 }
 
