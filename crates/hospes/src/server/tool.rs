@@ -14,7 +14,7 @@ use crate::server::error::RegisterError;
 use crate::server::extract::{Declaration, Declared, Input, Parts};
 use crate::server::handler::{Handler, Run, Running, erase};
 use crate::server::result::IntoToolResult;
-use crate::server::schema::{self, NotAnObject};
+use crate::server::schema;
 
 /// The longest name a tool may have (TOOL-38).
 pub const MAX_TOOL_NAME: usize = 128;
@@ -154,19 +154,11 @@ impl ToolEntry {
         if annotations != ToolAnnotations::new() {
             listed.annotations = Some(Box::new(annotations));
         }
-        let (takes, derived) = match Declaration::of::<H, P>().arguments {
-            Declared::Nothing => (Takes::Nothing, schema::shape(schema::nothing())),
-            Declared::Typed { schema, type_name } => {
-                let shaped = schema::shape(schema);
-                if shaped.is_err() && input_schema.is_none() {
-                    return Err(RegisterError::ArgumentsNotAnObject { tool: name.into(), type_name });
-                }
-                (Takes::Typed, shaped)
-            }
-            Declared::Raw => (
-                Takes::Raw,
-                schema::shape(serde_json::json!({ "type": "object", "additionalProperties": true })),
-            ),
+        let declared = Declaration::of::<H, P>().arguments;
+        let takes = match declared {
+            Declared::Nothing => Takes::Nothing,
+            Declared::Typed { .. } => Takes::Typed,
+            Declared::Raw => Takes::Raw,
             Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: name.into() }),
         };
         let promise = match &listed.output_schema {
@@ -176,27 +168,32 @@ impl ToolEntry {
         if listed.output_schema.is_none() {
             listed.output_schema = H::Output::output_schema();
         }
-        let (schema, known, exacting) = match (input_schema, derived) {
-            (Some(given), _) => {
-                let schema = value_of(&given).map_err(bad_schema)?;
-                if schema.get("type").and_then(Value::as_str) != Some("object") {
-                    return Err(bad_schema("its root must say \"type\": \"object\"".into()));
-                }
-                listed.input_schema = given;
-                (schema, None, true)
+        // A schema is made or read into values only where somebody looks at those: servers have many tools, and starting
+        // one must not take long.
+        let (known, exacting) = if let Some(given) = input_schema {
+            if !schema::is_of_object(&given) {
+                return Err(bad_schema("its root must say \"type\": \"object\"".into()));
             }
-            (None, Ok(shaped)) => {
-                if listed.description.is_none() {
-                    listed.description = shaped.description;
-                }
-                listed.input_schema = RawJson::from(shaped.schema.clone());
-                (shaped.schema, shaped.known, shaped.exacting)
-            }
-            (None, Err(NotAnObject)) => return Err(bad_schema("arguments are an object".into())),
+            listed.input_schema = given;
+            (None, true)
+        } else {
+            let (schema, type_name) = match declared {
+                Declared::Typed { schema, type_name } => (schema, type_name),
+                Declared::Nothing => (schema::nothing(), ""),
+                Declared::Raw | Declared::Twice => (schema::anything(), ""),
+            };
+            let Ok(shaped) = schema::shape(schema) else {
+                return Err(RegisterError::ArgumentsNotAnObject { tool: name.into(), type_name });
+            };
+            listed.description = listed.description.or(shaped.description);
+            listed.input_schema = shaped.schema.into();
+            (shaped.known, shaped.exacting)
         };
-        if !schema::is_bounded(&schema) {
+        if !schema::is_bounded(&listed.input_schema) {
             return Err(bad_schema("it is too large or too deep to be checked".into()));
         }
+        #[cfg(feature = "validate")]
+        let schema = value_of(&listed.input_schema).map_err(bad_schema)?;
         let mirror = Mirror::of(&listed.input_schema).map_err(|error| bad_schema(error.to_string()))?;
         #[cfg(feature = "validate")]
         let validator = if exacting { Some(compile(&schema).map_err(bad_schema)?) } else { None };
