@@ -6,6 +6,7 @@
 
 mod asking;
 mod batch;
+mod buffers;
 mod legacy;
 mod listen;
 mod modern;
@@ -26,6 +27,7 @@ use hospes_proto::Revisions;
 use hospes_proto::state::{Key, KeyRing};
 
 pub(crate) use batch::Batch;
+pub(crate) use buffers::Buffers;
 pub(crate) use legacy::{Admitted, Opened, cancelled};
 pub(crate) use listen::Listen;
 pub(crate) use modern::{ModernRequest, PeerCache, read_meta};
@@ -75,11 +77,19 @@ pub(crate) struct Adapter {
     settings: Settings,
     stamp: OnceLock<Stamp>,
     programs: Programs,
+    buffers: Arc<Buffers>,
 }
 
 impl Adapter {
     pub(crate) fn new(service: BoxService, settings: Settings) -> Arc<Self> {
-        Arc::new(Self { service, settings, stamp: OnceLock::new(), programs: Programs::default() })
+        let (programs, buffers) = (Programs::default(), Arc::default());
+        Arc::new(Self { service, settings, stamp: OnceLock::new(), programs, buffers })
+    }
+
+    /// Memory for large messages.
+    #[cfg(feature = "http")]
+    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+        &self.buffers
     }
 
     /// Whether it is known what every result is stamped with; if not, call [`Adapter::learn`] first.

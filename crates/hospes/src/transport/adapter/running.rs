@@ -188,6 +188,7 @@ impl Running {
                 if self.is_listen() {
                     super::listen::stamp_subscription(&mut reply, &self.id);
                 }
+                self.adapter.buffers.make_room(out, write::length(&reply));
                 write::reply(out, &self.id, method, revision, self.adapter.stamp(), &reply)
             }
             Outcome::InputRequired(questions) => match self.adapter.seal(self.exchange.call(), &questions) {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use hospes_model::{
-    CallToolResult, Id, InputRequest, InputRequiredResult, Method, Notification, RawJson, Reply, Revision,
-    RpcError, Stamp, encode_error, message,
+    CallToolResult, ContentBlock, Id, InputRequest, InputRequiredResult, Method, Notification, RawJson,
+    Reply, ResourceBody, ResourceContents, Revision, RpcError, Stamp, encode_error, message,
 };
 
 /// Appends an answer. Whatever goes wrong, exactly one is appended. Returns the error's code, if it is an error.
@@ -24,6 +24,34 @@ pub(super) fn reply(
             let error = RpcError::internal(format!("the result could not be written: {why}"));
             Some(self::error(out, Some(id), method, revision, error))
         }
+    }
+}
+
+/// About how long a reply is where it may be long: so that room for it need not be made bit by bit.
+pub(super) fn length(reply: &Reply) -> usize {
+    const AROUND: usize = 1024;
+    let text = match reply {
+        Reply::CallTool(result) => result.content.iter().map(block_length).sum(),
+        Reply::ReadResource(result) => result.contents.iter().map(contents_length).sum(),
+        Reply::Raw { json, .. } => json.as_bytes().len(),
+        _ => 0,
+    };
+    text + AROUND
+}
+
+fn block_length(block: &ContentBlock) -> usize {
+    match block {
+        ContentBlock::Text(text) => text.text.len(),
+        ContentBlock::Image(image) => image.data.len(),
+        ContentBlock::Audio(audio) => audio.data.len(),
+        ContentBlock::Resource(embedded) => contents_length(&embedded.resource),
+        _ => 0,
+    }
+}
+
+fn contents_length(contents: &ResourceContents) -> usize {
+    match &contents.body {
+        ResourceBody::Text(text) | ResourceBody::Blob(text) => text.len(),
     }
 }
 

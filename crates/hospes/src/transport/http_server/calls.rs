@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
+use bytes::Bytes;
 use hospes_model::{Era, Revision};
 use hospes_proto::frame::sse::{self, EventHead};
 use http::{Response, StatusCode};
@@ -76,11 +77,19 @@ impl Calls {
         let mut silence: Option<Pin<Box<Sleep>>> = None;
         let first = std::future::poll_fn(|cx| self.poll_first(cx, &mut text, &mut silence)).await;
         match first {
-            First::Answer(code) => json(status(code, self.era()), text),
+            First::Answer(code) => json(status(code, self.era()), self.lend(text)),
             First::Batch => json(StatusCode::OK, self.array()),
             // CANC-06: no answer follows a cancellation, and an HTTP response must: a stream without events.
             First::Silence => events(Body::ended(Vec::new())),
             First::Stream => self.stream(&text),
+        }
+    }
+
+    /// An answer on its way out.
+    fn lend(&self, text: Vec<u8>) -> Bytes {
+        match &self.permit {
+            Some(permit) => permit.endpoint().adapter.buffers().lend(text),
+            None => text.into(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hospes_model::{Era, Id, RpcError, code};
 use hospes_proto::http::{Admission, Rejection, Verb, http_status_for};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
@@ -207,9 +207,7 @@ where
             }
             let done = match head.verb {
                 Verb::Post => {
-                    let limit = inner.admission.max_message_bytes;
-                    let length = head.content_length;
-                    let whole = match read(body.as_mut(), length, limit, inner.limits.body).await {
+                    let whole = match read(inner, body.as_mut(), head.content_length).await {
                         Ok(whole) => whole,
                         Err(rejection) => break 'answer refuse(&rejection),
                     };
@@ -286,28 +284,23 @@ impl Inner {
 }
 
 async fn sweep(endpoint: Weak<Inner>, interval: Duration) {
-    let mut ticks = tokio::time::interval(interval);
-    ticks.tick().await;
     loop {
-        ticks.tick().await;
+        tokio::time::sleep(interval).await;
         let Some(endpoint) = endpoint.upgrade() else { return };
         endpoint.sessions.sweep();
     }
 }
 
-/// Reads a body of at most `limit` bytes. One that arrives in one piece is not copied.
-async fn read<B>(
-    mut body: Pin<&mut B>,
-    length: Option<usize>,
-    limit: usize,
-    timeout: Duration,
-) -> Result<Bytes, Rejection>
+/// Reads a body of at most `max_message_bytes`. One that arrives in one piece is not copied.
+async fn read<B>(inner: &Inner, mut body: Pin<&mut B>, length: Option<usize>) -> Result<Bytes, Rejection>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: fmt::Display,
 {
+    let (limit, timeout) = (inner.admission.max_message_bytes, inner.limits.body);
+    let buffers = inner.adapter.buffers();
     let mut first = Bytes::new();
-    let mut rest: Option<BytesMut> = None;
+    let mut rest: Option<Vec<u8>> = None;
     // A body that is there costs no timer.
     let mut deadline = None;
     loop {
@@ -334,7 +327,7 @@ where
                 return Err(Rejection::new(StatusCode::REQUEST_TIMEOUT, RpcError::invalid_request(why)));
             }
         };
-        let so_far = rest.as_ref().map_or(first.len(), BytesMut::len);
+        let so_far = rest.as_ref().map_or(first.len(), Vec::len);
         if so_far + piece.len() > limit {
             Box::pin(drain(body)).await;
             return Err(Rejection::too_large(limit));
@@ -343,8 +336,10 @@ where
             first = piece;
         } else {
             let rest = rest.get_or_insert_with(|| {
-                // The length is the client's word, but at most `limit`.
-                let mut rest = BytesMut::with_capacity(length.unwrap_or(2 * first.len()));
+                // The length is the client's word, but at most `limit`. The first piece is let go, so that the
+                // connection reads into its memory again.
+                let first = std::mem::take(&mut first);
+                let mut rest = buffers.take(length.unwrap_or(2 * first.len()));
                 rest.extend_from_slice(&first);
                 rest
             });
@@ -354,7 +349,7 @@ where
             break;
         }
     }
-    Ok(rest.map_or(first, BytesMut::freeze))
+    Ok(rest.map_or(first, |rest| buffers.lend(rest)))
 }
 
 /// Reads on and forgets, within reason.
@@ -393,7 +388,7 @@ pub(super) fn busy(id: Option<Id>, why: String) -> Rejection {
 }
 
 /// A JSON body.
-pub(super) fn json(status: StatusCode, text: Vec<u8>) -> Response<Body> {
+pub(super) fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::full(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

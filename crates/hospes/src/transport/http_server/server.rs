@@ -266,9 +266,9 @@ async fn serve(
     // waits for the answer before it goes on waits for good.
     let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     let mut served = pin!(served);
-    // One timer for the connection's whole life, none for a request.
-    let mut ticks = tokio::time::interval(idle);
-    ticks.tick().await;
+    // One timer at a time for the whole connection, none for a request. Nothing waits for one that is due at once: it
+    // would come with the clock's next millisecond.
+    let mut tick = pin!(tokio::time::sleep(idle));
     let mut seen = 0;
     loop {
         tokio::select! {
@@ -285,12 +285,13 @@ async fn serve(
                 }
                 served.as_mut().graceful_shutdown();
             }
-            _ = ticks.tick() => {
+            () = &mut tick => {
                 let requests = connection.requests.load(Ordering::Relaxed);
                 if connection.busy.load(Ordering::Relaxed) == 0 && requests == seen {
                     break;
                 }
                 seen = requests;
+                tick.set(tokio::time::sleep(idle));
             }
         }
     }

@@ -296,6 +296,22 @@ async fn a_connection_that_sends_no_request_is_closed() {
     assert_eq!(text(&connection.try_send(slow).await.unwrap().json().await), "slept");
 }
 
+/// Timers are as coarse as a millisecond: whoever waits for one that is due at once keeps its client waiting.
+#[tokio::test(start_paused = true)]
+async fn a_new_connection_is_served_before_the_clock_moves() {
+    let site = Site::new().await;
+    tokio::time::advance(Duration::from_micros(500)).await;
+    // The clock of a test stands still while there is blocking work.
+    let (finish, wait) = std::sync::mpsc::channel::<()>();
+    let work = tokio::task::spawn_blocking(move || wait.recv_timeout(PATIENCE));
+    let begun = tokio::time::Instant::now();
+    let answer = site.modern(1, "tools/call", json!({"name": "echo", "arguments": {"text": "hi"}})).await;
+    assert_eq!(text(&answer.json().await), "hi");
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    drop(finish);
+    let _ = work.await;
+}
+
 #[tokio::test]
 async fn a_body_that_does_not_come_is_given_up() {
     let site = Site::with(|endpoint| endpoint.body_timeout(Duration::from_millis(30))).await;

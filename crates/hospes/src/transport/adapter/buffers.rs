@@ -1,0 +1,140 @@
+//! Large buffers, kept from one call for the next.
+//!
+//! A system clears every page of memory that a program asks for, and most allocators give a large piece back as soon
+//! as it is free. For a message of a megabyte that costs as much as everything else that is done with it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+/// What is smaller is left to the allocator.
+const LARGE: usize = 128 * 1024;
+/// What is larger is not kept: the limit `max_kept_buffer_bytes`.
+const MAX_BUFFER_BYTES: usize = 4 * 1024 * 1024;
+/// What is kept in all: the limit `max_kept_bytes`.
+const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
+
+/// Buffers that nobody needs at the moment.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The one given back last is the last.
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Buffers {
+    /// An empty buffer with room for `bytes`.
+    pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
+        if bytes >= LARGE {
+            let mut kept = self.lock();
+            if let Some(at) = kept.buffers.iter().rposition(|buffer| buffer.capacity() >= bytes) {
+                let buffer = kept.buffers.remove(at);
+                kept.bytes -= buffer.capacity();
+                return buffer;
+            }
+        }
+        Vec::with_capacity(bytes)
+    }
+
+    /// Makes room for `bytes` more behind what is written.
+    pub(crate) fn make_room(&self, out: &mut Vec<u8>, bytes: usize) {
+        if bytes >= LARGE && out.capacity() - out.len() < bytes {
+            let mut wide = self.take(out.len() + bytes);
+            wide.extend_from_slice(out);
+            *out = wide;
+        }
+    }
+
+    /// The text as shared memory, which comes back here when nobody has it any more.
+    #[cfg(feature = "http")]
+    pub(crate) fn lend(self: &Arc<Self>, text: Vec<u8>) -> Bytes {
+        if !(LARGE..=MAX_BUFFER_BYTES).contains(&text.capacity()) {
+            return text.into();
+        }
+        Bytes::from_owner(Lent { text, home: Arc::clone(self) })
+    }
+
+    fn keep(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        let mut kept = self.lock();
+        kept.bytes += buffer.capacity();
+        kept.buffers.push(buffer);
+        // What has not been wanted for longest may be too small for what goes on now.
+        while kept.bytes > MAX_KEPT_BYTES {
+            let oldest = kept.buffers.remove(0);
+            kept.bytes -= oldest.capacity();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A text whose memory goes home in the end.
+struct Lent {
+    text: Vec<u8>,
+    home: Arc<Buffers>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.home.keep(std::mem::take(&mut self.text));
+    }
+}
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_buffer_is_used_again_once_nobody_looks_at_it() {
+        let buffers = Arc::new(Buffers::default());
+        let mut text = buffers.take(LARGE);
+        text.extend_from_slice(b"some text");
+        let place = text.as_ptr();
+        let whole = buffers.lend(text);
+        let part = whole.slice(5..);
+        drop(whole);
+        assert!(buffers.lock().buffers.is_empty(), "a part of it is still in use");
+        assert_eq!(part, "text");
+        drop(part);
+        let larger = buffers.take(2 * LARGE);
+        assert!(larger.capacity() >= 2 * LARGE && larger.as_ptr() != place, "it is too small");
+        let again = buffers.take(LARGE);
+        assert_eq!((again.as_ptr(), again.len()), (place, 0));
+    }
+
+    #[test]
+    fn small_ones_huge_ones_and_too_many_are_given_back() {
+        let buffers = Arc::new(Buffers::default());
+        for bytes in [LARGE - 1, MAX_BUFFER_BYTES + 1] {
+            drop(buffers.lend(Vec::with_capacity(bytes)));
+            assert!(buffers.lock().buffers.is_empty(), "{bytes}");
+        }
+        let lent: Vec<Bytes> = (0..100).map(|_| buffers.lend(Vec::with_capacity(MAX_BUFFER_BYTES))).collect();
+        drop(lent);
+        let kept = buffers.lock();
+        assert_eq!((kept.buffers.len(), kept.bytes), (MAX_KEPT_BYTES / MAX_BUFFER_BYTES, MAX_KEPT_BYTES));
+    }
+
+    #[test]
+    fn what_is_written_stays_when_room_is_made() {
+        let buffers = Buffers::default();
+        let mut out = b"begun".to_vec();
+        buffers.make_room(&mut out, LARGE);
+        assert!(out == b"begun" && out.capacity() >= LARGE + 5);
+        let place = out.as_ptr();
+        buffers.make_room(&mut out, LARGE);
+        assert_eq!(out.as_ptr(), place, "there is room already");
+    }
+}
