@@ -84,9 +84,12 @@ fn peers() -> Result<PathBuf> {
 
 fn build() -> Result<()> {
     say!("building our programs (the release profile of the peers: fat LTO, one codegen unit)");
-    let arguments = ["build", "--quiet", "--profile", "bench-fat", "--package", "hospes-bench", "--bins"];
-    if let Outcome::Failed(why) | Outcome::CannotRun(why) = cargo::run(&arguments) {
-        bail!(why);
+    // One after the other: built together, the server would get the features that only the gateway wants.
+    for package in ["hospes-bench", "hospes-bench-gateway"] {
+        let arguments = ["build", "--quiet", "--profile", "bench-fat", "--package", package, "--bins"];
+        if let Outcome::Failed(why) | Outcome::CannotRun(why) = cargo::run(&arguments) {
+            bail!(why);
+        }
     }
     if env::var_os("BENCH_BIN").is_some() {
         return Ok(());
@@ -120,7 +123,7 @@ fn measure(flags: &Flags) -> Result<PathBuf> {
         format!("hospes=http {} http {{port}}", program("hospes-bench")?),
         format!("hospes=stdio {} stdio", program("hospes-bench")?),
         format!("hospes=client {} {{kind}} {{to}}", program("hospes-bench-client")?),
-        format!("hospes=gateway-http {} {{port}} {{back}}", program("hospes-bench-gateway")?),
+        format!("hospes=gateway-http:b__ {} {{port}} {{back}}", program("hospes-bench-gateway")?),
     ] {
         command.arg("--extra").arg(extra);
     }
