@@ -1,7 +1,9 @@
 //! What tests of MCP programs need: both ends of a connection in memory, time that passes when told to, a peer that
 //! follows a script, and a record of what was said.
 //!
-//! Nothing here sleeps, opens a socket or starts a thread. [`Pair`] joins the machines of `hospes-proto` by two byte
+//! With the feature `transport` (on by default): one suite of behaviours for every [`transport`].
+//!
+//! Nothing else here sleeps, opens a socket or starts a thread. [`Pair`] joins the machines of `hospes-proto` by two byte
 //! streams; [`Script`] stands in for a peer in tests of real transports, which feed it lines and send what it says.
 
 mod clock;
@@ -10,6 +12,8 @@ mod end_server;
 mod pair;
 mod record;
 mod script;
+#[cfg(feature = "transport")]
+pub mod transport;
 
 pub use clock::Clock;
 pub use end_client::{ClientEnd, End};

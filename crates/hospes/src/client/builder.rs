@@ -247,7 +247,10 @@ impl ClientBuilder {
         Box::pin(connect::connect_streams(self.declare(), read, write, "a server in memory")).await
     }
 
-    /// Connects over byte streams that are there already: a socket, for one. Messages are lines, as over stdio.
+    /// Connects over byte streams that are there already: a socket, for one. Messages are lines, as over stdio; see
+    /// [`transport`](crate::transport) for carriers of whole messages.
+    ///
+    /// There are older servers that hang up when they are asked what they speak; [`dial`](Self::dial) reaches those, too.
     ///
     /// # Errors
     /// When the other side is no server.
@@ -257,6 +260,33 @@ impl ClientBuilder {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         Box::pin(connect::connect_streams(self.declare(), read, write, "a stream")).await
+    }
+
+    /// Connects over what `dial` brings: byte streams as [`over`](Self::over) takes them. It is called again, once, when
+    /// the server hung up on being asked what it speaks. `name` stands for the server in errors and logs.
+    ///
+    /// ```no_run
+    /// # #[cfg(unix)]
+    /// # async fn f() -> hospes::Result<()> {
+    /// use hospes::client::Client;
+    /// use tokio::net::UnixStream;
+    ///
+    /// let dial = || async { Ok(UnixStream::connect("/run/mcp.sock").await?.into_split()) };
+    /// let client = Client::builder().dial("/run/mcp.sock", dial).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When nobody is there, or the other side is no server.
+    pub async fn dial<D, Fut, R, W>(self, name: &str, dial: D) -> Result<Client, ConnectError>
+    where
+        D: Fn() -> Fut,
+        Fut: Future<Output = std::io::Result<(R, W)>>,
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        Box::pin(connect::dial(self.declare(), dial, name)).await
     }
 }
 

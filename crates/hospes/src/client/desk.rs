@@ -148,7 +148,6 @@ impl Desk {
     }
 
     /// A new connection takes the place of one that is gone.
-    #[cfg(feature = "stdio")]
     pub(crate) fn reopened(&self) {
         self.closed.send_replace(None);
     }

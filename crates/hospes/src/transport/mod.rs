@@ -1,7 +1,4 @@
-//! How messages come in and go out: stdio, HTTP, memory.
-//!
-//! On the serving side a transport cuts bytes into messages and hands each to the adapter, which knows the two eras;
-//! everything above the adapter is a [`Service`](crate::Service).
+#![doc = include_str!("../../docs/transports.md")]
 
 #[cfg(feature = "server")]
 mod adapter;
@@ -13,6 +10,7 @@ pub(crate) mod http_client;
 pub mod http_server;
 #[cfg(feature = "server")]
 pub mod memory;
+pub mod messages;
 #[cfg(feature = "server")]
 mod signal;
 #[cfg(feature = "server")]

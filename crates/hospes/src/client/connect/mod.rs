@@ -29,7 +29,7 @@ use super::parked::Parked;
 use super::settings::Settings;
 use super::target::Target;
 
-pub(super) use streams::connect as connect_streams;
+pub(super) use streams::{connect as connect_streams, dial};
 
 pub(super) async fn connect(builder: ClientBuilder, target: Target) -> Result<Client, ConnectError> {
     let shown = target.to_string();

@@ -1,16 +1,21 @@
-//! Over a pair of byte streams that are there already: in memory, a socket, whatever can be read and written.
+//! Over a pair of byte streams: in memory, a socket, whatever can be read and written.
 
+use std::io;
 use std::sync::Arc;
 
+use hospes_proto::era::{Outcome, Step};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Probing, settle};
+use super::{Probing, ready, settle};
 use crate::client::Client;
 use crate::client::builder::ClientBuilder;
 use crate::client::core::Link;
+use crate::client::desk::Desk;
 use crate::client::duplex::{self, Wire};
-use crate::client::error::ConnectError;
+use crate::client::error::{ConnectError, Stage};
+use crate::client::settings::Settings;
 
+/// Over streams that are there already and cannot be had anew.
 pub(in crate::client) async fn connect<R, W>(
     builder: ClientBuilder,
     read: R,
@@ -23,7 +28,58 @@ where
 {
     let ClientBuilder { settings, desk, .. } = builder;
     let desk = Arc::new(desk);
-    let wire = Wire { read, write, gone: None, on_close: None };
-    let link = Link::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(&desk)), None);
+    let link = link(&settings, &desk, read, write);
     settle(Probing::new(&settings, shown.to_owned()), link, desk).await
+}
+
+/// Over streams that `dial` brings, and brings again when the server hung up on being asked what it speaks.
+pub(in crate::client) async fn dial<D, Fut, R, W>(
+    builder: ClientBuilder,
+    dial: D,
+    shown: &str,
+) -> Result<Client, ConnectError>
+where
+    D: Fn() -> Fut,
+    Fut: Future<Output = io::Result<(R, W)>>,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let ClientBuilder { settings, desk, .. } = builder;
+    let desk = Arc::new(desk);
+    let mut probing = Probing::new(&settings, shown.to_owned());
+    loop {
+        let link = match tokio::time::timeout(probing.left(), dial()).await {
+            Ok(Ok((read, write))) => link(&settings, &desk, read, write),
+            Ok(Err(error)) => return Err(unreachable(shown, error)),
+            Err(_) => return Err(unreachable(shown, io::ErrorKind::TimedOut.into())),
+        };
+        match probing.ask(&link).await {
+            Step::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk).await),
+            Step::Failed(failure) => return Err(probing.failure(&failure)),
+            Step::Respawn => {
+                tracing::debug!("the server hung up on being asked what it speaks; it is called once more");
+                link.close().await;
+                desk.reopened();
+                probing.negotiation.handle_outcome(Outcome::Respawned);
+            }
+            // `ask` deals with these.
+            Step::Discover { .. } | Step::Initialize { .. } => {}
+        }
+    }
+}
+
+fn unreachable(shown: &str, error: io::Error) -> ConnectError {
+    ConnectError::new(shown, Stage::Tcp, format!("it could not be reached: {error}")).with(|failure| {
+        failure.hint = Some("is the server running, and is the address right?".into());
+        failure.source = Some(Box::new(error));
+    })
+}
+
+fn link<R, W>(settings: &Settings, desk: &Arc<Desk>, read: R, write: W) -> Link
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let wire = Wire { read, write, gone: None, on_close: None };
+    Link::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(desk)), None)
 }

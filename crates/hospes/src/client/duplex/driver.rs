@@ -137,10 +137,17 @@ where
             return;
         }
         let by = *self.flush_by.get_or_insert_with(|| Instant::now() + FLUSH_PATIENCE);
-        if written || Instant::now() >= by {
+        if written && self.poll_shutdown(cx) || Instant::now() >= by {
             self.stop_writing();
             self.ends(CLOSE_PATIENCE, "the connection was closed");
         }
+    }
+
+    /// Whether our side has said goodbye: some carriers do (TLS, WebSocket), and half of a socket does not end by being
+    /// dropped.
+    fn poll_shutdown(&mut self, cx: &mut TaskContext<'_>) -> bool {
+        let Some(write) = &mut self.write else { return true };
+        Pin::new(write).poll_shutdown(cx).is_ready()
     }
 
     /// Whether nothing is left to write.

@@ -129,10 +129,11 @@ impl HttpLink {
 
     /// Sends a request and waits until it is known how it will be answered.
     pub(crate) async fn open(&self, outgoing: &Outgoing<'_>, speech: &Speech) -> Result<HttpCall, CallError> {
-        if let Some(closed) = self.shared.desk.closed() {
-            return Err(CallError::Closed(closed));
+        tokio::select! {
+            biased;
+            opened = call::open(&self.shared, outgoing, speech), if self.shared.desk.closed().is_none() => opened,
+            closed = self.shared.desk.wait_closed() => Err(CallError::Closed(closed)),
         }
-        call::open(&self.shared, outgoing, speech).await
     }
 
     /// Sends a notification, in the background: nobody learns whether it arrives.
@@ -166,7 +167,7 @@ impl HttpLink {
 
     /// Ends the session because the server is not there any more.
     pub(crate) fn give_up(&self, closed: Closed) {
-        self.shared.desk.connection_lost(Arc::new(closed));
+        self.fail_all(closed);
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move { shared.end_session().await });
     }
@@ -177,9 +178,18 @@ impl HttpLink {
         false
     }
 
-    /// Ends the session.
+    /// Ends the session. What still waits fails, and so does everything after it.
     pub(crate) async fn close(&self) {
+        self.fail_all(Closed::new("the connection was closed"));
         self.shared.end_session().await;
+    }
+
+    fn fail_all(&self, closed: Closed) {
+        let closed = Arc::new(closed);
+        self.shared.desk.connection_lost(Arc::clone(&closed));
+        for mailbox in self.shared.streaming().values() {
+            mailbox.put(Err(CallError::Closed(Arc::clone(&closed))));
+        }
     }
 }
 

@@ -135,7 +135,7 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
-    fn put(&self, answer: Result<RawJson, CallError>) {
+    pub(super) fn put(&self, answer: Result<RawJson, CallError>) {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
         self.waker.wake();
     }

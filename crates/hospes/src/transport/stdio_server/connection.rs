@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use hospes_proto::frame::LineFramer;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Sleep;
 
 use super::Limits;
@@ -15,7 +15,7 @@ use super::desk::Desk;
 use super::outbox::MAX_UNWRITTEN_BYTES;
 use crate::transport::adapter::Adapter;
 
-/// How long calls have to say that they were stopped.
+/// How long calls have to say that they were stopped, and the output to end.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// One connection.
@@ -67,14 +67,17 @@ where
 
     pub(super) async fn run(mut self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let mut shutdown = pin!(shutdown);
-        std::future::poll_fn(|cx| {
+        let ended = std::future::poll_fn(|cx| {
             if matches!(self.phase, Phase::Serving) && shutdown.as_mut().poll(cx).is_ready() {
                 tracing::info!("asked to end: finishing what was accepted");
                 self.drain();
             }
             self.poll(cx)
         })
-        .await
+        .await;
+        // Some carriers say goodbye (TLS, WebSocket), and half of a socket does not end by being dropped.
+        let _ = tokio::time::timeout(LAST_WORDS, self.output.shutdown()).await;
+        ended
     }
 
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {

@@ -32,6 +32,9 @@ pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves one client over stdio, or over any other pair of byte streams, in every revision.
 ///
+/// A clone serves another client with the same settings and the same keys; see [`transport`](crate::transport) for a
+/// transport of your own.
+///
 /// ```no_run
 /// # async fn example(server: impl hospes::Service) -> std::io::Result<()> {
 /// use hospes::transport::stdio_server::StdioServer;
@@ -39,7 +42,7 @@ pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// StdioServer::new(server).serve().await
 /// # }
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StdioServer {
     service: BoxService,
     settings: Settings,
@@ -145,7 +148,8 @@ impl StdioServer {
         self.serve_until(input, output, shutdown).await
     }
 
-    /// Serves over a pair of byte streams until `input` ends or `output` breaks. What was accepted by then is answered first.
+    /// Serves over a pair of byte streams, one message a line, until `input` ends or `output` breaks. What was accepted
+    /// by then is answered first; `output` is shut down in the end.
     ///
     /// # Errors
     /// When reading fails.

@@ -1,0 +1,116 @@
+//! What goes to and fro while a call runs.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hospes::model::{LoggingLevel, Notification, Revision, SubscriptionFilter};
+use hospes::serde_json::json;
+
+use super::{PATIENCE, Site, Transport, client, connect, server};
+
+/// Every report of progress arrives, in order, and before the answer.
+///
+/// # Panics
+/// When it is not so.
+pub async fn progress_precedes_the_answer(transport: &impl Transport) {
+    let site = transport.serve(server()).await;
+    for revision in transport.revisions() {
+        let client = connect(&site, *revision).await;
+        let heard = Mutex::new(Vec::new());
+        let call = client
+            .call("count", json!({ "count": 100 }))
+            .on_progress(|report| heard.lock().expect("no panic").push(report.progress));
+        assert_eq!(call.await.expect("an answer").all_text(), "counted", "{revision}");
+        let want: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(*heard.lock().expect("no panic"), want, "{revision}");
+    }
+}
+
+/// Log messages that a call wrote arrive, in order, and before its answer.
+///
+/// # Panics
+/// When it is not so.
+pub async fn log_messages_precede_the_answer(transport: &impl Transport) {
+    let site = transport.serve(server()).await;
+    for revision in transport.revisions() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let lines = Arc::clone(&heard);
+        let listening = client().revision(*revision).on_log(move |message| {
+            lines.lock().expect("no panic").push(message.data.as_str().to_owned());
+        });
+        let client = site.connect(listening).await.expect("a client");
+        client.set_log_level(LoggingLevel::Info).await.expect("log messages are offered");
+        let answer = client.call("log", json!({ "count": 50 })).await.expect("an answer");
+        assert_eq!(answer.all_text(), "logged", "{revision}");
+        let want: Vec<String> = (0..50).map(|line| line.to_string()).collect();
+        assert_eq!(*heard.lock().expect("no panic"), want, "{revision}");
+    }
+}
+
+/// The server's questions reach the client, and its answers the handler: for a model, for roots, for a person.
+///
+/// # Panics
+/// When it is not so.
+pub async fn questions_are_answered(transport: &impl Transport) {
+    let site = transport.serve(server()).await;
+    for revision in transport.revisions() {
+        let client = connect(&site, *revision).await;
+        let thought = client.call("think", ()).await.expect("an answer");
+        assert_eq!(thought.all_text(), "1 messages", "{revision}");
+        let seen = client.call("look", ()).await.expect("an answer");
+        assert_eq!(seen.all_text(), "file:///work", "{revision}");
+        if *revision >= Revision::V2025_06_18 {
+            let name = client.call("ask", json!({ "text": "it" })).await.expect("an answer");
+            assert_eq!(name.all_text(), "name it", "{revision}");
+        }
+    }
+}
+
+/// Of many questions at once, from many calls, each is answered to the call that asked it.
+///
+/// # Panics
+/// When it is not so.
+pub async fn questions_find_their_callers(transport: &impl Transport) {
+    let site = transport.serve(server()).await;
+    for revision in transport.revisions().iter().filter(|revision| **revision >= Revision::V2025_06_18) {
+        let client = connect(&site, *revision).await;
+        let calls = (0..24).map(|number| {
+            let client = &client;
+            async move {
+                let text = format!("number {number}");
+                let answer = client.call("ask", json!({ "text": text })).await.expect("an answer");
+                assert_eq!(answer.all_text(), format!("name {text}"), "{revision}");
+            }
+        });
+        futures::future::join_all(calls).await;
+    }
+}
+
+/// A client that wants to hear of changes does.
+///
+/// # Panics
+/// When it is not so.
+pub async fn changes_are_heard(transport: &impl Transport) {
+    let site = transport.serve(server()).await;
+    for revision in transport.revisions() {
+        let client = connect(&site, *revision).await;
+        let mut filter = SubscriptionFilter::new();
+        filter.tools_list_changed = true;
+        let mut subscription = client.listen(filter).await.expect("changes can be heard of");
+        // In the older revisions nobody says from when on changes are heard.
+        let change = async {
+            loop {
+                for tool in ["grow", "shrink"] {
+                    client.call(tool, ()).await.expect("an answer");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = change => {}
+            heard = subscription.next() => assert_eq!(heard, Some(Notification::ToolsListChanged), "{revision}"),
+            () = tokio::time::sleep(PATIENCE / 2) => panic!("{revision}: nothing was heard"),
+        }
+        client.call("shrink", ()).await.expect("an answer");
+    }
+}
