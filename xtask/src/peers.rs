@@ -4,6 +4,7 @@
 mod application;
 mod asking;
 mod inspector;
+mod upstreams;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,39 +14,27 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::flags::{Accepted, Flags};
-use crate::process::Server;
+use crate::process::{self, Server};
 use crate::report::{Outcome, say, table};
 use crate::tools::Node;
 use crate::{cargo, place};
 use inspector::{Era, Inspector};
+use upstreams::{Upstream, Upstreams};
 
 /// What the command line may say.
 pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["no-build"] };
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 
+/// The first lists wait so long for servers that are being started, in seconds: whoever asks only once is to see all.
+const WAIT: &str = "60";
+
 /// How long the servers behind `hospes up` may take until their tools are seen. Upstreams start while the
 /// endpoint already answers, so the first list may be short.
 const SEEN_LIMIT: Duration = Duration::from_secs(30);
-
-/// What the file to be read by the filesystem server says.
-const MOTTO: &str = "both host and guest";
-
-/// A server behind ours.
-struct Upstream {
-    name: &'static str,
-    /// As in `mcpServers`.
-    entry: Value,
-    /// The era in which the Inspector can ask it directly.
-    era: Era,
-    /// A tool to call, with what, and a part of its answer.
-    call: (&'static str, Value, &'static str),
-    /// Whether it lists the same tools to everybody; server-everything looks at what the client can do.
-    steady: bool,
-}
 
 /// Runs the chore.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
@@ -76,12 +65,13 @@ fn examine(node: &Node, checks: &mut Checks) -> Result<()> {
     let folder = scratch()?;
     let ours =
         start(node, &folder, "peers serve everything", &["serve", "everything", "--http", "127.0.0.1:0"])?;
-    let upstreams = upstreams(node, &folder, &ours.url)?;
+    let Upstreams { servers: upstreams, running } = Upstreams::start(node, &folder, &ours.url)?;
     let mut inspector = Inspector::new(node, folder.clone());
 
     let mut expected = BTreeSet::new();
     let mut known = true;
     for upstream in &upstreams {
+        checks.add(&format!("{} asked by us", upstream.name), asked_by_us(node, &folder, upstream));
         inspector.add(upstream.name, upstream.entry.clone());
         let direct = inspector.tools(upstream.name, upstream.era);
         known &= direct.is_ok();
@@ -97,10 +87,18 @@ fn examine(node: &Node, checks: &mut Checks) -> Result<()> {
     fs::write(&config, json!({ "mcpServers": entries.collect::<serde_json::Map<_, _>>() }).to_string())?;
     let config = config.to_string_lossy().into_owned();
 
-    let gateway = start(node, &folder, "peers up", &["up", "--config", &config, "--listen", "127.0.0.1:0"])?;
+    let gateway = start(
+        node,
+        &folder,
+        "peers up",
+        &["up", "--config", &config, "--listen", "127.0.0.1:0", "--start-wait", WAIT],
+    )?;
     inspector.add("up", json!({ "type": "streamable-http", "url": gateway.url }));
     let program = place::program("hospes")?;
-    inspector.add("stdio", json!({ "command": program, "args": ["stdio", "--config", config] }));
+    inspector.add(
+        "stdio",
+        json!({ "command": program, "args": ["stdio", "--config", config, "--start-wait", WAIT] }),
+    );
     for (front, era) in ["up", "stdio"].into_iter().flat_map(|front| Era::ALL.map(|era| (front, era))) {
         let seen = seen(&inspector, front, era, &expected, &upstreams);
         checks.add(&format!("{front}: every tool seen ({})", era.name()), seen);
@@ -114,16 +112,33 @@ fn examine(node: &Node, checks: &mut Checks) -> Result<()> {
     }
     let fronts = [
         ("up", json!({ "url": gateway.url })),
-        ("stdio", json!({ "command": program, "args": ["stdio", "--config", config] })),
+        ("stdio", json!({ "command": program, "args": ["stdio", "--config", config, "--start-wait", WAIT] })),
     ];
     for (front, entry) in &fronts {
-        for era in Era::ALL {
+        for era in [Era::Legacy, Era::Modern] {
             asking::examine(node, front, entry, era, checks);
         }
     }
+    drop(running);
     checks.stop("up: stops when asked to", gateway);
     checks.stop("serve: stops when asked to", ours);
     defaults(node, &folder, &mut inspector, checks)
+}
+
+/// `hospes call`, our client, without a gateway in between.
+fn asked_by_us(node: &Node, folder: &Path, upstream: &Upstream) -> Result<String> {
+    let (tool, arguments, part) = &upstream.call;
+    let config = folder.join("alone.json");
+    fs::write(&config, json!({ "mcpServers": { upstream.name: upstream.entry } }).to_string())?;
+    let mut command = Command::new(place::program("hospes")?);
+    node.dress(&mut command);
+    command
+        .arg("call")
+        .args([upstream.name, tool, "--input-json", &arguments.to_string(), "--config"])
+        .arg(&config);
+    command.current_dir(folder).env("XDG_CONFIG_HOME", folder.join("config"));
+    let done = process::run(command, &format!("call {}", upstream.name), START_LIMIT)?.success()?;
+    contains(&done.stdout, part)
 }
 
 /// With no configuration at all the built-in servers are there, and can be called.
@@ -145,46 +160,6 @@ fn defaults(node: &Node, folder: &Path, inspector: &mut Inspector<'_>, checks: &
     }
     checks.stop("no configuration: stops when asked to", server);
     Ok(())
-}
-
-fn upstreams(node: &Node, folder: &Path, url: &str) -> Result<Vec<Upstream>> {
-    let files = folder.join("files");
-    fs::create_dir_all(&files)?;
-    let motto = files.join("motto.txt");
-    fs::write(&motto, MOTTO)?;
-    let modern = application::beside_the_packages(node, "modern.mjs")?;
-    let package = |path: &str| node.modules.join("@modelcontextprotocol").join(path).join("dist/index.js");
-    let program = node.program();
-    Ok(vec![
-        Upstream {
-            name: "everything",
-            entry: json!({ "command": program, "args": [package("server-everything"), "stdio"] }),
-            era: Era::Legacy,
-            call: ("get-sum", json!({ "a": 19, "b": 23 }), "42"),
-            steady: false,
-        },
-        Upstream {
-            name: "filesystem",
-            entry: json!({ "command": program, "args": [package("server-filesystem"), files] }),
-            era: Era::Legacy,
-            call: ("read_text_file", json!({ "path": motto }), MOTTO),
-            steady: true,
-        },
-        Upstream {
-            name: "modern",
-            entry: json!({ "command": program, "args": [modern] }),
-            era: Era::Modern,
-            call: ("shout", json!({ "text": "ave" }), "AVE!"),
-            steady: true,
-        },
-        Upstream {
-            name: "ours",
-            entry: json!({ "type": "http", "url": url }),
-            era: Era::Modern,
-            call: ("test_simple_text", json!({}), "simple text response"),
-            steady: true,
-        },
-    ])
 }
 
 /// Waits until everything expected is listed; nothing else may be, except from servers that vary.

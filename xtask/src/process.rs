@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 use crate::place;
@@ -110,6 +110,26 @@ impl Server {
                 Err(anyhow!("{label} {what}; it said:\n{said}"))
             }
         }
+    }
+
+    /// Starts a program that does not name its endpoint, and waits until it takes connections there.
+    pub(crate) fn start_at(mut command: Command, label: &str, url: &str, limit: Duration) -> Result<Self> {
+        let log = log(label, "log")?;
+        let file = File::create(&log)?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let group = Group::start(command)?;
+        let server = Self { group, log, url: url.to_owned() };
+        let address = url.split('/').nth(2).context("a URL with a host and a port")?;
+        let begun = Instant::now();
+        while std::net::TcpStream::connect(address).is_err() {
+            ensure!(
+                begun.elapsed() < limit,
+                "{label} does not listen at {address}; it said:\n{}",
+                server.said()
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(server)
     }
 
     /// What it said so far.

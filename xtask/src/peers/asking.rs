@@ -10,7 +10,7 @@ use crate::tools::Node;
 
 /// An application that can answer is asked, through us, by the servers behind us.
 pub(super) fn examine(node: &Node, front: &str, entry: &Value, era: Era, checks: &mut Checks) {
-    let askings: Vec<Asking> = Asking::all().into_iter().filter(|asking| asking.era == era).collect();
+    let askings = Asking::all();
     let call = |asking: &Asking| Call { tool: asking.tool.to_owned(), arguments: asking.arguments.clone() };
     let calls: Vec<Call> = askings.iter().map(call).collect();
     match application::run(node, front, era, entry, &calls) {
@@ -27,7 +27,6 @@ pub(super) fn examine(node: &Node, front: &str, entry: &Value, era: Era, checks:
 
 /// A call during which the server asks the application for something, or tells it how far it is.
 struct Asking {
-    era: Era,
     tool: &'static str,
     arguments: Value,
     /// A part of the answer, made from what the application said.
@@ -39,8 +38,8 @@ struct Asking {
 }
 
 impl Asking {
-    fn new(era: Era, tool: &'static str, arguments: Value, part: &'static str) -> Self {
-        Self { era, tool, arguments, part, asked: None, progress: 0 }
+    fn new(tool: &'static str, arguments: Value, part: &'static str) -> Self {
+        Self { tool, arguments, part, asked: None, progress: 0 }
     }
 
     fn asked(self, method: &'static str) -> Self {
@@ -51,31 +50,31 @@ impl Asking {
         Self { progress: least, ..self }
     }
 
-    /// Old servers asking old applications, new ones new ones.
+    /// Old servers and new ones, over stdio and over HTTP; the application is of either era.
     fn all() -> Vec<Self> {
-        let (old, new) = (Era::Legacy, Era::Modern);
         let (elicit, sample, roots) = ("elicitation/create", "sampling/createMessage", "roots/list");
-        let slowly = json!({ "duration": 1, "steps": 4 });
+        let slowly = || json!({ "duration": 1, "steps": 4 });
         let nothing = || json!({});
         vec![
+            Self::new("everything__trigger-long-running-operation", slowly(), "completed").progress(2),
             Self::new(
-                old,
                 "everything__trigger-sampling-request",
                 json!({ "prompt": "?" }),
                 "the scripted answer",
             )
             .asked(sample),
-            Self::new(old, "everything__trigger-elicitation-request", nothing(), "Hospes").asked(elicit),
-            Self::new(old, "everything__get-roots-list", nothing(), "file:///scripted/root").asked(roots),
-            Self::new(old, "everything__trigger-long-running-operation", slowly, "completed").progress(2),
-            Self::new(new, "modern__greet", nothing(), "Salve, Hospes!").asked(elicit),
-            Self::new(new, "ours__test_input_required_result_elicitation", nothing(), "Hello, Hospes!")
+            Self::new("everything__trigger-elicitation-request", nothing(), "Hospes").asked(elicit),
+            Self::new("everything-http__trigger-elicitation-request", nothing(), "Hospes").asked(elicit),
+            Self::new("everything-http__trigger-long-running-operation", slowly(), "completed").progress(2),
+            Self::new("modern__greet", nothing(), "Salve, Hospes!").asked(elicit),
+            Self::new("modern-http__greet", nothing(), "Salve, Hospes!").asked(elicit),
+            Self::new("ours__test_input_required_result_elicitation", nothing(), "Hello, Hospes!")
                 .asked(elicit),
-            Self::new(new, "ours__test_input_required_result_sampling", nothing(), "the scripted answer")
+            Self::new("ours__test_input_required_result_sampling", nothing(), "the scripted answer")
                 .asked(sample),
-            Self::new(new, "ours__test_input_required_result_list_roots", nothing(), "scripted").asked(roots),
-            Self::new(new, "ours__test_input_required_result_multi_round", nothing(), "").asked(elicit),
-            Self::new(new, "ours__test_tool_with_progress", nothing(), "").progress(2),
+            Self::new("ours__test_input_required_result_list_roots", nothing(), "scripted").asked(roots),
+            Self::new("ours__test_input_required_result_multi_round", nothing(), "").asked(elicit),
+            Self::new("ours__test_tool_with_progress", nothing(), "").progress(2),
         ]
     }
 

@@ -14,20 +14,24 @@ use crate::tools::Node;
 const SCRIPT: &str = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How the Inspector is told to speak. It does not fall back: `modern` against an old server is an error.
+/// How the Inspector is told to speak. Only `auto` falls back: `modern` against an old server is an
+/// error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Era {
     Legacy,
     Modern,
+    /// The Inspector finds out.
+    Auto,
 }
 
 impl Era {
-    pub(super) const ALL: [Self; 2] = [Self::Legacy, Self::Modern];
+    pub(super) const ALL: [Self; 3] = [Self::Legacy, Self::Modern, Self::Auto];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Legacy => "legacy",
             Self::Modern => "modern",
+            Self::Auto => "auto",
         }
     }
 }

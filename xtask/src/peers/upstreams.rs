@@ -1,0 +1,96 @@
+//! The servers behind ours: written by others, of both eras, over stdio and over HTTP; and one of ours.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::START_LIMIT;
+use super::application::beside_the_packages;
+use super::inspector::Era;
+use crate::process::Server;
+use crate::tools::Node;
+
+/// What the file to be read by the filesystem server says.
+const MOTTO: &str = "both host and guest";
+
+/// A server behind ours.
+pub(super) struct Upstream {
+    pub(super) name: &'static str,
+    /// As in `mcpServers`.
+    pub(super) entry: Value,
+    /// The era in which the Inspector can ask it directly.
+    pub(super) era: Era,
+    /// A tool to call, with what, and a part of its answer.
+    pub(super) call: (&'static str, Value, &'static str),
+    /// Whether it lists the same tools to everybody; server-everything looks at what the client can do.
+    pub(super) steady: bool,
+}
+
+/// All of them, and the processes of those that are reached by URL.
+pub(super) struct Upstreams {
+    pub(super) servers: Vec<Upstream>,
+    pub(super) running: Vec<Server>,
+}
+
+impl Upstreams {
+    /// Starts those that listen; the others are started by whoever wants to speak with them. `ours` is the URL of a
+    /// server of ours.
+    pub(super) fn start(node: &Node, folder: &Path, ours: &str) -> Result<Self> {
+        let files = folder.join("files");
+        fs::create_dir_all(&files)?;
+        let motto = files.join("motto.txt");
+        fs::write(&motto, MOTTO)?;
+        let modern = beside_the_packages(node, "modern.mjs")?;
+        let script = |path: &str| format!("@modelcontextprotocol/{path}/dist/index.js");
+        let package = |path: &str| node.modules.join(script(path));
+        let program = node.program();
+
+        let port = free_port()?;
+        let mut old = node.script(&script("server-everything"));
+        old.arg("streamableHttp").env("PORT", port.to_string());
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        let old = Server::start_at(old, "server-everything over HTTP", &url, START_LIMIT)?;
+        let mut new = node.script(&modern);
+        new.arg("http");
+        let new = Server::start(new, "modern over HTTP", START_LIMIT)?;
+
+        let sum = || ("get-sum", json!({ "a": 19, "b": 23 }), "42");
+        let shout = || ("shout", json!({ "text": "ave" }), "AVE!");
+        let (stdio, http) = (
+            |arguments: Value| json!({ "command": program, "args": arguments }),
+            |url: &str| json!({ "type": "http", "url": url }),
+        );
+        let at = |name, entry, era, call| Upstream { name, entry, era, call, steady: true };
+        let servers = vec![
+            Upstream {
+                steady: false,
+                ..at("everything", stdio(json!([package("server-everything"), "stdio"])), Era::Legacy, sum())
+            },
+            Upstream { steady: false, ..at("everything-http", http(&old.url), Era::Legacy, sum()) },
+            at(
+                "filesystem",
+                stdio(json!([package("server-filesystem"), files])),
+                Era::Legacy,
+                ("read_text_file", json!({ "path": motto }), MOTTO),
+            ),
+            at(
+                "memory",
+                stdio(json!([package("server-memory")])),
+                Era::Legacy,
+                ("read_graph", json!({}), "entities"),
+            ),
+            at("modern", stdio(json!([modern])), Era::Modern, shout()),
+            at("modern-http", http(&new.url), Era::Modern, shout()),
+            at("ours", http(ours), Era::Auto, ("test_simple_text", json!({}), "simple text response")),
+        ];
+        Ok(Self { servers, running: vec![old, new] })
+    }
+}
+
+/// A port that nothing listens on at the moment, for programs that cannot pick one.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
