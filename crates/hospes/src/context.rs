@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use hospes_model::{
@@ -13,7 +13,9 @@ use hospes_model::{
 
 use serde::Serialize;
 
+use crate::logging::{DEFAULT_LOG_RATE, LogRules};
 use crate::peer::Peer;
+use crate::rate::Rate;
 use crate::round::Round;
 
 /// The most notifications that wait for a slow reader; beyond it progress is merged and log messages are dropped.
@@ -32,6 +34,7 @@ struct Inner {
     http: Option<Box<http::request::Parts>>,
     extensions: http::Extensions,
     stream: AtomicU8,
+    log_rules: OnceLock<Arc<LogRules>>,
     state: Mutex<State>,
 }
 
@@ -50,7 +53,6 @@ struct State {
     /// How many questions were asked without a key of their own.
     unnamed: u32,
     outbox: VecDeque<Notification>,
-    dropped_logs: u32,
     progress: Option<f64>,
     waker: Option<Waker>,
     kept: Vec<Box<dyn Any + Send>>,
@@ -179,32 +181,91 @@ impl Context {
         let mut params = ProgressParams::new(token, done);
         params.total = total;
         params.message = message.map(str::to_owned);
-        push(&mut state, Notification::Progress(params));
+        let _ = push(&mut state, Notification::Progress(params));
     }
 
     /// Sends a log message, if the peer wants messages of this severity. `data` is anything that can be JSON; mostly a
-    /// sentence.
+    /// sentence, or an object that says what it is about.
+    ///
+    /// What looks like a secret, an e-mail address or a card number is hidden ([`redact`](crate::redact)). Of more
+    /// messages than the peer is to be sent ([`DEFAULT_LOG_RATE`](crate::DEFAULT_LOG_RATE) unless the server says
+    /// otherwise) the rest is left out, and the next one is preceded by a word on how many were.
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
         self.log_as(None, level, data);
     }
 
-    /// The same under a logger's name.
+    /// The same under a logger's name; without one, messages go out under the name of the server.
     pub fn log_as(&self, logger: Option<&str>, level: LoggingLevel, data: impl Serialize) {
         if self.log_level().is_none_or(|wanted| level < wanted) {
             return;
         }
-        let data = match RawJson::from_serialize(&data) {
+        let Some(left_out) = self.admit_log() else { return };
+        let rules = self.0.log_rules.get();
+        let logger = logger.or_else(|| rules?.logger.as_deref());
+        self.tell_left_out(left_out, logger);
+        let data = serde_json::to_value(&data).map(|mut data| {
+            match rules {
+                Some(rules) => (rules.redact)(&mut data),
+                None => crate::redact::value(&mut data),
+            }
+            RawJson::from(data)
+        });
+        let data = match data {
             Ok(data) => data,
             Err(error) => return tracing::error!(%error, "what was to be logged cannot be written as JSON"),
         };
         let mut params = LogMessageParams::new(level, data);
         params.logger = logger.map(str::to_owned);
-        push(&mut self.state(), Notification::LogMessage(params));
+        self.push(Notification::LogMessage(params));
     }
 
-    /// Sends any notification that belongs to this call.
+    /// Sends any notification that belongs to this call. Log messages count like those of [`Context::log`], but nothing
+    /// in them is hidden.
     pub fn notify(&self, notification: Notification) {
-        push(&mut self.state(), notification);
+        if let Notification::LogMessage(message) = &notification {
+            if self.log_level().is_some_and(|wanted| message.level < wanted) {
+                return;
+            }
+            let Some(left_out) = self.admit_log() else { return };
+            self.tell_left_out(left_out, message.logger.as_deref());
+        }
+        self.push(notification);
+    }
+
+    /// The rules for log messages; the first that are given hold.
+    #[cfg(feature = "server")]
+    pub(crate) fn set_log_rules(&self, rules: &Arc<LogRules>) {
+        if self.0.log_rules.get().is_none() {
+            let _ = self.0.log_rules.set(Arc::clone(rules));
+        }
+    }
+
+    fn log_rate(&self) -> Rate {
+        self.0.log_rules.get().map_or(DEFAULT_LOG_RATE, |rules| rules.rate)
+    }
+
+    /// Whether one more log message may go to the peer, and how many were left out before it.
+    fn admit_log(&self) -> Option<u32> {
+        self.0.peer.logs.admit(self.log_rate())
+    }
+
+    fn tell_left_out(&self, left_out: u32, logger: Option<&str>) {
+        let wanted = self.log_level().is_some_and(|wanted| wanted <= LoggingLevel::Warning);
+        if left_out > 0 && wanted {
+            let text =
+                format!("{left_out} log messages were left out: there may be {} (log_rate)", self.log_rate());
+            if let Ok(data) = RawJson::from_serialize(&text) {
+                let mut params = LogMessageParams::new(LoggingLevel::Warning, data);
+                params.logger = logger.map(str::to_owned);
+                self.push(Notification::LogMessage(params));
+            }
+        }
+    }
+
+    fn push(&self, notification: Notification) {
+        if !push(&mut self.state(), notification) {
+            self.0.peer.logs.leave_out();
+        }
     }
 
     /// What is known from earlier rounds of questions.
@@ -375,6 +436,7 @@ impl ContextBuilder {
             http: self.http,
             extensions: self.extensions,
             stream: AtomicU8::new(if self.closable { CLOSABLE } else { FIXED }),
+            log_rules: OnceLock::new(),
             state: Mutex::new(state),
         }))
     }
@@ -389,27 +451,20 @@ impl fmt::Debug for Context {
     }
 }
 
-fn push(state: &mut State, notification: Notification) {
+/// Queues a notification; false when a log message had to be dropped.
+fn push(state: &mut State, notification: Notification) -> bool {
     if state.outbox.len() >= MAX_QUEUED_NOTIFICATIONS {
         // A reader this slow gets the newest progress and a gap in the log, never unbounded memory.
-        match &notification {
-            Notification::Progress(_) => {
-                let old = state.outbox.iter().rposition(|n| matches!(n, Notification::Progress(_)));
-                match old {
-                    Some(old) => {
-                        state.outbox.remove(old);
-                    }
-                    None => return,
-                }
-            }
-            _ => {
-                state.dropped_logs = state.dropped_logs.saturating_add(1);
-                return;
-            }
-        }
+        let Notification::Progress(_) = &notification else {
+            return !matches!(notification, Notification::LogMessage(_));
+        };
+        let old = state.outbox.iter().rposition(|n| matches!(n, Notification::Progress(_)));
+        let Some(old) = old else { return true };
+        state.outbox.remove(old);
     }
     state.outbox.push_back(notification);
     if let Some(waker) = state.waker.take() {
         waker.wake();
     }
+    true
 }

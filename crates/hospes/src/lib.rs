@@ -6,9 +6,12 @@ pub mod client;
 mod context;
 mod error;
 mod exchange;
+mod logging;
 mod params;
 mod peer;
 pub mod prelude;
+mod rate;
+pub mod redact;
 mod round;
 #[cfg(feature = "server")]
 mod serve;
@@ -20,8 +23,10 @@ pub mod transport;
 pub use context::{Context, ContextBuilder, MAX_QUEUED_NOTIFICATIONS};
 pub use error::{Error, Result};
 pub use exchange::{Event, Exchange, MAX_ROUNDS};
+pub use logging::DEFAULT_LOG_RATE;
 pub use params::{Params, View};
 pub use peer::Peer;
+pub use rate::Rate;
 pub use round::Round;
 #[cfg(feature = "server")]
 pub use serve::{ALLOWED_HOSTS_VARIABLE, HTTP_VARIABLE, serve};

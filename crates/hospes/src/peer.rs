@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use hospes_model::{ClientCapabilities, Implementation, LoggingLevel, Revision};
 
+use crate::logging::LogGate;
+
 /// The client that a server answers: one per session in the older revisions, one per distinct set of request
 /// metadata in 2026-07-28.
 #[derive(Debug)]
@@ -19,6 +21,7 @@ pub struct Peer {
     /// Who is signed in, where somebody is.
     pub principal: Option<Arc<str>>,
     log_level: AtomicU8,
+    pub(crate) logs: LogGate,
 }
 
 impl Peer {
@@ -35,7 +38,7 @@ impl Peer {
         capabilities: Arc<ClientCapabilities>,
     ) -> Self {
         let log_level = AtomicU8::new(NO_LEVEL);
-        Self { revision, info, capabilities, principal: None, log_level }
+        Self { revision, info, capabilities, principal: None, log_level, logs: LogGate::new() }
     }
 
     /// The same, signed in.

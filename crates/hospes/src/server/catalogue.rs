@@ -13,6 +13,7 @@ use crate::server::cursor;
 use crate::server::error::RegisterError;
 use crate::server::prompt::PromptEntry;
 use crate::server::resource::{ResourceEntry, TemplateEntry};
+use crate::server::rules::Feature;
 use crate::server::suggest::did_you_mean;
 use crate::server::tool::ToolEntry;
 
@@ -90,6 +91,13 @@ pub(crate) struct Cache {
     pub(crate) scope: Option<CacheScope>,
 }
 
+impl Cache {
+    /// The same, with what it does not say from `other`.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self { ttl_ms: self.ttl_ms.or(other.ttl_ms), scope: self.scope.or(other.scope) }
+    }
+}
+
 /// What a registry holds.
 pub(crate) trait Entry {
     /// What it is called in errors.
@@ -100,12 +108,13 @@ pub(crate) trait Entry {
     type Listed: Clone;
 
     fn key(&self) -> &str;
+    fn feature(&self) -> Feature<'_>;
     fn listed(&self) -> &Self::Listed;
     fn page(entries: Vec<Self::Listed>, next: Option<String>, cache: Cache) -> Reply;
 }
 
 macro_rules! entries {
-    ($($entry:ident: $kind:literal $tag:literal $listed:ident by $key:ident in $result:ident;)*) => { $(
+    ($($entry:ident: $kind:literal $tag:literal $listed:ident by $key:ident in $result:ident as $feature:ident;)*) => { $(
         impl Entry for $entry {
             const KIND: &'static str = $kind;
             const TAG: u8 = $tag;
@@ -113,6 +122,10 @@ macro_rules! entries {
 
             fn key(&self) -> &str {
                 &self.listed.$key
+            }
+
+            fn feature(&self) -> Feature<'_> {
+                Feature::$feature(self.key())
             }
 
             fn listed(&self) -> &Self::Listed {
@@ -131,10 +144,10 @@ macro_rules! entries {
 }
 
 entries! {
-    ToolEntry: "tool" 1 Tool by name in ListToolsResult;
-    PromptEntry: "prompt" 2 Prompt by name in ListPromptsResult;
-    ResourceEntry: "resource" 3 Resource by uri in ListResourcesResult;
-    TemplateEntry: "resource template" 4 ResourceTemplate by uri_template in ListResourceTemplatesResult;
+    ToolEntry: "tool" 1 Tool by name in ListToolsResult as Tool;
+    PromptEntry: "prompt" 2 Prompt by name in ListPromptsResult as Prompt;
+    ResourceEntry: "resource" 3 Resource by uri in ListResourcesResult as Resource;
+    TemplateEntry: "resource template" 4 ResourceTemplate by uri_template in ListResourceTemplatesResult as ResourceTemplate;
 }
 
 /// Entries by name, and in the order in which they were registered (TOOL-40).
@@ -178,10 +191,6 @@ impl<E: Entry> Registry<E> {
         self.in_order.values().map(|entry| &**entry)
     }
 
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.iter().map(Entry::key)
-    }
-
     pub(crate) fn add(&mut self, entry: E) -> Result<(), RegisterError> {
         self.add_shared(Arc::new(entry))
     }
@@ -218,17 +227,25 @@ impl<E: Entry> Registry<E> {
     ///
     /// # Errors
     /// `-32602` for a cursor that we did not give out (PAGE-13).
-    pub(crate) fn page(&self, cursor: Option<&str>, listing: Listing) -> Result<Reply, RpcError> {
+    pub(crate) fn page(
+        &self,
+        cursor: Option<&str>,
+        listing: Listing,
+        may: Option<&dyn Fn(Feature<'_>) -> bool>,
+    ) -> Result<Reply, RpcError> {
         let after = match cursor {
             None => 0,
             Some(cursor) => cursor::read(E::TAG, cursor)
                 .filter(|after| (1..=self.last).contains(after))
                 .ok_or_else(|| RpcError::invalid_params("invalid cursor: begin again without one"))?,
         };
+        if may.is_some() {
+            return Ok(self.cut(after, listing, may).0);
+        }
         let pages = self.pages.get_or_init(|| {
             let (mut pages, mut after) = (Vec::new(), Some(0));
             while let Some(begin) = after {
-                let (page, next) = self.cut(begin, listing);
+                let (page, next) = self.cut(begin, listing, None);
                 pages.push((begin, Reply::from(Arc::new(Prepared::new(page)))));
                 after = next;
             }
@@ -237,13 +254,19 @@ impl<E: Entry> Registry<E> {
         match pages.iter().find(|(begin, _)| *begin == after) {
             Some((_, page)) => Ok(page.clone()),
             // The list has changed since the cursor was given out.
-            None => Ok(self.cut(after, listing).0),
+            None => Ok(self.cut(after, listing, None).0),
         }
     }
 
     /// The page after an entry, and the entry that the next one follows.
-    fn cut(&self, after: u64, listing: Listing) -> (Reply, Option<u64>) {
-        let mut rest = self.in_order.range(after + 1..);
+    fn cut(
+        &self,
+        after: u64,
+        listing: Listing,
+        may: Option<&dyn Fn(Feature<'_>) -> bool>,
+    ) -> (Reply, Option<u64>) {
+        let allowed = |entry: &E| may.is_none_or(|may| may(entry.feature()));
+        let mut rest = self.in_order.range(after + 1..).filter(|(_, entry)| allowed(entry));
         let mut last = after;
         let entries = rest.by_ref().take(listing.page_size).map(|(number, entry)| {
             last = *number;
@@ -254,10 +277,11 @@ impl<E: Entry> Registry<E> {
         (E::page(entries, next.map(|after| cursor::write(E::TAG, after)), listing.cache), next)
     }
 
-    /// `-32602` for a name that nothing has.
-    pub(crate) fn unknown(&self, name: &str) -> RpcError {
+    /// `-32602` for a name that nothing has which this caller may use.
+    pub(crate) fn unknown(&self, name: &str, may: impl Fn(Feature<'_>) -> bool) -> RpcError {
         let shown = super::mistakes::shortened(name, 128);
-        let meant = did_you_mean(name, self.names());
+        let names = self.iter().filter(|entry| may(entry.feature())).map(Entry::key);
+        let meant = did_you_mean(name, names);
         RpcError::invalid_params(format!("unknown {}: {shown}{meant}", E::KIND))
     }
 }

@@ -6,9 +6,11 @@ use std::fmt;
 use hospes_model::Completion;
 
 use crate::Error;
+use crate::server::catalogue::Catalogue;
 use crate::server::error::RegisterError;
 use crate::server::extract::{Declaration, Declared, Input, Parts};
 use crate::server::handler::{Handler, Run, Running, erase};
+use crate::server::rules::Feature;
 use crate::server::variables::Variables;
 
 /// What is completed: an argument of a prompt, or a variable of a resource template.
@@ -24,6 +26,18 @@ pub struct Completes {
 pub(crate) enum Of {
     Prompt(Box<str>),
     Template(Box<str>),
+}
+
+impl Of {
+    /// What a caller must be allowed to use.
+    pub(crate) fn feature(&self, all: &Catalogue) -> Feature<'_> {
+        match self {
+            Self::Prompt(name) => Feature::Prompt(name),
+            // A reference may name a resource by its URI, too.
+            Self::Template(uri) if all.templates.get(uri).is_none() => Feature::Resource(uri),
+            Self::Template(template) => Feature::ResourceTemplate(template),
+        }
+    }
 }
 
 impl Completes {

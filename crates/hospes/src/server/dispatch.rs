@@ -16,16 +16,19 @@ use serde_json::value::RawValue;
 
 use crate::server::Server;
 use crate::server::bus::{Heard, List, MAX_SUBSCRIBED_URIS, Wants};
-use crate::server::catalogue::{Catalogue, Entry, Registry};
+use crate::server::catalogue::{Cache, Catalogue, Entry, Listing, Registry};
 use crate::server::complete::{Completes, Of};
 use crate::server::extract::{Input, Parts};
+use crate::server::prompt;
 use crate::server::resource::{self, is_uri, not_found};
+use crate::server::rules::Feature;
 use crate::server::suggest::did_you_mean;
 use crate::server::variables::Variables;
 use crate::{Call, Context, Error, Outcome, Service};
 
 impl Service for Server {
     async fn call(&self, call: Call) -> Outcome {
+        call.context.set_log_rules(self.rules.logging());
         match call.method {
             Method::ToolsCall => self.call_tool(&call).await,
             Method::ToolsList => self.list(&call, |all| all.tools.was_used(), |all| &all.tools),
@@ -49,6 +52,9 @@ fn has_resources(catalogue: &Catalogue) -> bool {
 
 impl Server {
     async fn call_tool(&self, call: &Call) -> Outcome {
+        if !self.shared.read(|all| all.tools.was_used()) {
+            return RpcError::method_not_found(call.method.name()).into();
+        }
         let view = call.params.view();
         let Some(name) = view.name.as_deref() else {
             return RpcError::invalid_params("tools/call wants the tool's `name`, a string").into();
@@ -62,16 +68,22 @@ impl Server {
             _ => &nothing,
         };
         let started = self.shared.read(|all| {
-            if !all.tools.was_used() {
-                return Err(RpcError::method_not_found(call.method.name()).into());
-            }
-            let Some(tool) = all.tools.get(name) else { return Err(all.tools.unknown(name).into()) };
+            let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
+            let Some(tool) = all.tools.get(name).filter(|_| may(Feature::Tool(name))) else {
+                return Err(all.tools.unknown(name, may).into());
+            };
             if !tool.mirror.is_empty()
                 && !call.context.peer().revision.is_legacy()
                 && let Some(headers) = call.context.http().map(|head| &head.headers)
             {
                 let raw: Option<&RawValue> = arguments.decode().ok();
                 tool.mirror.check(raw, headers)?;
+            }
+            if let Some(limit) = self.rules.tool_limit() {
+                limit.take(&call.context, "calls", "tool_rate")?;
+            }
+            if let Some(limit) = &tool.limit {
+                limit.take(&call.context, &format!("calls of {name}"), "rate")?;
             }
             let running = tool.start(&self.parts(&call.context), arguments)?;
             Ok((running, tool.promise()))
@@ -84,14 +96,16 @@ impl Server {
         if let Some(questions) = call.context.take_questions() {
             return Outcome::InputRequired(questions);
         }
-        match result {
-            Ok(result) => Outcome::Complete(Reply::CallTool(result)),
+        let mut result = match result {
+            Ok(result) => result,
             Err(error) => match error.protocol() {
-                Some(error) => Outcome::Failed(error.clone()),
+                Some(error) => return Outcome::Failed(error.clone()),
                 // TOOL-17: the model shall see it.
-                None => Outcome::Complete(Reply::CallTool(CallToolResult::error(error.to_string()))),
+                None => CallToolResult::error(error.to_string()),
             },
-        }
+        };
+        self.rules.sanitize(name, &mut result);
+        Outcome::Complete(Reply::CallTool(result))
     }
 
     async fn get_prompt(&self, call: &Call) -> Outcome {
@@ -101,23 +115,26 @@ impl Server {
             #[serde(default)]
             arguments: Option<BTreeMap<String, String>>,
         }
+        if !self.shared.read(|all| all.prompts.was_used()) {
+            return RpcError::method_not_found(call.method.name()).into();
+        }
         let Wanted { name, arguments } = match call.decode() {
             Ok(wanted) => wanted,
             Err(error) => return error.into(),
         };
         let variables: Variables = arguments.unwrap_or_default().into_iter().collect();
         let started = self.shared.read(|all| {
-            if !all.prompts.was_used() {
-                return Err(RpcError::method_not_found(call.method.name()).into());
-            }
-            let Some(prompt) = all.prompts.get(&name) else { return Err(all.prompts.unknown(&name).into()) };
+            let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
+            let Some(prompt) = all.prompts.get(&name).filter(|_| may(Feature::Prompt(&name))) else {
+                return Err(all.prompts.unknown(&name, may).into());
+            };
             let running = prompt.start(&self.parts(&call.context), &variables)?;
             Ok((running, prompt.listed.description.clone()))
         });
         let result = match started {
-            Ok((running, description)) => running.await.map(|mut result| {
+            Ok((running, description)) => running.await.and_then(|mut result| {
                 result.description = result.description.or(description);
-                result
+                prompt::finish(&name, result).map_err(Error::from)
             }),
             Err(error) => Err(error),
         };
@@ -132,8 +149,9 @@ impl Server {
             if !has_resources(all) {
                 return Err(RpcError::method_not_found(call.method.name()).into());
             }
-            if !is_uri(uri) {
-                // RES-23; and what is no URI is nobody's.
+            let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
+            if !is_uri(uri) || !may(Feature::Resource(uri)) {
+                // RES-23; and what is no URI, or not for this caller, is nobody's.
                 return Err(not_found(uri).into());
             }
             let parts = self.parts(&call.context);
@@ -141,7 +159,7 @@ impl Server {
                 let mime = entry.mime_type().map(str::to_owned);
                 return entry.start(&parts, uri).map(|running| (running, mime));
             }
-            for entry in all.templates.iter() {
+            for entry in all.templates.iter().filter(|entry| may(entry.feature())) {
                 if let Some(started) = entry.start(&parts, uri) {
                     let mime = entry.mime_type().map(str::to_owned);
                     return started.map(|running| (running, mime));
@@ -158,14 +176,18 @@ impl Server {
         finish(
             &call.context,
             result.map(|mut result| {
-                result.ttl_ms = result.ttl_ms.or(self.reading.ttl_ms);
-                result.cache_scope = result.cache_scope.or(self.reading.scope);
+                let own = Cache { ttl_ms: result.ttl_ms, scope: result.cache_scope };
+                let cache = self.rules.cache(own.or(self.reading));
+                (result.ttl_ms, result.cache_scope) = (cache.ttl_ms, cache.scope);
                 result
             }),
         )
     }
 
     async fn complete_argument(&self, call: &Call) -> Outcome {
+        if self.shared.read(|all| all.completers.is_empty()) {
+            return RpcError::method_not_found(call.method.name()).into();
+        }
         let CompleteParams { reference, argument, context, .. } = match call.decode() {
             Ok(params) => params,
             Err(error) => return error.into(),
@@ -179,8 +201,16 @@ impl Server {
             context.map(|context| context.arguments).unwrap_or_default().into_iter().collect();
         let what = Completes { of, argument: argument.name.into() };
         let started = self.shared.read(|all| {
-            if all.completers.is_empty() {
-                return Err(RpcError::method_not_found(call.method.name()).into());
+            let limit = self.rules.completion_limit();
+            limit.take(&call.context, "completions", "completion_rate").map_err(|many| many.to_rpc())?;
+            let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
+            let unknown = || match &what.of {
+                Of::Prompt(name) => all.prompts.unknown(name, may),
+                Of::Template(template) => all.templates.unknown(template, may),
+            };
+            if !may(what.of.feature(all)) {
+                // COMP-13, COMP-14: what this caller may not use tells them nothing either.
+                return Err(unknown().into());
             }
             if let Some(completer) = all.completers.get(&what) {
                 return completer.start(&self.parts(&call.context), &argument.value, &settled).map(Some);
@@ -193,11 +223,7 @@ impl Server {
                     let message = format!("{} has no argument {shown}{meant}", what.of());
                     Err(RpcError::invalid_params(message).into())
                 }
-                None => Err(match &what.of {
-                    Of::Prompt(name) => all.prompts.unknown(name),
-                    Of::Template(template) => all.templates.unknown(template),
-                }
-                .into()),
+                None => Err(unknown().into()),
             }
         });
         let result = match started {
@@ -226,7 +252,13 @@ impl Server {
                 return RpcError::method_not_found(call.method.name()).into();
             }
             match serde_json::from_slice::<Page<'_>>(call.params.raw().as_bytes()) {
-                Ok(page) => registry(all).page(page.cursor.as_deref(), self.listing).into(),
+                Ok(page) => {
+                    let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
+                    let may: Option<&dyn Fn(Feature<'_>) -> bool> =
+                        if self.rules.is_open() { None } else { Some(&may) };
+                    let listing = Listing { cache: self.rules.cache(self.listing.cache), ..self.listing };
+                    registry(all).page(page.cursor.as_deref(), listing, may).into()
+                }
                 Err(error) => RpcError::invalid_params(format!("invalid params: {error}")).into(),
             }
         })
@@ -258,6 +290,7 @@ impl Server {
             }
         });
         capabilities.extensions = self.extensions.iter().cloned().collect();
+        capabilities.experimental = self.experimental.iter().cloned().collect();
         let versions = Revision::ALL.iter().rev().map(|revision| revision.as_str().to_owned()).collect();
         let mut result = DiscoverResult::new(versions, capabilities);
         result.meta = result.meta.with(meta_key::SERVER_INFO, &self.info);
@@ -277,7 +310,7 @@ impl Server {
             let message = format!("more than {MAX_SUBSCRIBED_URIS} resources in one subscription");
             return RpcError::invalid_params(message).into();
         }
-        let (honoured, wants) = self.honoured(asked);
+        let (honoured, wants) = self.honoured(&call.context, asked);
         // First the ear, then the word: what changes in between is not lost.
         let listener = self.shared.bus.listen(wants);
         let acknowledged = SubscriptionsAcknowledgedParams::new(honoured);
@@ -306,8 +339,8 @@ impl Server {
         Outcome::Complete(SubscriptionsListenResult::new().into())
     }
 
-    /// The part of a filter that is honoured: what is declared, and resources that can be read.
-    fn honoured(&self, asked: SubscriptionFilter) -> (SubscriptionFilter, Wants) {
+    /// The part of a filter that is honoured: what is declared, and resources that this caller can read.
+    fn honoured(&self, context: &Context, asked: SubscriptionFilter) -> (SubscriptionFilter, Wants) {
         let mut honoured = SubscriptionFilter::new();
         if self.changes {
             self.shared.read(|all| {
@@ -315,10 +348,12 @@ impl Server {
                 honoured.prompts_list_changed = asked.prompts_list_changed && all.prompts.was_used();
                 honoured.resources_list_changed = asked.resources_list_changed && has_resources(all);
                 let mut uris = asked.resource_subscriptions;
+                let may = |feature: Feature<'_>| self.rules.allows(context, feature);
                 uris.retain(|uri| {
-                    all.resources.get(uri).is_some()
-                        || (is_uri(uri)
-                            && all.templates.iter().any(|entry| entry.template.matches(uri).is_some()))
+                    let mut templates = all.templates.iter().filter(|entry| may(entry.feature()));
+                    may(Feature::Resource(uri))
+                        && (all.resources.get(uri).is_some()
+                            || (is_uri(uri) && templates.any(|entry| entry.template.matches(uri).is_some())))
                 });
                 let mut seen = std::collections::HashSet::with_capacity(uris.len());
                 uris.retain(|uri| seen.insert(uri.clone()));

@@ -74,6 +74,17 @@ pub enum RegisterError {
         /// The argument.
         argument: String,
     },
+    /// A key of `_meta`, or the identifier of an extension, that may not be chosen.
+    #[error(transparent)]
+    BadMetaKey(#[from] hospes_model::BadMetaKey),
+    /// A media type that is none.
+    #[error("{mime_type:?} is no media type of {of:?}: one is written `type/subtype`")]
+    BadMediaType {
+        /// The resource or the template.
+        of: String,
+        /// The text.
+        mime_type: String,
+    },
     /// The server is gone.
     #[error("the server has been dropped")]
     Gone,

@@ -33,16 +33,19 @@ mod arguments;
 mod bus;
 mod catalogue;
 mod complete;
+mod content;
 mod cursor;
 mod dispatch;
 mod error;
 mod extract;
 mod handle;
 mod handler;
+mod handles;
 mod mistakes;
 mod prompt;
 mod resource;
 mod result;
+mod rules;
 mod schema;
 mod shared;
 mod suggest;
@@ -57,7 +60,7 @@ mod variables;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes_model::{CacheScope, Icon, Implementation, RawJson, Stamp};
+use hospes_model::{CacheScope, Icon, Implementation, RawJson, Stamp, meta_key};
 use tower_layer::Layer;
 
 use crate::Service;
@@ -65,6 +68,7 @@ use catalogue::{Cache, Catalogue, Listing};
 use extract::States;
 use prompt::PromptEntry;
 use resource::{ResourceEntry, TemplateEntry};
+use rules::Rules;
 use shared::Shared;
 use tool::ToolEntry;
 
@@ -74,9 +78,11 @@ pub use error::RegisterError;
 pub use extract::{Args, Declaration, Extension, FromCall, Parts, State, Typed, Uri};
 pub use handle::ServerHandle;
 pub use handler::Handler;
+pub use handles::{BadHandle, Handles, MAX_HANDLES};
 pub use prompt::{IntoPrompt, Prompt};
 pub use resource::{Contents, Fixed, IntoContents, Reader, Resource, Source, Template};
 pub use result::{IntoToolResult, Json};
+pub use rules::{DEFAULT_COMPLETION_RATE, Feature, MAX_COUNTED_CALLERS, hide_invisible};
 pub use schema::{MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS};
 pub use template::{BadTemplate, MAX_URI_LENGTH, UriTemplate};
 pub use tool::{MAX_TOOL_NAME, Tool};
@@ -112,6 +118,8 @@ pub struct Server {
     info: Implementation,
     instructions: Option<String>,
     extensions: Vec<(String, RawJson)>,
+    experimental: Vec<(String, RawJson)>,
+    rules: Rules,
     listing: Listing,
     reading: Cache,
     discovery: Cache,
@@ -124,10 +132,13 @@ pub struct Server {
 impl Server {
     /// A server that offers nothing yet.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        let info = Implementation::new(name, version);
         Self {
-            info: Implementation::new(name, version),
+            rules: Rules::new(&info.name),
+            info,
             instructions: None,
             extensions: Vec::new(),
+            experimental: Vec::new(),
             listing: Listing { page_size: DEFAULT_PAGE_SIZE, cache: Cache::default() },
             reading: Cache::default(),
             discovery: Cache::default(),
@@ -167,9 +178,21 @@ impl Server {
         self
     }
 
-    /// Declares an extension with its settings (2026-07-28).
+    /// Declares an extension with its settings (2026-07-28). None is declared unless said.
+    ///
+    /// # Panics
+    /// When the identifier is none: a name under a prefix of one's own, such as `com.example/name`.
+    #[track_caller]
     pub fn extension(mut self, identifier: impl Into<String>, settings: impl Into<RawJson>) -> Self {
-        self.extensions.push((identifier.into(), settings.into()));
+        let identifier = identifier.into();
+        or_panic(meta_key::check_extension(&identifier).map_err(RegisterError::from));
+        self.extensions.push((identifier, settings.into()));
+        self
+    }
+
+    /// Declares something that no revision knows, with its settings, under `experimental`.
+    pub fn experimental(mut self, name: impl Into<String>, settings: impl Into<RawJson>) -> Self {
+        self.experimental.push((name.into(), settings.into()));
         self
     }
 

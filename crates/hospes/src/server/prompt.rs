@@ -7,6 +7,7 @@ use hospes_model::{ContentBlock, GetPromptResult, Icon, Meta, PromptArgument, Pr
 use serde_json::Value;
 
 use crate::Error;
+use crate::server::content;
 use crate::server::error::RegisterError;
 use crate::server::extract::{Declaration, Declared, Input, Parts};
 use crate::server::handler::{Handler, Run, Running, erase};
@@ -155,6 +156,7 @@ impl PromptEntry {
         if listed.name.is_empty() {
             return Err(RegisterError::NoPromptName);
         }
+        listed.meta.check_keys()?;
         let mut open = false;
         match Declaration::of::<H, P>().arguments {
             Declared::Nothing => {}
@@ -211,6 +213,20 @@ impl PromptEntry {
         }
         (self.run)(&Parts { input: Input::Prompt { variables }, ..*parts })
     }
+}
+
+/// The prompt as it may be sent: what its messages leave out is filled in.
+///
+/// # Errors
+/// `-32603` for a content that no client could use (PRM-08 to PRM-10).
+pub(crate) fn finish(name: &str, mut result: GetPromptResult) -> Result<GetPromptResult, RpcError> {
+    for message in &mut result.messages {
+        content::complete(&mut message.content).map_err(|why| {
+            tracing::error!(prompt = name, why, "a prompt's message cannot be sent");
+            RpcError::internal(format!("a message of the prompt {name} cannot be sent: {why}"))
+        })?;
+    }
+    Ok(result)
 }
 
 impl fmt::Debug for PromptEntry {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::Error;
+use crate::server::content::{essence, is_media_type};
 use crate::server::error::RegisterError;
 use crate::server::extract::{Declaration, Declared, Input, Parts};
 use crate::server::handler::{Handler, Run, Running, erase};
@@ -39,7 +40,7 @@ macro_rules! described {
                 self
             }
 
-            /// The media type.
+            /// The media type, of all that is read there; to be left out where it varies.
             pub fn mime(mut self, mime_type: impl Into<String>) -> Self {
                 self.listed.mime_type = Some(mime_type.into());
                 self
@@ -324,6 +325,8 @@ impl ResourceEntry {
         if !is_uri(&listed.uri) {
             return Err(RegisterError::BadUri { uri: listed.uri });
         }
+        listed.meta.check_keys()?;
+        check_media_type(&listed.uri, listed.mime_type.as_deref())?;
         let Reader { run, declared, size } = source.into_reader();
         match declared {
             Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.uri }),
@@ -359,6 +362,8 @@ impl TemplateEntry {
     pub(crate) fn new<M>(template: Template, source: impl Source<M>) -> Result<Self, RegisterError> {
         let Template { listed } = template;
         let template = UriTemplate::parse(listed.uri_template.as_str())?;
+        listed.meta.check_keys()?;
+        check_media_type(&listed.uri_template, listed.mime_type.as_deref())?;
         let Reader { run, declared, .. } = source.into_reader();
         match declared {
             Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.uri_template }),
@@ -397,12 +402,35 @@ impl fmt::Debug for TemplateEntry {
 }
 
 /// The result of a read, or that there is no such resource.
+///
+/// # Errors
+/// Also `-32603` where the listed media type is not that of the contents at `uri` (RES-09): clients choose by it.
 pub(crate) fn finish(
     contents: Contents,
     uri: &str,
     mime_type: Option<&str>,
 ) -> Result<ReadResourceResult, RpcError> {
-    contents.read(uri, mime_type).ok_or_else(|| not_found(uri))
+    let result = contents.read(uri, mime_type).ok_or_else(|| not_found(uri))?;
+    let same = |one: &str, other: &str| essence(one).eq_ignore_ascii_case(essence(other));
+    for contents in result.contents.iter().filter(|contents| contents.uri == uri) {
+        if let (Some(listed), Some(read)) = (mime_type, contents.mime_type.as_deref())
+            && !same(listed, read)
+        {
+            tracing::error!(uri, listed, read, "a resource is listed with another media type than it has");
+            let shown = super::mistakes::shortened(uri, 200);
+            return Err(RpcError::internal(format!("{shown} is listed as {listed}, and was read as {read}")));
+        }
+    }
+    Ok(result)
+}
+
+fn check_media_type(of: &str, mime_type: Option<&str>) -> Result<(), RegisterError> {
+    match mime_type {
+        Some(text) if !is_media_type(text) => {
+            Err(RegisterError::BadMediaType { of: of.to_owned(), mime_type: text.to_owned() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// `-32602` with the URI in `data` (RES-20); older revisions have a code of their own.

@@ -7,8 +7,10 @@ mod discover;
 mod lists;
 mod prompts;
 mod resources;
+mod rules;
 mod template;
 mod tools;
+mod wire;
 
 use std::sync::Arc;
 

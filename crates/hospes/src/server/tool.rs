@@ -9,11 +9,13 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::Error;
+use crate::rate::Rate;
 use crate::server::arguments::Arguments;
 use crate::server::error::RegisterError;
 use crate::server::extract::{Declaration, Declared, Input, Parts};
 use crate::server::handler::{Handler, Run, Running, erase};
 use crate::server::result::IntoToolResult;
+use crate::server::rules::Limiter;
 use crate::server::schema;
 
 /// The longest name a tool may have (TOOL-38).
@@ -27,6 +29,7 @@ pub struct Tool {
     pub(crate) listed: hospes_model::Tool,
     annotations: ToolAnnotations,
     input_schema: Option<RawJson>,
+    rate: Option<Rate>,
 }
 
 impl Tool {
@@ -36,6 +39,7 @@ impl Tool {
             listed: hospes_model::Tool::new(name, RawJson::empty_object()),
             annotations: ToolAnnotations::new(),
             input_schema: None,
+            rate: None,
         }
     }
 
@@ -93,9 +97,18 @@ impl Tool {
         self
     }
 
+    /// How often a caller may call it; as often as they like unless said. Callers who are signed in are counted apart, all
+    /// others as one. A call too many is answered with a result that tells the model when to try again.
+    pub fn rate(mut self, rate: Rate) -> Self {
+        self.rate = Some(rate);
+        self
+    }
+
     /// The JSON Schema of its arguments, listed exactly as it is written here, and enforced.
     ///
-    /// Without it the schema is that of the handler's [`Args`](crate::server::Args).
+    /// Without it the schema is that of the handler's [`Args`](crate::server::Args). The dialects that are spoken are
+    /// 2020-12, which is meant where `$schema` names none and is the one to write, 2019-09, draft 7, draft 6 and draft 4.
+    /// Nothing that a `$ref` names is ever fetched.
     pub fn input_schema(mut self, schema: impl Into<RawJson>) -> Self {
         self.input_schema = Some(schema.into());
         self
@@ -128,6 +141,8 @@ pub(crate) struct ToolEntry {
     takes: Takes,
     /// The arguments that HTTP headers repeat.
     pub(crate) mirror: Mirror,
+    /// How often it may be called.
+    pub(crate) limit: Option<Limiter>,
     /// An output schema that was given by hand.
     promise: Option<Arc<Promise>>,
     run: Run<CallToolResult>,
@@ -147,9 +162,10 @@ impl ToolEntry {
         H: Handler<P>,
         H::Output: IntoToolResult,
     {
-        let Tool { mut listed, annotations, input_schema } = tool;
+        let Tool { mut listed, annotations, input_schema, rate } = tool;
         let name: Box<str> = listed.name.as_str().into();
         check_name(&name)?;
+        listed.meta.check_keys()?;
         let bad_schema = |why: String| RegisterError::BadSchema { tool: name.to_string(), why };
         if annotations != ToolAnnotations::new() {
             listed.annotations = Some(Box::new(annotations));
@@ -213,6 +229,7 @@ impl ToolEntry {
             },
             takes,
             mirror,
+            limit: rate.map(Limiter::new),
             promise,
             run: erase(handler, <H::Output as IntoToolResult>::into_tool_result),
         })

@@ -6,7 +6,7 @@ mod descriptors;
 mod desk;
 mod outbox;
 #[cfg(all(test, feature = "stdio"))]
-mod tests;
+pub(crate) mod tests;
 
 use std::io;
 use std::time::Duration;

@@ -13,13 +13,13 @@ use crate::transport::memory::{pair, serve_with};
 use crate::transport::probe::{Change, Probe};
 
 /// A client's end of a connection.
-struct Peer {
+pub(crate) struct Peer {
     input: BufReader<ReadHalf<DuplexStream>>,
     output: WriteHalf<DuplexStream>,
 }
 
 impl Peer {
-    fn of(server: StdioServer) -> Self {
+    pub(crate) fn of(server: StdioServer) -> Self {
         let (input, output) = tokio::io::split(serve_with(server));
         Self { input: BufReader::new(input), output }
     }
@@ -34,7 +34,7 @@ impl Peer {
         peer
     }
 
-    async fn open(&mut self, revision: &str) -> Value {
+    pub(crate) async fn open(&mut self, revision: &str) -> Value {
         self.send(json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
             "protocolVersion": revision, "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "peer", "version": "1"},
@@ -45,20 +45,20 @@ impl Peer {
         answer
     }
 
-    async fn line(&mut self, line: &str) {
+    pub(crate) async fn line(&mut self, line: &str) {
         self.output.write_all(line.as_bytes()).await.unwrap();
         self.output.write_all(b"\n").await.unwrap();
     }
 
-    async fn send(&mut self, message: Value) {
+    pub(crate) async fn send(&mut self, message: Value) {
         self.line(&message.to_string()).await;
     }
 
-    async fn tool(&mut self, id: u32, name: &str, arguments: Value) {
+    pub(crate) async fn tool(&mut self, id: u32, name: &str, arguments: Value) {
         self.send(tool(id, name, arguments)).await;
     }
 
-    async fn read(&mut self) -> Value {
+    pub(crate) async fn read(&mut self) -> Value {
         self.read_or_end().await.expect("the server has closed the connection")
     }
 
@@ -70,28 +70,28 @@ impl Peer {
     }
 
     /// That nothing more has been said: the answer to a ping comes next.
-    async fn silence(&mut self) {
+    pub(crate) async fn silence(&mut self) {
         self.send(json!({"jsonrpc": "2.0", "id": "silence", "method": "ping"})).await;
         assert_eq!(self.read().await["id"], "silence");
     }
 }
 
-fn tool(id: u32, name: &str, arguments: Value) -> Value {
+pub(crate) fn tool(id: u32, name: &str, arguments: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
            "params": {"name": name, "arguments": arguments}})
 }
 
-fn modern(id: u32, method: &str, mut params: Value) -> Value {
+pub(crate) fn modern(id: u32, method: &str, mut params: Value) -> Value {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-fn text(answer: &Value) -> &str {
+pub(crate) fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {answer}"))
 }
 
-fn code(answer: &Value) -> i64 {
+pub(crate) fn code(answer: &Value) -> i64 {
     answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {answer}"))
 }
 

@@ -1,0 +1,66 @@
+//! What a prompt's messages must be (PRM-08 to PRM-10).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hospes_model::{ContentBlock, ResourceBody};
+
+use crate::server::resource::is_uri;
+
+/// Fills in the media type of what is embedded without one, and checks the rest: bytes are Base64, media types and URIs
+/// are some.
+///
+/// # Errors
+/// What is wrong, in words for whoever wrote the handler.
+pub(crate) fn complete(block: &mut ContentBlock) -> Result<(), String> {
+    match block {
+        ContentBlock::Image(content) => media("image", &content.data, &content.mime_type),
+        ContentBlock::Audio(content) => media("audio", &content.data, &content.mime_type),
+        ContentBlock::ResourceLink(link) => uri(&link.uri),
+        ContentBlock::Resource(embedded) => {
+            let contents = &mut embedded.resource;
+            let usual = match &contents.body {
+                ResourceBody::Blob(data) => {
+                    base64("an embedded resource", data)?;
+                    "application/octet-stream"
+                }
+                ResourceBody::Text(_) => "text/plain",
+            };
+            media_type(contents.mime_type.get_or_insert_with(|| usual.to_owned()))?;
+            uri(&contents.uri)
+        }
+        ContentBlock::Text(_) | ContentBlock::Unknown(_) => Ok(()),
+        // What later revisions may add is theirs to describe.
+        _ => Ok(()),
+    }
+}
+
+fn media(kind: &str, data: &str, mime_type: &str) -> Result<(), String> {
+    base64(kind, data)?;
+    media_type(mime_type)
+}
+
+fn base64(what: &str, data: &str) -> Result<(), String> {
+    STANDARD.decode(data).map(drop).map_err(|why| format!("the data of {what} is not Base64: {why}"))
+}
+
+fn uri(text: &str) -> Result<(), String> {
+    if is_uri(text) { Ok(()) } else { Err(format!("{text:?} is not a URI")) }
+}
+
+fn media_type(text: &str) -> Result<(), String> {
+    if is_media_type(text) { Ok(()) } else { Err(format!("{text:?} is not a media type")) }
+}
+
+/// Whether the text is `type/subtype`, perhaps with parameters (RFC 9110, 8.3.1).
+pub(crate) fn is_media_type(text: &str) -> bool {
+    let token = |text: &str| {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        !text.is_empty() && text.bytes().all(allowed)
+    };
+    essence(text).split_once('/').is_some_and(|(kind, subtype)| token(kind) && token(subtype))
+}
+
+/// A media type without its parameters.
+pub(crate) fn essence(text: &str) -> &str {
+    text.split(';').next().unwrap_or_default().trim()
+}

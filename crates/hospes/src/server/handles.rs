@@ -1,0 +1,145 @@
+//! State that a server keeps from one call to the next, under handles that say nothing about it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::Context;
+
+/// The most values that are kept at once unless told otherwise.
+pub const MAX_HANDLES: usize = 10_000;
+
+/// Values that outlive the call that made them: a search to go on with, a cart, a connection.
+///
+/// There are no sessions to keep them in (2026-07-28), so a tool returns a handle and takes it back as an argument. A
+/// handle cannot be guessed, serves only the caller who was given it, and for a time. Share the store as a
+/// [`State`](crate::server::State); [`BadHandle`] passed on through `?` becomes a result that the model reads.
+///
+/// ```
+/// use std::time::Duration;
+/// use hospes::prelude::*;
+/// use hospes::server::{Handles, State};
+///
+/// # #[derive(Deserialize, JsonSchema)] struct More { search: String }
+/// async fn search(State(searches): State<Handles<Vec<String>>>, ctx: Context) -> Result<String> {
+///     Ok(searches.keep(&ctx, vec!["first".into(), "second".into()])?)
+/// }
+///
+/// async fn more(State(searches): State<Handles<Vec<String>>>, ctx: Context, Args(more): Args<More>) -> Result<String> {
+///     let found = searches.get(&ctx, &more.search)?;
+///     Ok(found.join(", "))
+/// }
+/// # let server = hospes::Server::new("x", "1")
+/// #     .state(Handles::<Vec<String>>::new(Duration::from_secs(600)))
+/// #     .tool("search", search)
+/// #     .tool("more", more);
+/// ```
+pub struct Handles<T> {
+    lifetime: Duration,
+    most: usize,
+    kept: Mutex<HashMap<Box<str>, Kept<T>>>,
+}
+
+struct Kept<T> {
+    value: Arc<T>,
+    owner: Option<Arc<str>>,
+    until: Instant,
+}
+
+/// Nothing is kept under a handle, or not for this caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadHandle {
+    /// Unknown, expired, or somebody else's: a caller is not told which.
+    #[error("there is nothing under this handle, or no longer: begin again")]
+    Unknown,
+    /// As many are kept as may be (setting `max_handles`).
+    #[error("too much is kept already (setting max_handles); try again later")]
+    Full,
+}
+
+impl<T> Handles<T> {
+    /// Keeps each value for so long after it was last asked for, and at most [`MAX_HANDLES`] of them.
+    #[must_use]
+    pub fn new(lifetime: Duration) -> Self {
+        Self { lifetime, most: MAX_HANDLES, kept: Mutex::default() }
+    }
+
+    /// Keeps at most so many.
+    #[must_use]
+    pub fn max_handles(mut self, most: usize) -> Self {
+        self.most = most;
+        self
+    }
+
+    /// Keeps a value for this call's caller, and gives the handle to it.
+    ///
+    /// # Errors
+    /// [`BadHandle::Full`].
+    pub fn keep(&self, context: &Context, value: T) -> Result<String, BadHandle> {
+        let mut random = [0; 16];
+        // Without randomness there is no handle that nobody can guess.
+        getrandom::fill(&mut random).map_err(|_| BadHandle::Full)?;
+        let handle = format!("{:032x}", u128::from_ne_bytes(random));
+        let now = Instant::now();
+        let mut kept = self.lock();
+        if kept.len() >= self.most {
+            kept.retain(|_, kept| kept.until > now);
+        }
+        if kept.len() >= self.most {
+            return Err(BadHandle::Full);
+        }
+        let owner = context.peer().principal.clone();
+        kept.insert(
+            handle.as_str().into(),
+            Kept { value: Arc::new(value), owner, until: now + self.lifetime },
+        );
+        Ok(handle)
+    }
+
+    /// The value under a handle, which lives on from now.
+    ///
+    /// # Errors
+    /// [`BadHandle::Unknown`].
+    pub fn get(&self, context: &Context, handle: &str) -> Result<Arc<T>, BadHandle> {
+        let mut all = self.lock();
+        let kept = Kept::find(&mut all, context, handle)?;
+        kept.until = Instant::now() + self.lifetime;
+        Ok(Arc::clone(&kept.value))
+    }
+
+    /// Takes the value under a handle out, which is then worth nothing.
+    ///
+    /// # Errors
+    /// [`BadHandle::Unknown`].
+    pub fn take(&self, context: &Context, handle: &str) -> Result<Arc<T>, BadHandle> {
+        let mut all = self.lock();
+        let value = Arc::clone(&Kept::find(&mut all, context, handle)?.value);
+        all.remove(handle);
+        Ok(value)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Kept<T>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Kept<T> {
+    fn find<'a>(
+        all: &'a mut HashMap<Box<str>, Self>,
+        context: &Context,
+        handle: &str,
+    ) -> Result<&'a mut Self, BadHandle> {
+        let good = |kept: &&mut Self| kept.owner == context.peer().principal && kept.until > Instant::now();
+        all.get_mut(handle).filter(good).ok_or(BadHandle::Unknown)
+    }
+}
+
+impl<T> fmt::Debug for Handles<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handles({} kept)", self.lock().len())
+    }
+}

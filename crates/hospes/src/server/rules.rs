@@ -1,0 +1,281 @@
+//! What a server asks of its callers, and of what it says, besides what its handlers do.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hospes_model::{CacheScope, CallToolResult, ContentBlock, ResourceBody, RpcError};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::logging::LogRules;
+use crate::rate::{Bucket, Rate};
+use crate::server::Server;
+use crate::server::catalogue::Cache;
+use crate::{Context, redact};
+
+/// How many completions a caller may ask for unless told otherwise; the setting `completion_rate`. A person who types
+/// asks for a few a second.
+pub const DEFAULT_COMPLETION_RATE: Rate = Rate::per_second(100).burst(200);
+
+/// How many callers are counted apart; those beyond share one count.
+pub const MAX_COUNTED_CALLERS: usize = 10_000;
+
+/// Something of a server that a caller may or may not use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Feature<'a> {
+    /// The tool of this name.
+    Tool(&'a str),
+    /// The prompt of this name.
+    Prompt(&'a str),
+    /// The resource at this URI, registered or made by a template.
+    Resource(&'a str),
+    /// The resource template with this text, and so all it makes.
+    ResourceTemplate(&'a str),
+}
+
+type Guard = dyn Fn(&Context, Feature<'_>) -> bool + Send + Sync;
+type Sanitizer = dyn Fn(&str, &mut CallToolResult) + Send + Sync;
+
+/// The rules of one server.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    guard: Option<Arc<Guard>>,
+    sanitizer: Option<Arc<Sanitizer>>,
+    tools: Option<Arc<Limiter>>,
+    completions: Arc<Limiter>,
+    logging: Arc<LogRules>,
+}
+
+impl Rules {
+    pub(crate) fn new(name: &str) -> Self {
+        let logging = LogRules { logger: Some(name.into()), ..LogRules::default() };
+        Self {
+            guard: None,
+            sanitizer: None,
+            tools: None,
+            completions: Arc::new(Limiter::new(DEFAULT_COMPLETION_RATE)),
+            logging: Arc::new(logging),
+        }
+    }
+
+    pub(crate) fn logging(&self) -> &Arc<LogRules> {
+        &self.logging
+    }
+
+    /// Whether every caller may use everything.
+    pub(crate) fn is_open(&self) -> bool {
+        self.guard.is_none()
+    }
+
+    /// Whether this caller may use it.
+    pub(crate) fn allows(&self, context: &Context, feature: Feature<'_>) -> bool {
+        self.guard.as_ref().is_none_or(|guard| guard(context, feature))
+    }
+
+    /// What is given out to one caller alone, when callers may use different things, is nobody else's (CACHE-13).
+    pub(crate) fn cache(&self, cache: Cache) -> Cache {
+        if self.is_open() { cache } else { Cache { scope: Some(CacheScope::Private), ..cache } }
+    }
+
+    pub(crate) fn tool_limit(&self) -> Option<&Limiter> {
+        self.tools.as_deref()
+    }
+
+    pub(crate) fn completion_limit(&self) -> &Limiter {
+        &self.completions
+    }
+
+    pub(crate) fn sanitize(&self, tool: &str, result: &mut CallToolResult) {
+        if let Some(sanitizer) = &self.sanitizer {
+            sanitizer(tool, result);
+        }
+    }
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules")
+            .field("open", &self.is_open())
+            .field("tools", &self.tools)
+            .field("completions", &self.completions)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Who may use what: called with each call and each entry of a list. What a caller may not use does not exist for
+    /// them: it is in no list, cannot be called, read, completed or subscribed to, and is named in no error.
+    ///
+    /// Decide by who the caller is ([`Context::principal`], the headers in [`Context::http`]), so that the same caller
+    /// always sees the same: not by the connection, nor by what was called before. What has to wait for an answer from
+    /// elsewhere belongs into a layer that leaves it in the extensions of the HTTP request.
+    ///
+    /// Lists and reads are then for their caller alone, whatever [`Server::cache_lists`] says.
+    ///
+    /// ```
+    /// use hospes::server::{Feature, Server};
+    ///
+    /// let server = Server::new("trains", "1.0")
+    ///     .tool("timetable", || async { "08:10, 09:10" })
+    ///     .tool("cancel_train", || async { "cancelled" })
+    ///     .authorize(|context, feature| match feature {
+    ///         Feature::Tool("cancel_train") => context.principal() == Some("dispatcher"),
+    ///         _ => true,
+    ///     });
+    /// # let _ = server;
+    /// ```
+    pub fn authorize(mut self, may: impl Fn(&Context, Feature<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.rules.guard = Some(Arc::new(may));
+        self
+    }
+
+    /// How often a caller may call tools, all of them together; [`Tool::rate`](crate::server::Tool::rate) says it of one.
+    /// Nothing is counted unless said; how many run at once is bounded by the transport (`max_concurrent_calls`).
+    ///
+    /// Callers who are signed in are counted apart, all others as one. A call too many is answered with a result that
+    /// tells the model when to try again.
+    pub fn tool_rate(mut self, rate: Rate) -> Self {
+        self.rules.tools = Some(Arc::new(Limiter::new(rate)));
+        self
+    }
+
+    /// How often a caller may ask for completions; [`DEFAULT_COMPLETION_RATE`] unless said.
+    pub fn completion_rate(mut self, rate: Rate) -> Self {
+        self.rules.completions = Arc::new(Limiter::new(rate));
+        self
+    }
+
+    /// How many log messages a peer is sent; [`DEFAULT_LOG_RATE`](crate::DEFAULT_LOG_RATE) unless said.
+    pub fn log_rate(mut self, rate: Rate) -> Self {
+        Arc::make_mut(&mut self.rules.logging).rate = rate;
+        self
+    }
+
+    /// Hides more in log messages than [`redact::value`] does; that comes first.
+    pub fn redact_logs(mut self, more: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
+        Arc::make_mut(&mut self.rules.logging).redact = Arc::new(move |value| {
+            redact::value(value);
+            more(value);
+        });
+        self
+    }
+
+    /// Looks over what tools return, errors too, before anybody else sees it: called with the tool's name and its result.
+    /// [`hide_invisible`] is one that is ready to use.
+    pub fn sanitize_results(
+        mut self,
+        sanitizer: impl Fn(&str, &mut CallToolResult) + Send + Sync + 'static,
+    ) -> Self {
+        self.rules.sanitizer = Some(Arc::new(sanitizer));
+        self
+    }
+}
+
+/// Takes out of a result's texts what a person does not see but a model reads or a terminal obeys: control characters
+/// other than line breaks and tabs, Unicode's tag characters, and the overrides of writing direction. For
+/// [`Server::sanitize_results`]; not for tools whose texts must arrive byte for byte.
+pub fn hide_invisible(_tool: &str, result: &mut CallToolResult) {
+    for block in &mut result.content {
+        match block {
+            ContentBlock::Text(content) => clean(&mut content.text),
+            ContentBlock::Resource(embedded) => {
+                if let ResourceBody::Text(text) = &mut embedded.resource.body {
+                    clean(text);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn clean(text: &mut String) {
+    if let Cow::Owned(visible) = visible(text) {
+        *text = visible;
+    }
+}
+
+fn visible(text: &str) -> Cow<'_, str> {
+    let hidden = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+            || matches!(c, '\u{e0000}'..='\u{e007f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if text.contains(hidden) { Cow::Owned(text.replace(hidden, "")) } else { Cow::Borrowed(text) }
+}
+
+/// Counts by caller: those who are signed in apart, all others as one, because nobody knows who they are.
+pub(crate) struct Limiter {
+    rate: Rate,
+    anybody: Bucket,
+    known: Mutex<HashMap<Arc<str>, Arc<Bucket>>>,
+}
+
+impl Limiter {
+    pub(crate) fn new(rate: Rate) -> Self {
+        Self { rate, anybody: Bucket::new(), known: Mutex::default() }
+    }
+
+    /// Counts one more of `what`, or says in a sentence why not.
+    pub(crate) fn take(&self, context: &Context, what: &str, setting: &str) -> Result<(), TooMany> {
+        let taken = match &context.peer().principal {
+            None => self.anybody.take(self.rate),
+            Some(principal) => match self.bucket(principal) {
+                Some(bucket) => bucket.take(self.rate),
+                None => self.anybody.take(self.rate),
+            },
+        };
+        taken.map_err(|wait| TooMany {
+            text: format!(
+                "too many {what}: there may be {} (setting {setting}); try again in {} ms",
+                self.rate,
+                wait.as_millis() + 1
+            ),
+            wait,
+        })
+    }
+
+    fn bucket(&self, principal: &Arc<str>) -> Option<Arc<Bucket>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bucket) = known.get(principal) {
+            return Some(Arc::clone(bucket));
+        }
+        if known.len() >= MAX_COUNTED_CALLERS {
+            known.retain(|_, bucket| !bucket.is_idle());
+        }
+        if known.len() >= MAX_COUNTED_CALLERS {
+            return None;
+        }
+        let bucket = Arc::new(Bucket::new());
+        known.insert(Arc::clone(principal), Arc::clone(&bucket));
+        Some(bucket)
+    }
+}
+
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Limiter({})", self.rate)
+    }
+}
+
+/// A caller has come too often.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct TooMany {
+    text: String,
+    wait: Duration,
+}
+
+impl TooMany {
+    /// As a protocol error, with the time to wait in its data.
+    pub(crate) fn to_rpc(&self) -> RpcError {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Data {
+            retry_after_ms: u128,
+        }
+        RpcError::internal(self.text.clone()).with_data(&Data { retry_after_ms: self.wait.as_millis() + 1 })
+    }
+}
