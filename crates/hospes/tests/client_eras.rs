@@ -53,6 +53,7 @@ fn answering() -> ClientBuilder {
 
 struct Reached {
     url: String,
+    endpoint: Endpoint,
     handle: hospes::server::ServerHandle,
 }
 
@@ -60,10 +61,11 @@ struct Reached {
 async fn serve() -> Reached {
     let server = server();
     let handle = server.handle();
-    let http = HttpServer::bind("127.0.0.1:0", Endpoint::new(server)).await.unwrap();
+    let endpoint = Endpoint::builder(server).sse(true).build();
+    let http = HttpServer::bind("127.0.0.1:0", endpoint.clone()).await.unwrap();
     let url = http.url();
     tokio::spawn(http.serve());
-    Reached { url, handle }
+    Reached { url, endpoint, handle }
 }
 
 const OVER_HTTP: &[Revision] =
@@ -139,6 +141,34 @@ async fn over_http_in_every_revision() {
     }
     let client = Client::connect(&reached.url).await.unwrap();
     assert_eq!(client.revision(), Revision::LATEST);
+}
+
+/// covers: SSE-04 SSE-09 SSE-10
+#[tokio::test]
+async fn over_the_older_http_transport_in_every_older_revision() {
+    let reached = serve().await;
+    let url = reached.url.replace("/mcp", "/sse");
+    for revision in Revision::ALL.into_iter().filter(|revision| revision.is_legacy()) {
+        let client = answering().revision(revision).connect(Target::url(&url)).await.unwrap();
+        uses(&client, revision).await;
+        assert!(client.is_over_sse());
+        client.close().await;
+        assert!(client.call("add", ()).await.unwrap_err().is_closed());
+    }
+    // One URL may be either; what was found is worth remembering, and no more than that.
+    let client = Client::connect(&url).await.unwrap();
+    assert_eq!((client.revision(), client.is_over_sse()), (Revision::V2025_11_25, true));
+    let remembered = Client::builder().era(client.era()).sse(true).connect(&url).await.unwrap();
+    assert!(remembered.is_over_sse());
+    let wrong = Client::builder().era(client.era()).sse(true).connect(&reached.url).await.unwrap();
+    assert_eq!((wrong.revision(), wrong.is_over_sse()), (Revision::LATEST, false));
+    drop((client, remembered));
+    let gone = async {
+        while reached.endpoint.sse_streams() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("streams outlive their clients");
 }
 
 #[tokio::test]

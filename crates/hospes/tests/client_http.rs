@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "client/fake_http.rs"]
+#[allow(dead_code, reason = "each test uses a part of it")]
 mod fake_http;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -245,10 +246,21 @@ async fn what_is_no_answer_says_what_came_instead() {
     }))
     .await;
     let client = older(&fake).await;
-    for tool in ["html", "accepted", "other", "nonsense"] {
+    for tool in ["other", "nonsense"] {
         let error = client.call(tool, ()).await.unwrap_err();
         assert!(matches!(error, CallError::Malformed { .. }), "{tool}: {error}");
     }
+    for (tool, status, said) in [("html", 200, "text/html"), ("accepted", 202, "202")] {
+        let error = client.call(tool, ()).await.unwrap_err();
+        let CallError::Http(failure) = &error else { panic!("{error}") };
+        assert_eq!(failure.status, Some(status));
+        assert!(error.to_string().contains(said), "{error}");
+        assert_eq!(failure.body.is_some(), tool == "html");
+    }
+    let page =
+        Fake::serve(|_| Said::status(200).header("content-type", "text/html").text("<h1>Hi</h1>")).await;
+    let error = Client::connect(&page.url).await.unwrap_err();
+    assert!(error.to_string().contains("MCP endpoint") && error.body.is_some(), "{error}");
     let error = client.call("gateway", ()).await.unwrap_err();
     let CallError::Http(failure) = &error else { panic!("{error}") };
     assert_eq!((failure.status, failure.body.as_deref()), (Some(502), Some("upstream is down")));
@@ -288,7 +300,7 @@ async fn an_older_server_is_found_behind_its_refusal_of_a_modern_question() {
     let error = Client::connect(&fake.url).await.unwrap_err();
     assert_eq!(error.status, Some(404));
     assert!(error.hint.as_ref().unwrap().contains("path"), "{error}");
-    assert_eq!(error.tried.len(), 2, "{error}");
+    assert_eq!(error.tried.len(), 3, "{error}");
 }
 
 /// covers: VER-13
@@ -332,7 +344,12 @@ async fn a_redirect_is_followed_within_the_origin_and_not_beyond() {
     let fake = Fake::serve(move |_| Said::status(307).header("location", &there)).await;
     let error = Client::connect(Target::url(&fake.url).header("authorization", "s3cret")).await.unwrap_err();
     assert_eq!(error.status, Some(307));
+    assert!(error.to_string().contains(&elsewhere.url), "{error}");
     assert!(elsewhere.asked().is_empty());
+    // Nor where a message would become a question without one.
+    let fake = Fake::serve(|_| Said::status(302).header("location", "/login?token=s3cret")).await;
+    let error = Client::connect(&fake.url).await.unwrap_err().to_string();
+    assert!(error.contains("/login") && !error.contains("s3cret"), "{error}");
 }
 
 #[tokio::test]

@@ -6,8 +6,9 @@
 //!  Discover ──────┼─ -32022, a modern revision in common ─► Discover ┄┄┄► (at most MAX_RETRIES)
 //!   ▲  (probe)    ├─ exited ─► Respawn ─┐ (once)
 //!   │             └─ anything else ─────┴► Initialize ── initialized ──► Agreed (legacy)
-//!   └── an error that names a modern revision, or a remembered era that ┘
-//!       proved wrong
+//!   └── an error that names a modern revision, or a remembered era that ┤ ▲
+//!       proved wrong                                                    │ │ opened
+//!                                      no message, status 400, 404, 405 └► OpenSse (once)
 //! ```
 //!
 //! A remembered era starts at its own state; a pinned revision never leaves it. A probe never costs more than one
@@ -43,6 +44,8 @@ pub enum Step {
     },
     /// Start the server again.
     Respawn,
+    /// Open a stream of the older HTTP+SSE at the same URL; what follows goes over that (SSE-11, SSE-12).
+    OpenSse,
     /// Speak this revision.
     Agreed(Agreed),
     /// Give up.
@@ -85,8 +88,8 @@ pub enum Failure {
     Exited,
     /// The server wants to know who is there (401, 403).
     Unauthorized(u16),
-    /// Nothing here speaks Streamable HTTP; it may be the older HTTP+SSE.
-    MaybeSse(u16),
+    /// The server answered with this status and no message; it speaks the older HTTP+SSE as little.
+    NoTransport(u16),
     /// The server answered with this status and no message.
     Status(u16),
     /// There is no way to the server.
@@ -113,6 +116,8 @@ pub enum Outcome {
     Unreachable,
     /// The step [`Step::Respawn`] was done.
     Respawned,
+    /// The step [`Step::OpenSse`] was done. Where it cannot be, the outcome is the status, or any other.
+    SseOpened,
 }
 
 /// Finds the revision to speak.
@@ -125,6 +130,19 @@ pub struct Negotiation {
     respawned: bool,
     /// What became of the probe, if there was one.
     probe: Option<Probe>,
+    sse: Sse,
+}
+
+/// What is known of the older HTTP+SSE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sse {
+    Untried,
+    /// This status of the newer transport led there.
+    Tried(u16),
+    /// It was remembered.
+    Remembered,
+    Open,
+    Refused,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,16 +155,25 @@ impl Negotiation {
     /// Begins. `pinned` allows one revision only; `known` is the era that was found the last time.
     #[must_use]
     pub fn new(pinned: Option<Revision>, known: Option<Era>) -> Self {
-        let step = match (pinned, known) {
-            (Some(revision), _) if revision.is_legacy() => {
-                Step::Initialize { revision, patience: Patience::Full }
-            }
-            (Some(revision), _) => Step::Discover { revision, patience: Patience::Full },
-            (None, Some(Era::Legacy)) => initialize(Patience::Full),
-            (None, Some(Era::Modern)) => discover(Patience::Full),
-            (None, None) => discover(Patience::Probe),
-        };
-        Self { pinned, known, step, retries: 0, respawned: false, probe: None }
+        let step = first(pinned, known);
+        Self { pinned, known, step, retries: 0, respawned: false, probe: None, sse: Sse::Untried }
+    }
+
+    /// Begins with the older HTTP+SSE, which was found the last time. If that proves wrong, everything is found out
+    /// again. It has no modern revision.
+    #[must_use]
+    pub fn with_sse(mut self) -> Self {
+        if self.pinned.is_none_or(Revision::is_legacy) {
+            self.sse = Sse::Remembered;
+            self.step = Step::OpenSse;
+        }
+        self
+    }
+
+    /// Whether the older HTTP+SSE is spoken.
+    #[must_use]
+    pub fn over_sse(&self) -> bool {
+        self.sse == Sse::Open
     }
 
     /// What to do next. Stays the same until [`Negotiation::handle_outcome`] is called.
@@ -163,7 +190,20 @@ impl Negotiation {
             Step::Discover { revision, .. } => self.after_discover(revision, outcome),
             Step::Initialize { revision, .. } => self.after_initialize(revision, outcome),
             Step::Respawn => initialize(Patience::Full),
+            Step::OpenSse => self.after_sse(&outcome),
         };
+    }
+
+    fn after_sse(&mut self, outcome: &Outcome) -> Step {
+        match (outcome, std::mem::replace(&mut self.sse, Sse::Refused)) {
+            (Outcome::SseOpened, _) => {
+                self.sse = Sse::Open;
+                initialize_in(self.pinned.unwrap_or(Revision::LATEST_LEGACY), Patience::Full)
+            }
+            (Outcome::Status(status @ (401 | 403)), _) => Step::Failed(Failure::Unauthorized(*status)),
+            (_, Sse::Tried(status)) => Step::Failed(Failure::NoTransport(status)),
+            _ => first(self.pinned, None),
+        }
     }
 
     fn after_discover(&mut self, revision: Revision, outcome: Outcome) -> Step {
@@ -242,9 +282,19 @@ impl Negotiation {
             Outcome::Status(_) if self.pinned.is_none() && self.known.is_some() && self.probe.is_none() => {
                 discover(Patience::Full)
             }
-            Outcome::Status(status @ (400 | 404 | 405)) => Step::Failed(Failure::MaybeSse(status)),
+            Outcome::Status(status) if may_be_sse(status, asked) => match self.sse {
+                Sse::Untried => {
+                    self.sse = Sse::Tried(status);
+                    Step::OpenSse
+                }
+                _ => Step::Failed(Failure::NoTransport(status)),
+            },
             Outcome::Status(status) => Step::Failed(Failure::Status(status)),
-            Outcome::Silence if self.probe == Some(Probe::Silent) && !self.respawned => self.respawn(),
+            Outcome::Silence
+                if self.probe == Some(Probe::Silent) && !self.respawned && self.sse != Sse::Open =>
+            {
+                self.respawn()
+            }
             Outcome::Silence => Step::Failed(Failure::Silent),
             Outcome::Exited if self.probe.is_some() => self.respawn(),
             _ => Step::Failed(Failure::Exited),
@@ -252,11 +302,11 @@ impl Negotiation {
     }
 
     fn may_probe_again(&self) -> bool {
-        self.retries == 0 && self.probe != Some(Probe::Answered)
+        self.retries == 0 && self.probe != Some(Probe::Answered) && self.sse != Sse::Open
     }
 
     fn respawn(&mut self) -> Step {
-        if std::mem::replace(&mut self.respawned, true) {
+        if std::mem::replace(&mut self.respawned, true) || self.sse == Sse::Open {
             Step::Failed(Failure::Exited)
         } else {
             Step::Respawn
@@ -268,6 +318,23 @@ impl Negotiation {
         let common = supported.iter().filter_map(|version| version.parse::<Revision>().ok());
         common.filter(|revision| self.pinned.is_none_or(|pin| pin == *revision)).max()
     }
+}
+
+/// Where the search begins.
+fn first(pinned: Option<Revision>, known: Option<Era>) -> Step {
+    match (pinned, known) {
+        (Some(revision), _) if revision.is_legacy() => initialize_in(revision, Patience::Full),
+        (Some(revision), _) => Step::Discover { revision, patience: Patience::Full },
+        (None, Some(Era::Legacy)) => initialize(Patience::Full),
+        (None, Some(Era::Modern)) => discover(Patience::Full),
+        (None, None) => discover(Patience::Probe),
+    }
+}
+
+/// Whether a server that answers `initialize` with this status and no message may speak the older HTTP+SSE. Up to
+/// 2025-06-18 every 4xx says so (SSE-11), from 2025-11-25 on these three (SSE-12).
+fn may_be_sse(status: u16, asked: Revision) -> bool {
+    matches!(status, 400 | 404 | 405) || ((400..500).contains(&status) && asked < Revision::V2025_11_25)
 }
 
 fn discover(patience: Patience) -> Step {
@@ -485,12 +552,80 @@ mod tests {
 
     /// covers: SSE-12
     #[test]
-    fn what_may_be_the_oldest_transport_is_named_so() {
+    fn the_oldest_transport_is_tried_where_the_newer_one_is_not_spoken() {
+        let opened = initialize(Patience::Full);
         for status in [400, 404, 405] {
-            let step = last(None, None, &[Outcome::Status(404), Outcome::Status(status)]);
-            assert_eq!(step, Step::Failed(Failure::MaybeSse(status)));
+            let before = [Outcome::Status(404), Outcome::Status(status)];
+            assert_eq!(last(None, None, &before), Step::OpenSse);
+            let [a, b] = before;
+            let (steps, negotiation) = run(
+                Negotiation::new(None, None),
+                &[a.clone(), b.clone(), Outcome::SseOpened, Outcome::Initialized("2024-11-05".into())],
+            );
+            assert_eq!(steps[3..], [opened.clone(), agreed(Revision::V2024_11_05)]);
+            assert!(negotiation.over_sse());
+            for refused in [Outcome::Status(405), Outcome::Status(200), Outcome::Silence] {
+                let step = last(None, None, &[a.clone(), b.clone(), refused]);
+                assert_eq!(step, Step::Failed(Failure::NoTransport(status)));
+            }
         }
-        let step = last(None, None, &[Outcome::Status(404), Outcome::Status(502)]);
-        assert_eq!(step, Step::Failed(Failure::Status(502)));
+        for status in [402, 406, 409, 422, 429, 500, 502] {
+            let step = last(None, None, &[Outcome::Status(404), Outcome::Status(status)]);
+            assert_eq!(step, Step::Failed(Failure::Status(status)));
+        }
+        // An answer of the protocol is an answer, and so is the wish to know who is there.
+        for refused in [error(-32020), error(-32021), error(-32602), Outcome::Status(401)] {
+            let step = last(None, None, &[Outcome::Status(404), refused]);
+            assert!(matches!(step, Step::Failed(_)), "{step:?}");
+        }
+    }
+
+    /// covers: SSE-11
+    #[test]
+    fn before_2025_11_25_every_refusal_may_mean_the_oldest_transport() {
+        for revision in [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18] {
+            for status in [400, 404, 405, 406, 415, 422] {
+                assert_eq!(last(Some(revision), None, &[Outcome::Status(status)]), Step::OpenSse);
+            }
+            let asked = Step::Initialize { revision, patience: Patience::Full };
+            assert_eq!(last(Some(revision), None, &[Outcome::Status(404), Outcome::SseOpened]), asked);
+            assert_eq!(
+                last(Some(revision), None, &[Outcome::Status(500)]),
+                Step::Failed(Failure::Status(500))
+            );
+        }
+        assert_eq!(last(Some(LEGACY), None, &[Outcome::Status(406)]), Step::Failed(Failure::Status(406)));
+        assert_eq!(
+            last(Some(MODERN), None, &[Outcome::Status(404)]),
+            Step::Failed(Failure::Status(404)),
+            "2026-07-28 has no such transport"
+        );
+    }
+
+    #[test]
+    fn a_remembered_transport_is_tried_first_and_may_prove_wrong() {
+        let sse = || Negotiation::new(None, Some(Era::Legacy)).with_sse();
+        assert_eq!(sse().poll_step(), &Step::OpenSse);
+        assert_eq!(run(sse(), &[Outcome::SseOpened]).0[1], initialize(Patience::Full));
+        let (steps, negotiation) = run(sse(), &[Outcome::Status(405), discovered(&["2026-07-28"])]);
+        assert_eq!(steps[1..], [discover(Patience::Probe), agreed(MODERN)]);
+        assert!(!negotiation.over_sse());
+        let gone = [Outcome::Status(404), Outcome::Status(404), Outcome::Status(404)];
+        assert_eq!(run(sse(), &gone).0[3], Step::Failed(Failure::NoTransport(404)), "once is enough");
+        let unauthorized = Step::Failed(Failure::Unauthorized(401));
+        assert_eq!(run(sse(), &[Outcome::Status(401)]).0[1], unauthorized);
+        let pinned = Negotiation::new(Some(MODERN), None).with_sse();
+        assert!(matches!(pinned.poll_step(), Step::Discover { .. }));
+    }
+
+    #[test]
+    fn over_the_oldest_transport_nothing_else_is_tried() {
+        let opened = [Outcome::Silence, Outcome::Status(405), Outcome::SseOpened];
+        for (outcome, failure) in [(Outcome::Exited, Failure::Exited), (Outcome::Silence, Failure::Silent)] {
+            let outcomes = [&opened[..], &[outcome]].concat();
+            assert_eq!(last(None, None, &outcomes), Step::Failed(failure));
+        }
+        let outcomes = [&opened[..], &[error(-32601)]].concat();
+        assert!(matches!(last(None, None, &outcomes), Step::Failed(Failure::Refused(_))));
     }
 }

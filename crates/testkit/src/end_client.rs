@@ -175,7 +175,7 @@ impl ClientEnd {
                     self.send_notification(&Method::Initialized, &json!({}));
                 }
             }
-            Step::Failed(_) => {}
+            Step::Failed(_) | Step::OpenSse => {}
         }
     }
 

@@ -27,8 +27,8 @@ pub(crate) async fn run(args: Serve) -> Outcome {
 
 async fn over_http(service: BoxService, address: &str, hosts: &[String]) -> Outcome {
     let address = listen("--http", address)?;
-    let endpoint =
-        hosts.iter().fold(Endpoint::builder(service), |endpoint, host| endpoint.allow_host(host)).build();
+    let endpoint = Endpoint::builder(service).sse(true);
+    let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host)).build();
     let server =
         HttpServer::bind(address, endpoint).await.map_err(|error| taken(address, "--http", &error))?;
     // A promise to whoever started us, not talk: they read the port from it.

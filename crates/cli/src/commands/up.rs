@@ -75,7 +75,8 @@ pub(crate) async fn require(host: &Host) -> Outcome {
 }
 
 fn endpoint(gateway: Gateway, hosts: &[String], origins: &[String]) -> Endpoint {
-    let endpoint = hosts.iter().fold(Endpoint::builder(gateway), |endpoint, host| endpoint.allow_host(host));
+    let endpoint = Endpoint::builder(gateway).sse(true);
+    let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host));
     origins.iter().fold(endpoint, |endpoint, origin| endpoint.allow_origin(origin)).build()
 }
 

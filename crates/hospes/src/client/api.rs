@@ -256,6 +256,13 @@ impl Client {
         self.core.speech.revision.era()
     }
 
+    /// Whether the server is reached over HTTP+SSE, the transport of 2024-11-05; worth remembering per server beside
+    /// the era, for the same reason.
+    #[must_use]
+    pub fn is_over_sse(&self) -> bool {
+        self.core.over_sse
+    }
+
     /// How many lines the server printed on stdout that were no messages, and the first of them.
     #[must_use]
     pub fn noise(&self) -> (u64, Option<String>) {

@@ -130,6 +130,13 @@ impl ClientBuilder {
         self
     }
 
+    /// A server at a URL speaks HTTP+SSE, the transport of 2024-11-05, as [`Client::is_over_sse`] told the last time: that
+    /// is tried first. If it proves wrong, the transport is searched for like the era.
+    pub fn sse(mut self, known: bool) -> Self {
+        self.settings.sse = known;
+        self
+    }
+
     /// How long a call may take without an answer or progress. [`Duration::MAX`] waits forever.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.times.timeout = limit(timeout);

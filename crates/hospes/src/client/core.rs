@@ -183,6 +183,8 @@ pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) speech: Speech,
     pub(crate) server: ServerFacts,
+    /// Whether it is the older HTTP+SSE that carries the messages.
+    pub(crate) over_sse: bool,
     pub(crate) log_level: AtomicU8,
     pub(crate) parked: Parked,
     /// Held while subscribing or unsubscribing on a session.

@@ -49,6 +49,8 @@ pub(crate) enum Step {
     Cut,
     /// Nothing more comes, and nothing ends.
     Hang,
+    /// Whatever is put in at the other end, until that is dropped.
+    Relay(tokio::sync::mpsc::Receiver<String>),
 }
 
 impl Said {
@@ -206,6 +208,14 @@ async fn write(socket: &mut TcpStream, said: Said) -> bool {
                 }
             }
             Step::Wait(time) => tokio::time::sleep(time).await,
+            Step::Relay(mut texts) => {
+                while let Some(text) = texts.recv().await {
+                    let chunk = format!("{:x}\r\n{text}\r\n", text.len());
+                    if socket.write_all(chunk.as_bytes()).await.is_err() {
+                        return false;
+                    }
+                }
+            }
             Step::Cut => return false,
             Step::Hang => {
                 // Until the client goes.

@@ -9,7 +9,7 @@ use hospes::client::{Client, Target};
 use hospes_model::{Era, ServerCapabilities};
 
 use super::connector::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
-use crate::config::{EraChoice, Http, ServerConfig, Stdio, Transport};
+use crate::config::{EraChoice, Http, HttpFlavour, ServerConfig, Stdio, Transport};
 use crate::settings::Settings;
 
 /// How a connector gives the client less time than it has itself, so that the client can say what went wrong.
@@ -21,6 +21,8 @@ struct ClientConnector {
     name: Arc<str>,
     target: Target,
     era: Option<Era>,
+    /// Whether the configuration says that it speaks HTTP+SSE.
+    sse: bool,
     connect_timeout: Duration,
     request_timeout: Option<Duration>,
     roots: Vec<PathBuf>,
@@ -33,6 +35,7 @@ pub(crate) fn client_connector(config: &ServerConfig, settings: &Settings) -> Ar
         name: config.name.as_str().into(),
         target: target(&config.transport),
         era: config.era.map(EraChoice::era),
+        sse: matches!(&config.transport, Transport::Http(http) if http.flavour == HttpFlavour::Sse),
         connect_timeout: connect_timeout.saturating_sub(HEADSTART).max(connect_timeout / 2),
         request_timeout: config.timeouts.request.or(settings.request_timeout),
         roots: settings.roots.clone(),
@@ -76,9 +79,10 @@ impl Connector for ClientConnector {
                 .on_log(move |message| on_log(message))
                 .connect_timeout(self.connect_timeout)
                 .on_stderr(move |line| tracing::debug!(target: "hospes::stderr", server = %name, "{line}"));
-            if let Some(era) = self.era.or(wish.era) {
+            if let Some(era) = self.era.or_else(|| wish.known.map(|known| known.era)) {
                 builder = builder.era(era);
             }
+            builder = builder.sse(wish.known.map_or(self.sse, |known| known.sse));
             if let Some(timeout) = self.request_timeout {
                 builder = builder.timeout(timeout);
             }
@@ -102,6 +106,7 @@ impl Connector for ClientConnector {
 /// A client as a connection.
 pub(crate) fn connection(client: Client) -> Connection {
     let mut connection = Connection::new(BoxService::new(client.clone()), client.revision());
+    connection.sse = client.is_over_sse();
     connection.server = client.server_info().cloned();
     connection.capabilities = client.capabilities().cloned().unwrap_or_else(ServerCapabilities::new);
     connection.instructions = client.instructions().map(str::to_owned);

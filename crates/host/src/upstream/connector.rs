@@ -5,9 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use hospes::BoxService;
-use hospes_model::{Era, Implementation, LogMessageParams, Revision, ServerCapabilities};
+use hospes_model::{Implementation, LogMessageParams, Revision, ServerCapabilities};
 
 use super::abilities::Abilities;
+use super::memory::Known;
 
 /// A future that owns its type no more.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -30,8 +31,8 @@ pub trait Connector: Send + Sync + 'static {
 pub struct Wish {
     /// What may be declared to the server, and no more.
     pub abilities: Abilities,
-    /// The era that this server was found to speak the last time.
-    pub era: Option<Era>,
+    /// How this server was spoken to the last time.
+    pub known: Option<Known>,
     /// Where log messages go that belong to no call.
     pub on_log: OnLog,
 }
@@ -43,13 +44,13 @@ impl Wish {
     /// A connection on which these abilities are declared.
     #[must_use]
     pub fn new(abilities: Abilities) -> Self {
-        Self { abilities, era: None, on_log: Arc::new(|_| {}) }
+        Self { abilities, known: None, on_log: Arc::new(|_| {}) }
     }
 
-    /// The same with the era that was remembered.
+    /// The same with what was remembered.
     #[must_use]
-    pub fn with_era(mut self, era: Option<Era>) -> Self {
-        self.era = era;
+    pub fn with_known(mut self, known: Option<Known>) -> Self {
+        self.known = known;
         self
     }
 
@@ -65,7 +66,7 @@ impl fmt::Debug for Wish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wish")
             .field("abilities", &self.abilities)
-            .field("era", &self.era)
+            .field("known", &self.known)
             .finish_non_exhaustive()
     }
 }
@@ -77,6 +78,8 @@ pub struct Connection {
     pub service: BoxService,
     /// What is spoken.
     pub revision: Revision,
+    /// Whether it is over HTTP+SSE, the transport of 2024-11-05.
+    pub sse: bool,
     /// Who the server says it is.
     pub server: Option<Implementation>,
     /// What it can do.
@@ -98,6 +101,7 @@ impl Connection {
         Self {
             service,
             revision,
+            sse: false,
             server: None,
             capabilities: ServerCapabilities::new(),
             instructions: None,
@@ -105,6 +109,12 @@ impl Connection {
             closed: Box::new(|| Box::pin(std::future::pending())),
             close: Box::new(|| Box::pin(async {})),
         }
+    }
+
+    /// What to remember of it.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        Known { era: self.revision.era(), sse: self.sse }
     }
 
     /// Whether a call that has asked something can only go on where it began. Since 2026-07-28 all that is known of

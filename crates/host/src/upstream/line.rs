@@ -42,7 +42,7 @@ pub(crate) struct Server {
     pub(crate) name: Arc<str>,
     /// The server as it may be shown.
     pub(crate) shown: String,
-    /// Under what its era is remembered.
+    /// Under what its era and transport are remembered.
     pub(crate) definition: Option<String>,
     pub(crate) policy: Policy,
     /// From starting or dialling until its lists are read.
@@ -328,12 +328,12 @@ impl Line {
             // Nobody may be listening.
             let _ = logs.send(message);
         });
-        let era = definition.and_then(|key| memory.era(key));
-        let wish = Wish::new(self.abilities).with_era(era).with_on_log(on_log);
+        let known = definition.and_then(|key| memory.known(key));
+        let wish = Wish::new(self.abilities).with_known(known).with_on_log(on_log);
         let work = async {
             let connection = connector.connect(wish).await?;
             if let Some(key) = definition {
-                memory.learn(key, connection.revision.era());
+                memory.learn(key, connection.known());
             }
             let kinds = Kinds::offered(&connection.capabilities);
             let connection = Arc::new(connection);

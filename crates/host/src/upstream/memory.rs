@@ -1,4 +1,4 @@
-//! What is remembered from one run to the next: which era each server speaks, and what applications could do.
+//! What is remembered from one run to the next: which era and transport each server speaks, and what applications could do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,20 @@ use crate::config::Transport;
 /// The most servers that are remembered.
 pub const MAX_REMEMBERED: usize = 1000;
 
-/// Remembers each server's era, so that finding it out is paid once for each definition of a server.
+/// What was found out about how a server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "there are two eras and, in the older one, two transports over HTTP"
+)]
+pub struct Known {
+    /// Its era.
+    pub era: Era,
+    /// Whether it speaks HTTP+SSE, the transport of 2024-11-05.
+    pub sse: bool,
+}
+
+/// Remembers each server's era and transport, so that finding them out is paid once for each definition of a server.
 ///
 /// What is kept under is a hash of the definition: a changed command line is another server. Nothing depends on the
 /// memory being right, a server that changed its era is found out again; so a file that cannot be read or written
@@ -51,24 +64,29 @@ impl Memory {
         Self { file: Some(file), content: Mutex::new(content) }
     }
 
-    /// The era of the server of this definition.
+    /// How the server of this definition is spoken to.
     #[must_use]
-    pub fn era(&self, definition: &str) -> Option<Era> {
+    pub fn known(&self, definition: &str) -> Option<Known> {
         match self.content().eras.get(definition).map(String::as_str) {
-            Some("legacy") => Some(Era::Legacy),
-            Some("modern") => Some(Era::Modern),
+            Some("legacy") => Some(Known { era: Era::Legacy, sse: false }),
+            Some("modern") => Some(Known { era: Era::Modern, sse: false }),
+            Some("sse") => Some(Known { era: Era::Legacy, sse: true }),
             _ => None,
         }
     }
 
-    /// Keeps the era of the server of this definition.
-    pub fn learn(&self, definition: &str, era: Era) {
-        let era = if era == Era::Legacy { "legacy" } else { "modern" };
+    /// Keeps how the server of this definition is spoken to.
+    pub fn learn(&self, definition: &str, known: Known) {
+        let known = match known {
+            Known { sse: true, .. } => "sse",
+            Known { era: Era::Legacy, .. } => "legacy",
+            Known { era: Era::Modern, .. } => "modern",
+        };
         self.change(|content| {
             if content.eras.len() >= MAX_REMEMBERED {
                 content.eras.clear();
             }
-            content.eras.insert(definition.to_owned(), era.to_owned());
+            content.eras.insert(definition.to_owned(), known.to_owned());
         });
     }
 
@@ -149,14 +167,17 @@ mod tests {
         let file = folder.path().join("state/memory.json");
         let memory = Memory::at(&file);
         let key = definition(&Transport::stdio("npx", ["-y", "server"])).unwrap();
-        assert_eq!(memory.era(&key), None);
-        memory.learn(&key, Era::Legacy);
+        assert_eq!(memory.known(&key), None);
+        memory.learn(&key, Known { era: Era::Legacy, sse: false });
+        let url = definition(&Transport::target("http://127.0.0.1:1/sse").unwrap()).unwrap();
+        memory.learn(&url, Known { era: Era::Legacy, sse: true });
         memory.learn_abilities(Abilities::NONE.with_roots());
         let memory = Memory::at(&file);
-        assert_eq!(memory.era(&key), Some(Era::Legacy));
+        assert_eq!(memory.known(&key), Some(Known { era: Era::Legacy, sse: false }));
+        assert_eq!(memory.known(&url), Some(Known { era: Era::Legacy, sse: true }));
         assert_eq!(memory.abilities(), Abilities::NONE.with_roots());
         let other = definition(&Transport::stdio("npx", ["-y", "server", "--new"])).unwrap();
-        assert_eq!(memory.era(&other), None, "another definition is another server");
+        assert_eq!(memory.known(&other), None, "another definition is another server");
     }
 
     #[test]
@@ -165,9 +186,10 @@ mod tests {
         let file = folder.path().join("memory.json");
         fs::write(&file, "{\"eras\": 5").unwrap();
         let memory = Memory::at(&file);
-        assert_eq!(memory.era("x"), None);
-        memory.learn("x", Era::Modern);
-        assert_eq!(Memory::at(&file).era("x"), Some(Era::Modern));
+        assert_eq!(memory.known("x"), None);
+        let modern = Known { era: Era::Modern, sse: false };
+        memory.learn("x", modern);
+        assert_eq!(Memory::at(&file).known("x"), Some(modern));
     }
 
     #[test]
@@ -178,7 +200,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("memory.json");
-        Memory::at(&file).learn(&definition(&transport).unwrap(), Era::Legacy);
+        Memory::at(&file).learn(&definition(&transport).unwrap(), Known { era: Era::Legacy, sse: false });
         assert!(!fs::read_to_string(&file).unwrap().contains("hunter2"));
     }
 }

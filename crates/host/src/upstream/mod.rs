@@ -29,6 +29,6 @@ pub use connector::{BoxFuture, ConnectProblem, Connection, Connector, OnLog, Wis
 pub(crate) use line::{Epoch, Line, Live, Phase, Server, listen};
 pub use listing::{Kinds, Listing, MAX_ITEMS, MAX_PAGES};
 pub(crate) use listing::{complete, decoded};
-pub use memory::{MAX_REMEMBERED, Memory, definition};
+pub use memory::{Known, MAX_REMEMBERED, Memory, definition};
 pub(crate) use server::Upstream;
 pub use status::{State, UpstreamStatus};

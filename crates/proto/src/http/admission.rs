@@ -4,7 +4,7 @@
 //! at the message and decides, once, whether it is served without a session or within one.
 
 use hospes_model::{Era, Id, Message, Method, Revision, RpcError};
-use http::header::ACCEPT;
+use http::header::{ACCEPT, HOST};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
@@ -51,6 +51,16 @@ pub enum Verb {
     Get,
     /// To end a session (legacy).
     Delete,
+}
+
+/// One of the two endpoints of HTTP+SSE, the transport of 2024-11-05.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the specification names these two")]
+pub enum SseEndpoint {
+    /// Where a client listens: GET.
+    Stream,
+    /// Where it sends its messages: POST.
+    Messages,
 }
 
 /// The head of a request that was admitted, borrowed.
@@ -112,24 +122,46 @@ impl Admission {
         if verb != Verb::Post && seen.version.is_some_and(|v| v == Revision::V2026_07_28.as_str()) {
             return Err(Rejection::method_not_allowed("POST"));
         }
-        let content_length = match seen.content_length {
-            None => None,
-            Some(value) => Some(self.check_length(value)?),
-        };
-        self.check_media(verb, &seen, headers)?;
-        let head = Head {
-            verb,
-            version: seen.version,
-            session: seen.session.and_then(SessionId::read),
-            method: seen.method,
-            name: seen.name,
-            last_event_id: seen.last_event_id,
-            origin: seen.origin,
-            content_length,
-        };
+        let content_length = self.check_length(&seen)?;
+        if verb == Verb::Post {
+            check_content_type(&seen)?;
+        }
+        check_accept(verb, &seen, headers)?;
+        let head = seen.head(verb, content_length);
         if verb != Verb::Post {
             self.legacy_version(&head, None)?;
         }
+        Ok(head)
+    }
+
+    /// The same for an endpoint of HTTP+SSE. Each serves one verb, and answers come on the stream alone, so a POST need
+    /// not say what it accepts.
+    ///
+    /// # Errors
+    /// [`Rejection`]: answer it and do not read the body.
+    pub fn admit_sse<'a>(
+        &self,
+        endpoint: SseEndpoint,
+        method: &http::Method,
+        authority: Option<&Authority>,
+        headers: &'a HeaderMap,
+    ) -> Result<Head<'a>, Rejection> {
+        let seen = Seen::collect(headers)?;
+        // SSE-06: on every connection.
+        self.check_peer(authority, &seen)?;
+        let verb = match endpoint {
+            SseEndpoint::Stream if method == http::Method::GET => Verb::Get,
+            SseEndpoint::Messages if method == http::Method::POST => Verb::Post,
+            SseEndpoint::Stream => return Err(Rejection::method_not_allowed("GET")),
+            SseEndpoint::Messages => return Err(Rejection::method_not_allowed("POST")),
+        };
+        let content_length = self.check_length(&seen)?;
+        match endpoint {
+            SseEndpoint::Stream => check_accept(verb, &seen, headers)?,
+            SseEndpoint::Messages => check_content_type(&seen)?,
+        }
+        let head = seen.head(verb, content_length);
+        self.legacy_version(&head, None)?;
         Ok(head)
     }
 
@@ -233,37 +265,15 @@ impl Admission {
         Ok(())
     }
 
-    fn check_length(&self, value: &HeaderValue) -> Result<usize, Rejection> {
+    fn check_length(&self, seen: &Seen<'_>) -> Result<Option<usize>, Rejection> {
+        let Some(value) = seen.content_length else { return Ok(None) };
         // The HTTP library has checked the syntax; a number too large for us is too large.
         let length = value.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
         if length > self.max_message_bytes {
             Err(Rejection::too_large(self.max_message_bytes))
         } else {
-            Ok(length)
+            Ok(Some(length))
         }
-    }
-
-    fn check_media(&self, verb: Verb, seen: &Seen<'_>, headers: &HeaderMap) -> Result<(), Rejection> {
-        if verb == Verb::Delete {
-            return Ok(());
-        }
-        if verb == Verb::Post && !seen.content_type.is_some_and(is_json) {
-            let error = RpcError::invalid_request("the header Content-Type must be application/json");
-            return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
-        }
-        let accepts = match seen.accept {
-            None => Accepts::ALL,
-            Some(_) if seen.accept_again => Accepts::read(headers.get_all(ACCEPT)),
-            Some(only) => Accepts::read(std::iter::once(only)),
-        };
-        let why = match verb {
-            Verb::Post if !(accepts.json && accepts.sse) => {
-                "the header Accept must allow application/json and text/event-stream"
-            }
-            Verb::Get if !accepts.sse => "the header Accept must allow text/event-stream",
-            _ => return Ok(()),
-        };
-        Err(Rejection::new(StatusCode::NOT_ACCEPTABLE, RpcError::invalid_request(why)))
     }
 
     /// The version that a legacy request names in its header, which must be one that is served (HHDR-04).
@@ -305,6 +315,33 @@ impl Admission {
     fn allow(&self) -> &'static str {
         if self.revisions.speaks(Era::Legacy) { "GET, POST, DELETE" } else { "POST" }
     }
+}
+
+fn check_content_type(seen: &Seen<'_>) -> Result<(), Rejection> {
+    if seen.content_type.is_some_and(is_json) {
+        return Ok(());
+    }
+    let error = RpcError::invalid_request("the header Content-Type must be application/json");
+    Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
+}
+
+fn check_accept(verb: Verb, seen: &Seen<'_>, headers: &HeaderMap) -> Result<(), Rejection> {
+    if verb == Verb::Delete {
+        return Ok(());
+    }
+    let accepts = match seen.accept {
+        None => Accepts::ALL,
+        Some(_) if seen.accept_again => Accepts::read(headers.get_all(ACCEPT)),
+        Some(only) => Accepts::read(std::iter::once(only)),
+    };
+    let why = match verb {
+        Verb::Post if !(accepts.json && accepts.sse) => {
+            "the header Accept must allow application/json and text/event-stream"
+        }
+        Verb::Get if !accepts.sse => "the header Accept must allow text/event-stream",
+        _ => return Ok(()),
+    };
+    Err(Rejection::new(StatusCode::NOT_ACCEPTABLE, RpcError::invalid_request(why)))
 }
 
 /// A request is modern if its body says so, or its header (conformance.md §3).
@@ -356,13 +393,27 @@ impl<'a> Seen<'a> {
                 }
                 _ => continue,
             };
-            // Two values would let whoever stands in between read one and us the other.
-            if slot.replace(value).is_some_and(|first| first != value) {
+            // Two values would let whoever stands in between read one and us the other. `Host` is refused even where
+            // both are the same (RFC 9112 §3.2).
+            if slot.replace(value).is_some_and(|first| first != value || name == HOST) {
                 let why = format!("the header {name} appears twice");
                 return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
             }
         }
         Ok(seen)
+    }
+
+    fn head(&self, verb: Verb, content_length: Option<usize>) -> Head<'a> {
+        Head {
+            verb,
+            version: self.version,
+            session: self.session.and_then(SessionId::read),
+            method: self.method,
+            name: self.name,
+            last_event_id: self.last_event_id,
+            origin: self.origin,
+            content_length,
+        }
     }
 }
 

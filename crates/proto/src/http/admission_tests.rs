@@ -151,6 +151,45 @@ fn a_header_that_appears_twice_is_refused_unless_it_is_a_list() {
             "{name}"
         );
     }
+    // A second `Host` is refused even if it says the same.
+    map.append(HOST, HeaderValue::from_static("localhost"));
+    assert_eq!(all().admit(&Verbs::POST, None, &map).unwrap_err().status, StatusCode::BAD_REQUEST);
+}
+
+/// covers: SSE-06
+#[test]
+fn the_endpoints_of_the_older_transport_serve_one_verb_each() {
+    let (stream, messages) = (SseEndpoint::Stream, SseEndpoint::Messages);
+    let status = |endpoint, verb: Verbs, changes: &[(&str, &str)]| {
+        let mut map = HeaderMap::new();
+        change(&mut map, &[("host", "localhost"), ("content-type", "application/json")]);
+        change(&mut map, changes);
+        match all().admit_sse(endpoint, &verb, None, &map) {
+            Ok(_) => 200,
+            Err(rejection) => {
+                assert_eq!(rejection.status == StatusCode::METHOD_NOT_ALLOWED, rejection.allow.is_some());
+                rejection.status.as_u16()
+            }
+        }
+    };
+    assert_eq!(status(stream, Verbs::GET, &[]), 200);
+    assert_eq!(status(messages, Verbs::POST, &[]), 200);
+    for (endpoint, verb) in [(stream, Verbs::POST), (stream, Verbs::DELETE), (messages, Verbs::GET)] {
+        assert_eq!(status(endpoint, verb, &[]), 405);
+    }
+    for (endpoint, verb) in [(stream, Verbs::GET), (messages, Verbs::POST)] {
+        assert_eq!(status(endpoint, verb.clone(), &[("host", "evil.example.com")]), 403);
+        assert_eq!(status(endpoint, verb.clone(), &[("origin", "http://evil.example.com")]), 403);
+        assert_eq!(status(endpoint, verb.clone(), &[("origin", "http://localhost:1")]), 200);
+        assert_eq!(status(endpoint, verb.clone(), &[("mcp-protocol-version", "2024-11-05")]), 200);
+        assert_eq!(status(endpoint, verb.clone(), &[MODERN]), 400);
+        assert_eq!(status(endpoint, verb, &[("content-length", "99999999999")]), 413);
+    }
+    assert_eq!(status(stream, Verbs::GET, &[("accept", "application/json")]), 406);
+    assert_eq!(status(stream, Verbs::GET, &[("accept", "text/*;q=0.5")]), 200);
+    // What it sends back is read on the stream.
+    assert_eq!(status(messages, Verbs::POST, &[("accept", "application/json")]), 200);
+    assert_eq!(status(messages, Verbs::POST, &[("content-type", "text/plain")]), 415);
 }
 
 /// covers: VER-14 VER-15 HHDR-03 HHDR-04 HHDR-09

@@ -10,7 +10,7 @@ mod mirror;
 mod peers;
 mod status;
 
-pub use admission::{Admission, Head, Route, Verb};
+pub use admission::{Admission, Head, Route, SseEndpoint, Verb};
 pub use facts::Facts;
 pub use headers::{SessionId, decode_value, encode_value};
 pub use media::{Accepts, is_json};

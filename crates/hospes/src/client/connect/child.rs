@@ -46,7 +46,7 @@ pub(super) async fn connect(
                 probing.negotiation.handle_outcome(Outcome::Respawned);
             }
             // `ask` deals with these.
-            Step::Discover { .. } | Step::Initialize { .. } => {}
+            Step::Discover { .. } | Step::Initialize { .. } | Step::OpenSse => {}
         }
     }
 }

@@ -135,6 +135,12 @@ impl<'s> Probing<'s> {
         }
     }
 
+    /// The failure where a server would have to be started again that was not started by us.
+    fn gave_up(self) -> ConnectError {
+        let silent = matches!(self.last, Some(CallError::Timeout { .. }));
+        self.failure(if silent { &Failure::Silent } else { &Failure::Exited })
+    }
+
     /// The whole story of a failure.
     fn failure(self, failure: &Failure) -> ConnectError {
         let asked = match self.tried.last() {
@@ -145,7 +151,9 @@ impl<'s> Probing<'s> {
             Failure::NothingInCommon(theirs) => (
                 Stage::Negotiate,
                 format!("no revision in common: the server speaks {}", theirs.join(", ")),
-                self.settings.revision.map(|pin| format!("revision {pin} was pinned; leave that out to speak any")),
+                self.settings
+                    .revision
+                    .map(|pin| format!("revision {pin} was pinned; leave that out to speak any")),
             ),
             Failure::Refused(error) => (asked, format!("the server answered: {error}"), None),
             Failure::Silent => (
@@ -159,17 +167,20 @@ impl<'s> Probing<'s> {
                     Some(CallError::Closed(closed)) => closed.what.clone(),
                     _ => "the server ended".into(),
                 },
-                Some("run the command by hand to see what it needs".into()),
+                (!self.negotiation.over_sse()).then(|| "run the command by hand to see what it needs".into()),
             ),
             Failure::Unauthorized(status) => (
                 Stage::Http,
                 format!("the server answered with status {status}: it wants to know who is there"),
                 Some("give it an Authorization header".into()),
             ),
-            Failure::MaybeSse(status) => (
+            Failure::NoTransport(status) => (
                 Stage::Http,
-                format!("the server answered with status {status}: no Streamable HTTP here"),
-                Some("is the path right (often /mcp)? Servers that speak only the older HTTP+SSE are not supported yet".into()),
+                match &self.last {
+                    Some(CallError::Http(failure)) if failure.status != Some(*status) => failure.what.clone(),
+                    _ => format!("the server answered with status {status}: no MCP is spoken here"),
+                },
+                Some("is the path right? It often is /mcp, or /sse where the server is older".into()),
             ),
             Failure::Unreachable => (
                 Stage::Tcp,
@@ -182,9 +193,8 @@ impl<'s> Probing<'s> {
                 Some("is it an HTTP server?".into()),
             ),
             Failure::Status(status) => match &self.last {
-                None | Some(CallError::Http(_)) => {
-                    (Stage::Http, format!("the server answered with status {status}"), None)
-                }
+                Some(CallError::Http(failure)) => (Stage::Http, failure.what.clone(), None),
+                None => (Stage::Http, format!("the server answered with status {status}"), None),
                 // There was an answer, but not to what was asked.
                 Some(error) => (asked, error.to_string(), None),
             },
@@ -305,6 +315,7 @@ async fn ready(probing: Probing<'_>, agreed: Agreed, link: Link, desk: Arc<Desk>
         settings: probing.settings.clone(),
         speech,
         server: probing.server,
+        over_sse: probing.negotiation.over_sse(),
         log_level: AtomicU8::new(u8::MAX),
         parked: Parked::default(),
         subscribing: tokio::sync::Mutex::new(()),
@@ -317,11 +328,7 @@ async fn settle(mut probing: Probing<'_>, link: Link, desk: Arc<Desk>) -> Result
     match probing.ask(&link).await {
         Step::Agreed(agreed) => Ok(ready(probing, agreed, link, desk).await),
         Step::Failed(failure) => Err(probing.failure(&failure)),
-        // There is no process to start again.
-        Step::Respawn if matches!(probing.last, Some(CallError::Timeout { .. })) => {
-            Err(probing.failure(&Failure::Silent))
-        }
-        // `ask` deals with the rest.
-        _ => Err(probing.failure(&Failure::Exited)),
+        // There is no process to start again. `ask` deals with the rest.
+        _ => Err(probing.gave_up()),
     }
 }

@@ -63,7 +63,7 @@ where
                 probing.negotiation.handle_outcome(Outcome::Respawned);
             }
             // `ask` deals with these.
-            Step::Discover { .. } | Step::Initialize { .. } => {}
+            Step::Discover { .. } | Step::Initialize { .. } | Step::OpenSse => {}
         }
     }
 }

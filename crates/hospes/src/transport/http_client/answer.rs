@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use hospes_model::message::{self, Frame, Message};
-use hospes_model::{Id, Method, RawJson};
+use hospes_model::{Id, Method, RawJson, code};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -123,6 +123,7 @@ pub(super) fn ours(id: i64, whole: &Bytes, message: Message<'_>) -> Option<Resul
 pub(super) async fn read_refusal(
     shared: &Shared,
     id: i64,
+    method: Option<&Method>,
     response: Response<Incoming>,
     mut connection: Connection,
 ) -> CallError {
@@ -142,11 +143,48 @@ pub(super) async fn read_refusal(
     if !barred
         && matches!(kind(&head.headers), Kind::Json)
         && let Ok(Frame::Single(message)) = message::decode(&text)
+        && !(method == Some(&Method::Initialize) && means_nothing(head.status, &message))
         && let Some(Err(error)) = ours(id, &text, message)
     {
         return error;
     }
     refused(head.status, challenge, &text)
+}
+
+/// Whether this answer to `initialize` says no more than its status does: that here is nothing to POST to (SSE-12).
+/// Whoever understood the request gives its id, and a modern server one of its own codes.
+fn means_nothing(status: StatusCode, message: &Message<'_>) -> bool {
+    let Message::Response(response) = message else { return false };
+    let Err(error) = &response.outcome else { return false };
+    matches!(status.as_u16(), 400 | 404 | 405)
+        && response.id.is_none()
+        && !matches!(
+            error.code,
+            code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY | code::UNSUPPORTED_VERSION
+        )
+}
+
+/// The error that a success without a message stands for: a page of a web site, most likely.
+pub(super) async fn read_page(
+    shared: &Shared,
+    response: Response<Incoming>,
+    mut connection: Connection,
+) -> CallError {
+    let (head, mut body) = response.into_parts();
+    let text = read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await;
+    let text = text.inspect(|_| shared.pool.put_back(connection)).unwrap_or_default();
+    let kind = head.headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let what = match kind {
+        Some(kind) => format!(
+            "the server answered with {kind}, not with a message; is this the URL of an MCP endpoint?"
+        ),
+        None => format!("the server answered with status {} and no message", head.status),
+    };
+    CallError::Http(Arc::new(HttpFailure {
+        status: Some(head.status.as_u16()),
+        body: excerpt(&text),
+        ..super::failure(Stage::Http, &what)
+    }))
 }
 
 pub(super) fn refused(status: StatusCode, challenge: Option<String>, body: &[u8]) -> CallError {

@@ -145,7 +145,7 @@ async fn receive(
     let done = |outcome| HttpCall(State::Done(Some(outcome)));
     if !response.status().is_success() {
         let session_gone = response.status() == StatusCode::NOT_FOUND && shared.session().id.is_some();
-        let error = answer::read_refusal(shared, id, response, connection).await;
+        let error = answer::read_refusal(shared, id, Some(method), response, connection).await;
         return match error {
             // Whatever the message says, the status means that the session is gone.
             CallError::Rpc(_) if session_gone => Err(answer::refused(StatusCode::NOT_FOUND, None, b"")),
@@ -168,11 +168,7 @@ async fn receive(
             let stream = Stream::new(shared, outgoing, speech, id, response.into_body(), connection, since);
             Ok(HttpCall(State::Stream(Box::new(stream))))
         }
-        Kind::Other => {
-            let status = response.status();
-            answer::finish(shared, response, connection).await;
-            Err(malformed(method, &format!("status {status} without a message")))
-        }
+        Kind::Other => Err(answer::read_page(shared, response, connection).await),
     }
 }
 

@@ -1,9 +1,11 @@
 //! The Streamable HTTP transport, calling side: one POST for each message, answers as JSON or as a stream, both eras.
+//! HTTP+SSE, its predecessor, is in [`sse`].
 
 mod answer;
 mod call;
 mod pool;
 mod session;
+mod sse;
 mod stream;
 
 use std::collections::{HashMap, HashSet};
@@ -245,28 +247,50 @@ impl Shared {
             *request.uri_mut() = self.path.read().unwrap_or_else(PoisonError::into_inner).clone();
             *request.headers_mut() = headers();
             let (response, connection) = self.pool.send(request).await.map_err(send_error)?;
-            let moved =
-                matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-            if !moved || redirects >= MAX_REDIRECTS || !self.follow(&response) {
+            let status = response.status();
+            if !status.is_redirection() {
                 return Ok((response, connection));
             }
+            let Some(there) = self.location(&response) else { return Ok((response, connection)) };
+            self.follow(status, &there, redirects)?;
             redirects += 1;
         }
     }
 
-    /// Takes over where a redirect points, if that is the same server: credentials go nowhere else.
-    fn follow(&self, response: &Response<Incoming>) -> bool {
-        let Some(Ok(location)) = response.headers().get(LOCATION).map(HeaderValue::to_str) else {
-            return false;
-        };
-        let Some(here) = self.pool.url() else { return false };
-        let Ok(there) = here.join(location) else { return false };
-        if there.origin() != here.origin() {
-            return false;
+    /// Where a redirect points.
+    fn location(&self, response: &Response<Incoming>) -> Option<url::Url> {
+        let location = response.headers().get(LOCATION)?.to_str().ok()?;
+        let here = self.pool.url()?;
+        let here = here.join(&self.path.read().unwrap_or_else(PoisonError::into_inner).to_string()).ok()?;
+        here.join(location).ok()
+    }
+
+    /// Takes over where a redirect points, if that is the same server, for credentials go nowhere else, and if the
+    /// message is to be sent there as it is.
+    fn follow(&self, status: StatusCode, there: &url::Url, redirects: usize) -> Result<(), CallError> {
+        let kept = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+        let same = self.pool.url().is_some_and(|here| here.origin() == there.origin());
+        if kept
+            && same
+            && redirects < MAX_REDIRECTS
+            && let Ok(path) = path_of(there)
+        {
+            *self.path.write().unwrap_or_else(PoisonError::into_inner) = path;
+            return Ok(());
         }
-        let Ok(path) = path_of(&there) else { return false };
-        *self.path.write().unwrap_or_else(PoisonError::into_inner) = path;
-        true
+        // The query may hold a secret.
+        let mut shown = there.clone();
+        shown.set_query(None);
+        let why = match (same, kept) {
+            (false, _) => "another server, which is not given what was meant for this one",
+            (true, false) => "where messages could not be sent as they are",
+            (true, true) => "again and again",
+        };
+        let what = format!("the server answered with status {status} and points to {shown}, {why}");
+        Err(CallError::Http(Arc::new(HttpFailure {
+            status: Some(status.as_u16()),
+            ..failure(Stage::Http, &what)
+        })))
     }
 
     /// Sends what wants no answer.

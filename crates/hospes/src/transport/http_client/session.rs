@@ -171,15 +171,17 @@ impl Shared {
         let _ = tokio::time::timeout(END_TIMEOUT, ending).await;
     }
 
-    /// Asks for a stream by GET: the session's own, or the rest of one that broke after `last_event_id`.
+    /// Asks for a stream by GET: the session's own, or the rest of one that broke after `last_event_id`. `method` is
+    /// that of what it belongs to, where that matters for its headers.
     pub(super) async fn get_stream(
         &self,
         speech: &Speech,
+        method: Option<&Method>,
         session: &Session,
         last_event_id: &str,
     ) -> Result<Opened, CallError> {
         let headers = || {
-            let mut headers = self.headers(speech, Some(&Method::Ping), None, session);
+            let mut headers = self.headers(speech, method, None, session);
             headers.remove(http::header::CONTENT_TYPE);
             headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
             if let Ok(id) = HeaderValue::from_str(last_event_id)
@@ -225,7 +227,7 @@ async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>, open
     let mut reader = Reader::new(shared.limits.max_message_bytes);
     let mut failures = 0;
     loop {
-        let opened = shared.get_stream(&speech, &session, reader.last_event_id()).await;
+        let opened = shared.get_stream(&speech, None, &session, reader.last_event_id()).await;
         if let Some(open) = open.take() {
             // Nobody may be waiting any more.
             let _ = open.send(());

@@ -54,6 +54,8 @@ pub(super) struct Reader {
 pub(super) enum Item {
     Message(Bytes),
     Oversize(Oversize),
+    /// Where messages go (HTTP+SSE).
+    Endpoint(Bytes),
     /// Nothing but a sign of life.
     Mark,
 }
@@ -104,6 +106,7 @@ impl Reader {
                 self.retry = event.retry.or(self.retry);
                 let item = match event.data {
                     Some(data) if !data.is_empty() && event.name() == "message" => Item::Message(data),
+                    Some(data) if event.name() == "endpoint" => Item::Endpoint(data),
                     _ => Item::Mark,
                 };
                 return Poll::Ready(Some(item));
@@ -278,7 +281,7 @@ impl Stream {
         let (shared, speech) = (Arc::clone(&self.shared), self.speech.clone());
         self.source = Source::Resuming(Box::pin(async move {
             tokio::time::sleep(pause).await;
-            shared.get_stream(&speech, &shared.session(), &last_id).await
+            shared.get_stream(&speech, None, &shared.session(), &last_id).await
         }));
     }
 
@@ -311,7 +314,7 @@ impl Stream {
                     self.shared.handle_oversize(&over);
                 }
             }
-            Item::Mark => {}
+            Item::Mark | Item::Endpoint(_) => {}
         }
     }
 
@@ -469,7 +472,7 @@ impl Shared {
                 Err(error) => tracing::debug!(%error, "an event that is no message"),
             },
             Item::Oversize(over) => self.handle_oversize(over),
-            Item::Mark => {}
+            Item::Mark | Item::Endpoint(_) => {}
         }
     }
 

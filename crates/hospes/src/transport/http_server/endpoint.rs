@@ -9,19 +9,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hospes_model::{Era, Id, RpcError, code};
-use hospes_proto::http::{Admission, Rejection, Verb, http_status_for};
+use hospes_proto::http::{Admission, Rejection, SseEndpoint, Verb, http_status_for};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::body::Body;
 use super::post::Begun;
+use super::receive::{drain, read};
 use super::sessions::Sessions;
 use super::settings::{EndpointBuilder, Limits, Pages};
+use super::sse::Sse;
 use crate::service::{BoxService, IntoService};
 use crate::transport::adapter::{Adapter, PeerCache, Settings};
-
-/// How much of a refused body is read, so that a client that is still sending it gets to read the refusal.
-const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 
 /// Who sends a request, where a layer around the endpoint has found out: put it into the request's extensions.
 /// Sessions and sealed state are bound to it.
@@ -47,8 +46,12 @@ pub(super) struct Inner {
     pub(super) admission: Admission,
     pub(super) limits: Limits,
     pub(super) sessions: Sessions,
+    /// The older transport, where it is served.
+    sse: Option<Arc<Sse>>,
     pages: Option<Pages>,
     calls: AtomicUsize,
+    /// How many bytes the bodies take that are read or served.
+    pub(super) buffered: AtomicUsize,
     closing: AtomicU8,
     sweeping: AtomicBool,
     peers: PeerCache,
@@ -95,13 +98,16 @@ impl Endpoint {
         limits: Limits,
         pages: Option<Pages>,
     ) -> Self {
+        let sse = Sse::new(service.clone(), &adapter, &limits, admission.max_message_bytes);
         Self(Arc::new(Inner {
             adapter: Adapter::new(service, adapter),
+            sse: sse.map(Arc::new),
             admission,
             sessions: Sessions::new(limits.sessions),
             limits,
             pages,
             calls: AtomicUsize::new(0),
+            buffered: AtomicUsize::new(0),
             closing: AtomicU8::new(OPEN),
             sweeping: AtomicBool::new(false),
             peers: PeerCache::default(),
@@ -120,21 +126,29 @@ impl Endpoint {
         self.0.sessions.len()
     }
 
+    /// How many streams of the older HTTP+SSE are open; each is a session.
+    #[must_use]
+    pub fn sse_streams(&self) -> usize {
+        self.0.sse.as_ref().map_or(0, |sse| sse.len())
+    }
+
     /// How many calls are running.
     #[must_use]
     pub fn calls(&self) -> usize {
-        self.0.calls.load(Ordering::Acquire)
+        self.0.calls_running()
     }
 
     /// Streams of changes end with the next sign of life; calls go on, new ones are still taken.
     pub fn close(&self) {
         let _ = self.0.closing.compare_exchange(OPEN, CLOSING, Ordering::AcqRel, Ordering::Acquire);
+        self.0.wake_sse();
     }
 
     /// Ends everything: what still runs is answered with an error.
     pub fn abort(&self) {
         self.0.closing.store(CLOSED, Ordering::Release);
         self.0.sessions.clear();
+        self.0.wake_sse();
     }
 
     /// Answers one request.
@@ -183,13 +197,16 @@ where
         let mut origin = None;
         let mut response = 'answer: {
             let inner = source.endpoint();
+            let mut body = pin!(body);
             if parts.uri.path() != &*inner.limits.path {
-                break 'answer elsewhere(inner, &parts);
+                break 'answer match inner.sse(parts.uri.path()) {
+                    Some((sse, door)) => Box::pin(super::sse::answer(inner, sse, door, &parts, body)).await,
+                    None => elsewhere(inner, &parts),
+                };
             }
             if let Some(response) = super::cors::preflight(inner, &parts) {
                 break 'answer response;
             }
-            let mut body = pin!(body);
             let head = match inner.admission.admit(&parts.method, parts.uri.authority(), &parts.headers) {
                 Ok(head) => head,
                 Err(rejection) => {
@@ -255,6 +272,31 @@ impl Inner {
         Ok(Permit { endpoint: Arc::clone(self), calls })
     }
 
+    /// The older transport, if this is a path of it.
+    fn sse(&self, path: &str) -> Option<(&Arc<Sse>, SseEndpoint)> {
+        let sse = self.sse.as_ref()?;
+        Some((sse, sse.endpoint(path)?))
+    }
+
+    fn wake_sse(&self) {
+        if let Some(sse) = &self.sse {
+            sse.wake();
+        }
+    }
+
+    pub(super) fn calls_running(&self) -> usize {
+        self.calls.load(Ordering::Acquire)
+    }
+
+    /// Somebody who ran so many calls now runs so many.
+    pub(super) fn count_calls(&self, before: usize, now: usize) {
+        if now >= before {
+            self.calls.fetch_add(now - before, Ordering::AcqRel);
+        } else {
+            self.calls.fetch_sub(before - now, Ordering::AcqRel);
+        }
+    }
+
     /// What is served on another path, to those who may ask.
     fn page(&self, parts: &http::request::Parts) -> Option<Response<Body>> {
         let pages = self.pages.as_ref()?;
@@ -289,81 +331,6 @@ async fn sweep(endpoint: Weak<Inner>, interval: Duration) {
         let Some(endpoint) = endpoint.upgrade() else { return };
         endpoint.sessions.sweep();
     }
-}
-
-/// Reads a body of at most `max_message_bytes`. One that arrives in one piece is not copied.
-async fn read<B>(inner: &Inner, mut body: Pin<&mut B>, length: Option<usize>) -> Result<Bytes, Rejection>
-where
-    B: http_body::Body<Data = Bytes>,
-    B::Error: fmt::Display,
-{
-    let (limit, timeout) = (inner.admission.max_message_bytes, inner.limits.body);
-    let buffers = inner.adapter.buffers();
-    let mut first = Bytes::new();
-    let mut rest: Option<Vec<u8>> = None;
-    // A body that is there costs no timer.
-    let mut deadline = None;
-    loop {
-        let frame = std::future::poll_fn(|cx| {
-            if let std::task::Poll::Ready(frame) = body.as_mut().poll_frame(cx) {
-                return std::task::Poll::Ready(Ok(frame));
-            }
-            let deadline = deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
-            deadline.as_mut().poll(cx).map(|()| Err(()))
-        });
-        let piece = match frame.await {
-            Ok(None) => break,
-            Ok(Some(Ok(frame))) => match frame.into_data() {
-                Ok(piece) => piece,
-                // Trailers say nothing to us.
-                Err(_) => continue,
-            },
-            Ok(Some(Err(error))) => {
-                let why = format!("the body broke off: {error}");
-                return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
-            }
-            Err(()) => {
-                let why = format!("the body took longer than {timeout:?} (setting body_timeout)");
-                return Err(Rejection::new(StatusCode::REQUEST_TIMEOUT, RpcError::invalid_request(why)));
-            }
-        };
-        let so_far = rest.as_ref().map_or(first.len(), Vec::len);
-        if so_far + piece.len() > limit {
-            Box::pin(drain(body)).await;
-            return Err(Rejection::too_large(limit));
-        }
-        if so_far == 0 {
-            first = piece;
-        } else {
-            let rest = rest.get_or_insert_with(|| {
-                // The length is the client's word, but at most `limit`. The first piece is let go, so that the
-                // connection reads into its memory again.
-                let first = std::mem::take(&mut first);
-                let mut rest = buffers.take(length.unwrap_or(2 * first.len()));
-                rest.extend_from_slice(&first);
-                rest
-            });
-            rest.extend_from_slice(&piece);
-        }
-        if body.is_end_stream() {
-            break;
-        }
-    }
-    Ok(rest.map_or(first, |rest| buffers.lend(rest)))
-}
-
-/// Reads on and forgets, within reason.
-async fn drain<B: http_body::Body<Data = Bytes>>(mut body: Pin<&mut B>) {
-    let mut left = MAX_DRAINED_BYTES;
-    let all = async {
-        while let Some(Ok(frame)) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-            left = match frame.data_ref().map_or(Some(left), |piece| left.checked_sub(piece.len())) {
-                Some(left) => left,
-                None => return,
-            };
-        }
-    };
-    let _ = tokio::time::timeout(Duration::from_secs(5), all).await;
 }
 
 /// The response that a rejection is.

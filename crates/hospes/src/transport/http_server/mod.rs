@@ -1,4 +1,4 @@
-//! The Streamable HTTP transport, serving side: both eras on one path.
+//! The Streamable HTTP transport, serving side: both eras on one path; and HTTP+SSE, its predecessor, beside it.
 
 mod body;
 mod calls;
@@ -7,9 +7,11 @@ mod endpoint;
 mod listen;
 mod log;
 mod post;
+mod receive;
 mod server;
 mod sessions;
 mod settings;
+mod sse;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +20,7 @@ pub use endpoint::{Endpoint, Principal};
 pub use hospes_proto::http::{AllowedHosts, AllowedOrigins};
 pub use server::{DEFAULT_IDLE_TIMEOUT, DEFAULT_MAX_CONNECTIONS, DEFAULT_SHUTDOWN_TIMEOUT, HttpServer};
 pub use settings::{
-    DEFAULT_BODY_TIMEOUT, DEFAULT_KEEP_ALIVE, DEFAULT_MAX_CONCURRENT_CALLS, DEFAULT_MAX_MESSAGE_BYTES,
-    DEFAULT_MAX_SESSIONS, DEFAULT_PATH, DEFAULT_RETRY, DEFAULT_SESSION_IDLE_TIMEOUT, DEFAULT_STREAM_AFTER,
-    EndpointBuilder,
+    DEFAULT_BODY_TIMEOUT, DEFAULT_KEEP_ALIVE, DEFAULT_MAX_BUFFERED_BYTES, DEFAULT_MAX_CONCURRENT_CALLS,
+    DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_MAX_SESSIONS, DEFAULT_PATH, DEFAULT_RETRY,
+    DEFAULT_SESSION_IDLE_TIMEOUT, DEFAULT_STREAM_AFTER, EndpointBuilder,
 };

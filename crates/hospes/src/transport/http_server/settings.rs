@@ -34,6 +34,10 @@ pub const DEFAULT_RETRY: Duration = Duration::from_secs(1);
 /// How long a request's body may take unless told otherwise: the setting `body_timeout`.
 pub const DEFAULT_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How many bytes of requests are read and served at once unless told otherwise: the setting `max_buffered_bytes`.
+/// (Small bodies that lie in their connection's own buffer are not counted.)
+pub const DEFAULT_MAX_BUFFERED_BYTES: usize = 256 * 1024 * 1024;
+
 /// Makes an [`Endpoint`] with settings of its own.
 pub struct EndpointBuilder {
     service: BoxService,
@@ -56,6 +60,8 @@ pub(super) struct Limits {
     pub(super) stream_after: Duration,
     pub(super) retry: Duration,
     pub(super) body: Duration,
+    pub(super) buffered_bytes: usize,
+    pub(super) sse: bool,
 }
 
 impl EndpointBuilder {
@@ -71,6 +77,8 @@ impl EndpointBuilder {
             stream_after: DEFAULT_STREAM_AFTER,
             retry: DEFAULT_RETRY,
             body: DEFAULT_BODY_TIMEOUT,
+            buffered_bytes: DEFAULT_MAX_BUFFERED_BYTES,
+            sse: false,
         };
         Self { service, adapter: Settings::default(), admission, limits, pages: None }
     }
@@ -79,6 +87,15 @@ impl EndpointBuilder {
     #[must_use]
     pub fn path(mut self, path: &str) -> Self {
         self.limits.path = path.into();
+        self
+    }
+
+    /// Also serves clients of HTTP+SSE, the transport of 2024-11-05, beside the one path: they listen at `sse` and post
+    /// to `messages` (with the path `/mcp`: `/sse` and `/messages`). Off unless told otherwise. Each stream is a session
+    /// of the older era; `max_sessions` of them may be open.
+    #[must_use]
+    pub fn sse(mut self, on: bool) -> Self {
+        self.limits.sse = on;
         self
     }
 
@@ -135,6 +152,14 @@ impl EndpointBuilder {
     #[must_use]
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.admission.max_message_bytes = bytes;
+        self
+    }
+
+    /// How many bytes of requests are read and served at once; further ones are refused with 503. Bodies that come in
+    /// one piece of at most 16 KiB are not counted.
+    #[must_use]
+    pub fn max_buffered_bytes(mut self, bytes: usize) -> Self {
+        self.limits.buffered_bytes = bytes;
         self
     }
 

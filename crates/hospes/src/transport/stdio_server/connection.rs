@@ -59,7 +59,7 @@ where
             out: Vec::new(),
             written: 0,
             flushed: true,
-            desk: Desk::new(adapter, limits),
+            desk: Desk::new(adapter, limits, None),
             phase: Phase::Serving,
             limits,
         }

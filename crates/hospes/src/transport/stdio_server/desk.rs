@@ -27,9 +27,11 @@ const QUEUED_OVERHEAD: usize = 64;
 
 /// What a connection knows.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(in crate::transport) struct Desk {
     adapter: Arc<Adapter>,
     limits: Limits,
+    /// Who the client is, where that is known.
+    principal: Option<Arc<str>>,
     outbox: Arc<Outbox>,
     counters: Arc<Counters>,
     /// The legacy session, once `initialize` has opened it.
@@ -69,10 +71,15 @@ struct Counters {
 }
 
 impl Desk {
-    pub(super) fn new(adapter: Arc<Adapter>, limits: Limits) -> Self {
+    pub(in crate::transport) fn new(
+        adapter: Arc<Adapter>,
+        limits: Limits,
+        principal: Option<Arc<str>>,
+    ) -> Self {
         Self {
             adapter,
             limits,
+            principal,
             outbox: Arc::default(),
             counters: Arc::default(),
             session: None,
@@ -86,25 +93,31 @@ impl Desk {
         }
     }
 
-    pub(super) fn outbox(&self) -> &Outbox {
+    pub(in crate::transport) fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
     /// Whether `initialize` is being answered; what comes behind it has to wait.
-    pub(super) fn is_opening(&self) -> bool {
+    pub(in crate::transport) fn is_opening(&self) -> bool {
         self.opening.is_some()
     }
 
     /// Whether nothing goes on.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(in crate::transport) fn is_idle(&self) -> bool {
         self.opening.is_none()
             && self.queue.requests.is_empty()
             && self.counters.calls.load(Ordering::Acquire) == 0
             && self.counters.streams.load(Ordering::Acquire) == 0
     }
 
+    /// How many calls go on in tasks of their own.
+    #[cfg(feature = "http")]
+    pub(in crate::transport) fn calls(&self) -> usize {
+        self.counters.calls.load(Ordering::Acquire)
+    }
+
     /// Nothing more will be read: streams end, and questions that wait cannot be answered any more.
-    pub(super) fn close(&mut self) {
+    pub(in crate::transport) fn close(&mut self) {
         self.closed = true;
         if let Some(session) = &self.session {
             session.hang_up("the client has closed its side before it answered");
@@ -118,7 +131,7 @@ impl Desk {
     }
 
     /// Stops what still goes on; each request gets an error.
-    pub(super) fn stop(&mut self, out: &mut Vec<u8>) {
+    pub(in crate::transport) fn stop(&mut self, out: &mut Vec<u8>) {
         for (id, _) in std::mem::take(&mut self.queue).requests {
             self.refuse(out, Some(&id), RpcError::internal("the server is shutting down"));
         }
@@ -132,7 +145,12 @@ impl Desk {
         }
     }
 
-    pub(super) fn handle_line(&mut self, line: Line, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) {
+    pub(in crate::transport) fn handle_line(
+        &mut self,
+        line: Line,
+        cx: &mut TaskContext<'_>,
+        out: &mut Vec<u8>,
+    ) {
         match line {
             Line::Message(whole) => match message::decode(&whole) {
                 Ok(message::Frame::Single(message)) => self.handle(&whole, message, None, cx, out),
@@ -292,8 +310,8 @@ impl Desk {
                 _ => {}
             }
         }
-        let request =
-            ModernRequest { id: id.clone(), method, params: params.clone(), principal: None, http: None };
+        let principal = self.principal.clone();
+        let request = ModernRequest { id: id.clone(), method, params: params.clone(), principal, http: None };
         let begun = self.modern.check(&id).and_then(|()| self.adapter.begin(request, &meta, &self.peers));
         match begun {
             Ok(running) => self.run(running, batch, cx, out),
@@ -304,11 +322,12 @@ impl Desk {
     fn open(&mut self, id: Id, params: &Params, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) {
         // Kept as long as the session: it must not hold the read buffer.
         let params = params.raw().detached();
-        self.opening = Some(Opening(Box::pin(Arc::clone(&self.adapter).open(id, params, None))));
+        self.opening =
+            Some(Opening(Box::pin(Arc::clone(&self.adapter).open(id, params, self.principal.clone()))));
         self.poll_opening(cx, out);
     }
 
-    pub(super) fn poll_opening(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) {
+    pub(in crate::transport) fn poll_opening(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) {
         let Some(Opening(opening)) = &mut self.opening else { return };
         let Poll::Ready(opened) = opening.as_mut().poll(cx) else { return };
         self.opening = None;
@@ -410,7 +429,7 @@ impl Desk {
     }
 
     /// Starts requests that waited, as far as calls have ended.
-    pub(super) fn start_queued(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) {
+    pub(in crate::transport) fn start_queued(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) {
         while self.counters.calls.load(Ordering::Acquire) < self.limits.concurrent_calls
             && out.len() < MAX_UNWRITTEN_BYTES
         {

@@ -3,8 +3,8 @@
 mod connection;
 #[cfg(feature = "stdio")]
 mod descriptors;
-mod desk;
-mod outbox;
+pub(super) mod desk;
+pub(super) mod outbox;
 #[cfg(all(test, feature = "stdio"))]
 pub(crate) mod tests;
 
@@ -51,11 +51,11 @@ pub struct StdioServer {
 
 /// What a connection may use.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
-    message_bytes: usize,
-    concurrent_calls: usize,
-    queued_bytes: usize,
-    shutdown: Duration,
+pub(super) struct Limits {
+    pub(super) message_bytes: usize,
+    pub(super) concurrent_calls: usize,
+    pub(super) queued_bytes: usize,
+    pub(super) shutdown: Duration,
 }
 
 impl StdioServer {

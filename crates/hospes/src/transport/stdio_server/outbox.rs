@@ -4,11 +4,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 /// How much may lie here before calls have to wait with their notifications: the limit `max_unwritten_bytes`.
-pub(super) const MAX_UNWRITTEN_BYTES: usize = 1024 * 1024;
+pub(in crate::transport) const MAX_UNWRITTEN_BYTES: usize = 1024 * 1024;
 
 /// Lines on their way to the writer.
 #[derive(Debug, Default)]
-pub(super) struct Outbox(Mutex<State>);
+pub(in crate::transport) struct Outbox(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -47,7 +47,7 @@ impl Outbox {
     }
 
     /// Moves all lines behind `out` and registers the writer for the next ones.
-    pub(super) fn take(&self, cx: &TaskContext<'_>, out: &mut Vec<u8>) {
+    pub(in crate::transport) fn take(&self, cx: &TaskContext<'_>, out: &mut Vec<u8>) {
         let mut state = self.lock();
         if out.is_empty() {
             std::mem::swap(out, &mut state.lines);

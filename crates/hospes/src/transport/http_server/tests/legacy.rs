@@ -100,7 +100,7 @@ async fn a_version_header_must_name_a_version() {
     }
 }
 
-/// covers: HTTP-16 HTTP-18 HTTP-19 HTTP-24 HTTP-35 HRES-01 HRES-02
+/// covers: HTTP-16 HTTP-18 HTTP-19 HTTP-24 HTTP-35 HRES-01 HRES-02 HRES-08
 #[tokio::test]
 async fn a_call_that_notifies_is_answered_as_a_stream_that_can_be_resumed() {
     let site = Site::new().await;

@@ -148,6 +148,31 @@ async fn a_body_over_the_limit_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn large_requests_over_the_limit_of_all_are_refused_by_name() {
+    let site = Site::with(|endpoint| endpoint.max_buffered_bytes(1_500_000)).await;
+    let call = |id: u32, name: &str| {
+        let filler = "x".repeat(1_000_000);
+        modern(id, "tools/call", json!({"name": name, "arguments": {"text": filler}}))
+    };
+    // What it was called with is kept as long as it runs.
+    let (address, first) = (site.address, call(1, "forever"));
+    let held = tokio::spawn(async move { connect(address).await.try_send(first).await.map(|_| ()) });
+    site.running(1).await;
+    let refused = site.send(call(2, "echo")).await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(refused.json().await["error"]["message"].as_str().unwrap().contains("max_buffered_bytes"));
+    // Small ones go on, and what was refused left nothing behind.
+    for id in 3..10 {
+        let params = json!({"name": "echo", "arguments": {"text": "x".repeat(1000)}});
+        assert_eq!(site.modern(id, "tools/call", params).await.status, StatusCode::OK);
+        assert_eq!(site.send(call(id, "echo")).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    held.abort();
+    site.running(0).await;
+    assert_eq!(site.send(call(10, "echo")).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_large_body_is_served_where_the_limit_allows() {
     let site = Site::with(|endpoint| endpoint.max_message_bytes(20 * 1024 * 1024)).await;
     let long = "x".repeat(17 * 1024 * 1024);

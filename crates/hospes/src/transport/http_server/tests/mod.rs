@@ -5,6 +5,7 @@
 mod legacy;
 mod limits;
 mod modern;
+mod sse;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -164,6 +165,8 @@ struct Answer {
 /// An event of a stream.
 #[derive(Debug)]
 struct Event {
+    name: Option<Box<str>>,
+    text: String,
     data: Value,
     id: Option<String>,
     retry: Option<Duration>,
@@ -196,8 +199,9 @@ impl Answer {
                 let event = event.unwrap();
                 let data = event.data.unwrap_or_default();
                 let id = event.has_id.then(|| self.decoder.last_event_id().to_owned());
+                let text = String::from_utf8(data.to_vec()).unwrap();
                 let data = serde_json::from_slice(&data).unwrap_or(Value::Null);
-                return Some(Event { data, id, retry: event.retry });
+                return Some(Event { name: event.name, text, data, id, retry: event.retry });
             }
             let frame = self.body.frame().await?;
             self.rest = frame.ok()?.into_data().unwrap();

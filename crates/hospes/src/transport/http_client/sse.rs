@@ -1,0 +1,344 @@
+//! HTTP+SSE, the transport of 2024-11-05, calling side: one stream that brings everything, and a POST for each message.
+//!
+//! Here it becomes a pair of pipes, so that everything above is the same as over a child's stdin and stdout: lines
+//! written to one are posted, messages of the stream are lines of the other.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use hospes_model::message::{self, Frame, Message};
+use hospes_model::{Id, Method, Revision, RpcError};
+use hospes_proto::frame::line::end_line;
+use hospes_proto::frame::{Line, LineFramer, Subject};
+use http::header::CONTENT_TYPE;
+use http::{Method as Verb, StatusCode, Uri};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::sync::{Mutex, oneshot};
+
+use super::pool::Connection;
+use super::session::{Opened, Session};
+use super::stream::{Item, Reader};
+use super::{HttpLink, Shared, answer, failure, path_of};
+use crate::client::core::Speech;
+use crate::client::duplex::{Wire, write_answer};
+use crate::client::error::{CallError, Closed, Stage};
+
+/// How long the first event may take: it says where messages go.
+const ENDPOINT_PATIENCE: Duration = Duration::from_secs(10);
+/// How many messages are on their way at once.
+const MAX_POSTS: usize = 64;
+/// How long one may be. There are servers that answer a POST only when all its work is done.
+const POST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// How long a notification waits for what was sent before it, and what is sent next for the notification. Requests and
+/// answers go side by side.
+const ORDER_PATIENCE: Duration = Duration::from_secs(1);
+/// How long what was sent last may take when the connection is closed.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+/// How much lies between the connection and its pipes.
+const PIPE_BYTES: usize = 64 * 1024;
+
+impl HttpLink {
+    /// Opens a stream at the link's URL and waits until it says where messages go. From then on the link has no other
+    /// use.
+    pub(crate) async fn open_sse(
+        &self,
+        patience: Duration,
+    ) -> Result<Wire<DuplexStream, DuplexStream>, CallError> {
+        let (stream, messages) =
+            tokio::time::timeout(patience.min(ENDPOINT_PATIENCE), self.shared.open_sse())
+                .await
+                .unwrap_or_else(|_| Err(no_sse("no event said where messages go")))?;
+        // SSE-04: nothing is sent anywhere else any more.
+        *self.shared.path.write().unwrap_or_else(PoisonError::into_inner) = messages;
+        let (read, to_client) = tokio::io::duplex(PIPE_BYTES);
+        let (from_client, write) = tokio::io::duplex(PIPE_BYTES);
+        let (ended, gone) = oneshot::channel();
+        let pump = Pump {
+            shared: Arc::clone(&self.shared),
+            to_client: Mutex::new(to_client),
+            revision: std::sync::Mutex::new(None),
+        };
+        tokio::spawn(async move {
+            // Nobody may be listening.
+            let _ = ended.send(pump.run(stream, from_client).await);
+        });
+        let gone = async { Closed::new(gone.await.unwrap_or_else(|_| "the connection broke".into())) };
+        Ok(Wire { read, write, gone: Some(Box::pin(gone)), on_close: None })
+    }
+}
+
+/// A stream, and what has been read of it.
+struct SseStream {
+    body: Incoming,
+    connection: Connection,
+    reader: Reader,
+}
+
+impl SseStream {
+    async fn next(&mut self) -> Option<Item> {
+        self.reader.next(&mut self.body, &mut self.connection).await
+    }
+}
+
+impl Shared {
+    async fn open_sse(&self) -> Result<(SseStream, Uri), CallError> {
+        // The revision is still to be negotiated.
+        let opened =
+            self.get_stream(&speech(None), Some(&Method::Initialize), &Session::default(), "").await?;
+        let (body, connection) = match opened {
+            Opened::Stream(body, connection) => (body, connection),
+            Opened::Refused(status) if status.is_success() => {
+                return Err(no_sse("the answer is no stream of events"));
+            }
+            Opened::Refused(status) => return Err(answer::refused(status, None, &[])),
+        };
+        let mut stream = SseStream { body, connection, reader: Reader::new(self.limits.max_message_bytes) };
+        loop {
+            match stream.next().await {
+                Some(Item::Endpoint(uri)) => return Ok((stream, self.messages(&uri)?)),
+                Some(Item::Mark) => {}
+                Some(Item::Message(_) | Item::Oversize(_)) => {
+                    return Err(no_sse("the stream does not begin by saying where messages go"));
+                }
+                None => return Err(no_sse("the stream ended before it said where messages go")),
+            }
+        }
+    }
+
+    /// Where messages go, which may be said in full or relative to where we listen; but it must be the same origin, for
+    /// our credentials go there too.
+    fn messages(&self, uri: &Bytes) -> Result<Uri, CallError> {
+        let here = self.pool.url().and_then(|origin| {
+            let path = self.path.read().unwrap_or_else(PoisonError::into_inner).to_string();
+            origin.join(&path).ok()
+        });
+        let there = std::str::from_utf8(uri).ok().zip(here.as_ref());
+        let there = there.and_then(|(uri, here)| here.join(uri.trim()).ok());
+        let (Some(here), Some(there)) = (here, there) else {
+            return Err(no_sse("it says that messages go to what is no URL"));
+        };
+        if there.origin() != here.origin() {
+            let other = there.origin().ascii_serialization();
+            return Err(no_sse(&format!(
+                "it wants messages sent to another server ({other}), which is refused"
+            )));
+        }
+        path_of(&there).map_err(|error| no_sse(&error.to_string()))
+    }
+}
+
+fn no_sse(what: &str) -> CallError {
+    CallError::Http(Arc::new(failure(Stage::Http, what)))
+}
+
+fn speech(revision: Option<Revision>) -> Speech {
+    Speech { revision: revision.unwrap_or(Revision::LATEST_LEGACY), stamp: Bytes::new() }
+}
+
+/// Moves messages between the stream and the pipes.
+struct Pump {
+    shared: Arc<Shared>,
+    to_client: Mutex<DuplexStream>,
+    /// What was agreed upon, once it is known: it stands in a header.
+    revision: std::sync::Mutex<Option<Revision>>,
+}
+
+impl Pump {
+    /// Until either side ends; says why.
+    async fn run(self, stream: SseStream, from_client: DuplexStream) -> String {
+        tokio::select! {
+            why = self.receive(stream) => why,
+            why = self.send(from_client) => why,
+        }
+    }
+
+    async fn receive(&self, mut stream: SseStream) -> String {
+        while let Some(item) = stream.next().await {
+            match item {
+                Item::Message(data) => {
+                    self.note_revision(&data);
+                    if !self.hand_over(data.into()).await {
+                        break;
+                    }
+                }
+                Item::Oversize(over) => match &over.subject {
+                    Subject::Response(id) => self.fail(id, &over.to_error()).await,
+                    Subject::Request(id) => {
+                        let mut refusal = Vec::new();
+                        write_answer(&mut refusal, id, Err(&over.to_error()));
+                        let _ = self.post(refusal.into(), None).await;
+                    }
+                    Subject::Unknown => {
+                        tracing::warn!(
+                            bytes = over.seen,
+                            limit = over.limit,
+                            "a message over the limit was skipped"
+                        );
+                    }
+                },
+                Item::Mark | Item::Endpoint(_) => {}
+            }
+        }
+        "the server ended the stream".into()
+    }
+
+    /// Gives the client a line; false when it takes none any more.
+    async fn hand_over(&self, mut line: Vec<u8>) -> bool {
+        end_line(&mut line, 0);
+        self.to_client.lock().await.write_all(&line).await.is_ok()
+    }
+
+    /// The answer to a request that has none.
+    async fn fail(&self, id: &Id, error: &RpcError) {
+        let mut line = Vec::new();
+        write_answer(&mut line, id, Err(error));
+        self.hand_over(line).await;
+    }
+
+    fn revision(&self) -> Option<Revision> {
+        *self.revision.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first answer is that to `initialize`.
+    fn note_revision(&self, data: &Bytes) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Agreed {
+            protocol_version: String,
+        }
+        if self.revision().is_none()
+            && let Ok(Frame::Single(Message::Response(response))) = message::decode(data)
+            && let Ok(result) = response.outcome
+            && let Ok(agreed) = serde_json::from_str::<Agreed>(result.get())
+        {
+            let revision = agreed.protocol_version.parse().ok();
+            *self.revision.lock().unwrap_or_else(PoisonError::into_inner) = revision;
+        }
+    }
+
+    async fn send(&self, mut from_client: DuplexStream) -> String {
+        // The client has made sure that none is longer.
+        let mut lines = LineFramer::new(self.shared.limits.max_request_bytes);
+        let mut posts = FuturesUnordered::new();
+        loop {
+            while let Some(line) = lines.poll_line() {
+                let Line::Message(line) = line else { continue };
+                let kind = Kind::of(&line);
+                if kind == Kind::Notification {
+                    tokio::select! {
+                        lost = drain(&mut posts) => if let Some(why) = lost { return why },
+                        () = tokio::time::sleep(ORDER_PATIENCE) => {}
+                    }
+                }
+                let alone = kind == Kind::Notification;
+                posts.push(self.deliver(line, kind));
+                if alone {
+                    tokio::select! {
+                        lost = drain(&mut posts) => if let Some(why) = lost { return why },
+                        () = tokio::time::sleep(ORDER_PATIENCE) => {}
+                    }
+                }
+                while posts.len() >= MAX_POSTS {
+                    if let Some(Some(why)) = posts.next().await {
+                        return why;
+                    }
+                }
+            }
+            tokio::select! {
+                read = from_client.read_buf(lines.buffer()) => {
+                    if !matches!(read, Ok(1..)) {
+                        // What was said last must still arrive.
+                        let _ = tokio::time::timeout(END_PATIENCE, drain(&mut posts)).await;
+                        return "the connection was closed".into();
+                    }
+                }
+                Some(lost) = posts.next(), if !posts.is_empty() => {
+                    if let Some(why) = lost {
+                        return why;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Posts one message. Says why the connection is lost, if it is.
+    async fn deliver(&self, line: Bytes, kind: Kind) -> Option<String> {
+        let error = match self.post(line, kind.method()).await {
+            Ok(status) if status.is_success() => return None,
+            Ok(StatusCode::NOT_FOUND | StatusCode::GONE) => {
+                return Some("the server no longer knows the stream".into());
+            }
+            Ok(status) => answer::refused(status, None, &[]),
+            Err(error) => error,
+        };
+        tracing::debug!(%error, "a message was not taken");
+        if let Kind::Request(id, _) = &kind {
+            self.fail(id, &RpcError::internal(error.to_string())).await;
+        }
+        None
+    }
+
+    async fn post(&self, body: Bytes, method: Option<&Method>) -> Result<StatusCode, CallError> {
+        let revision = self.revision();
+        // Until it is agreed, no revision is named.
+        let method = if revision.is_none() { Some(&Method::Initialize) } else { method };
+        let (speech, session) = (speech(revision), Session::default());
+        let headers = || self.shared.headers(&speech, method, None, &session);
+        let posted = tokio::time::timeout(POST_TIMEOUT, async {
+            let (response, connection) = self.shared.send(&Verb::POST, headers, &body).await?;
+            let status = response.status();
+            let said = response.headers().get(CONTENT_TYPE).is_some();
+            if status.is_success() || !said {
+                answer::finish(&self.shared, response, connection).await;
+                return Ok(status);
+            }
+            match answer::read_refusal(&self.shared, 0, None, response, connection).await {
+                _ if matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE) => Ok(status),
+                error => Err(error),
+            }
+        });
+        posted.await.unwrap_or_else(|_| Err(no_sse("a message was not taken in time")))
+    }
+}
+
+/// Waits until everything sent has arrived; says why the connection is lost, if it is.
+async fn drain<F: Future<Output = Option<String>>>(posts: &mut FuturesUnordered<F>) -> Option<String> {
+    while let Some(lost) = posts.next().await {
+        if lost.is_some() {
+            return lost;
+        }
+    }
+    None
+}
+
+/// What a line of ours is.
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Request(Id, Method),
+    Notification,
+    Answer,
+}
+
+impl Kind {
+    fn of(line: &Bytes) -> Self {
+        match message::decode(line) {
+            Ok(Frame::Single(Message::Request(request))) => {
+                Self::Request(request.id, Method::from_name(&request.method))
+            }
+            Ok(Frame::Single(Message::Notification(_))) => Self::Notification,
+            _ => Self::Answer,
+        }
+    }
+
+    fn method(&self) -> Option<&Method> {
+        match self {
+            Self::Request(_, method) => Some(method),
+            Self::Notification | Self::Answer => None,
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The transport of 2024-11-05, HTTP+SSE: a stream that brings everything, and a POST for each message to it.
+//!
+//! A stream is a connection like one over pipes: what the client posts are its lines, the events are ours, and the same
+//! desk serves it. It ends with the stream. (Where the endpoint is `/mcp`, clients listen at `/sse`.)
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use futures::task::AtomicWaker;
+use hospes_model::{Era, Message, RpcError, message};
+use hospes_proto::Revisions;
+use hospes_proto::frame::Line;
+use hospes_proto::frame::sse::{self, EventHead};
+use hospes_proto::http::{Rejection, SessionId, SseEndpoint};
+use http::request::Parts;
+use http::{Response, StatusCode};
+use tokio::sync::mpsc;
+
+use super::body::{Body, Source};
+use super::endpoint::{Inner, busy, empty, events, principal, refuse};
+use super::receive;
+use super::settings::Limits;
+use crate::service::BoxService;
+use crate::transport::adapter::{Adapter, Settings, random};
+use crate::transport::stdio_server::desk::Desk;
+use crate::transport::stdio_server::outbox::MAX_UNWRITTEN_BYTES;
+use crate::transport::stdio_server::{self, DEFAULT_SHUTDOWN_TIMEOUT};
+
+/// How many messages may wait for one stream to take them: the limit `max_waiting_messages`.
+const MAX_WAITING_MESSAGES: usize = 256;
+/// How many calls of one stream run at once; further ones wait: the limit `max_stream_calls`.
+const MAX_STREAM_CALLS: usize = 256;
+/// The parameter of the messages' URL that says which stream they belong to.
+const SESSION: &str = "sessionId";
+
+/// The two endpoints, and the streams that are open.
+pub(super) struct Sse {
+    stream_path: Box<str>,
+    messages_path: Box<str>,
+    /// The service as peers of the older era see it; there is no newer one here.
+    adapter: Arc<Adapter>,
+    desks: stdio_server::Limits,
+    streams: Mutex<HashMap<Box<str>, Arc<Stream>>>,
+    max: usize,
+}
+
+/// One stream, as those see it who post to it.
+#[derive(Debug)]
+struct Stream {
+    principal: Option<Arc<str>>,
+    inbox: mpsc::Sender<Bytes>,
+    waker: AtomicWaker,
+    calls: AtomicUsize,
+}
+
+impl Sse {
+    /// Beside the endpoint's own path; none where no older revision is spoken.
+    pub(super) fn new(
+        service: BoxService,
+        settings: &Settings,
+        limits: &Limits,
+        message_bytes: usize,
+    ) -> Option<Self> {
+        let revisions = settings.revisions.and(Revisions::of_era(Era::Legacy));
+        if !limits.sse || revisions.is_empty() {
+            return None;
+        }
+        let folder = limits.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        Some(Self {
+            stream_path: format!("{folder}/sse").into(),
+            messages_path: format!("{folder}/messages").into(),
+            adapter: Adapter::new(service, Settings { revisions, ..settings.clone() }),
+            desks: stdio_server::Limits {
+                message_bytes,
+                concurrent_calls: MAX_STREAM_CALLS.min(limits.concurrent_calls),
+                queued_bytes: message_bytes,
+                shutdown: DEFAULT_SHUTDOWN_TIMEOUT,
+            },
+            streams: Mutex::default(),
+            max: limits.sessions,
+        })
+    }
+
+    /// Which of the two endpoints has this path.
+    pub(super) fn endpoint(&self, path: &str) -> Option<SseEndpoint> {
+        match path {
+            path if path == &*self.stream_path => Some(SseEndpoint::Stream),
+            path if path == &*self.messages_path => Some(SseEndpoint::Messages),
+            _ => None,
+        }
+    }
+
+    /// How many streams are open.
+    pub(super) fn len(&self) -> usize {
+        self.streams().len()
+    }
+
+    /// Lets every stream see that the endpoint is closing.
+    pub(super) fn wake(&self) {
+        let streams: Vec<_> = self.streams().values().cloned().collect();
+        streams.iter().for_each(|stream| stream.waker.wake());
+    }
+
+    fn streams(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Stream>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stream that a message is for. It must be that of whoever sends it; to anybody else it does not exist.
+    fn find(&self, parts: &Parts) -> Result<Arc<Stream>, Rejection> {
+        let query = parts.uri.query().unwrap_or_default();
+        let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION)?.strip_prefix('='));
+        let Some(id) = id else {
+            let why = format!("the URL has no {SESSION}: open a stream at {} first", self.stream_path);
+            return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
+        };
+        let found = self.streams().get(id).cloned();
+        found.filter(|stream| stream.principal == principal(parts)).ok_or_else(|| {
+            let why = format!("no such stream is open; open one at {}", self.stream_path);
+            Rejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why))
+        })
+    }
+}
+
+/// Answers a request to one of the two endpoints.
+pub(super) async fn answer<B>(
+    inner: &Arc<Inner>,
+    sse: &Arc<Sse>,
+    endpoint: SseEndpoint,
+    parts: &Parts,
+    body: Pin<&mut B>,
+) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: fmt::Display,
+{
+    if let Some(response) = super::cors::preflight(inner, parts) {
+        return response;
+    }
+    let admitted = inner.admission.admit_sse(endpoint, &parts.method, parts.uri.authority(), &parts.headers);
+    let head = match admitted {
+        Ok(head) => head,
+        Err(rejection) => {
+            receive::drain(body).await;
+            return refuse(&rejection);
+        }
+    };
+    let done = match endpoint {
+        SseEndpoint::Stream => {
+            if !sse.adapter.knows_itself() {
+                sse.adapter.learn().await;
+            }
+            open(inner, sse, parts)
+        }
+        SseEndpoint::Messages => match receive::read(inner, body, head.content_length).await {
+            Ok(body) => take_in(inner, sse, parts, body),
+            Err(rejection) => Err(rejection),
+        },
+    };
+    let mut response = done.unwrap_or_else(|rejection| refuse(&rejection));
+    if let Some(origin) = head.origin {
+        super::cors::allow(&mut response, origin);
+    }
+    response
+}
+
+fn open(inner: &Arc<Inner>, sse: &Arc<Sse>, parts: &Parts) -> Result<Response<Body>, Rejection> {
+    if inner.is_closing() {
+        return Err(busy(None, "the server is shutting down".into()));
+    }
+    // 128 bits that nobody can guess: whoever knows the URL speaks for the client.
+    let id = SessionId::from_random(random());
+    let (inbox, posted) = mpsc::channel(MAX_WAITING_MESSAGES);
+    let principal = principal(parts);
+    let stream = Arc::new(Stream {
+        principal: principal.clone(),
+        inbox,
+        waker: AtomicWaker::new(),
+        calls: AtomicUsize::new(0),
+    });
+    {
+        let mut streams = sse.streams();
+        if streams.len() >= sse.max {
+            return Err(busy(None, format!("{} streams are open already (setting max_sessions)", sse.max)));
+        }
+        streams.insert(id.as_str().into(), Arc::clone(&stream));
+    }
+    // SSE-03: a path, so that it holds under whichever name we were called.
+    let uri = format!("{}?{SESSION}={}", sse.messages_path, id.as_str());
+    let mut first = Vec::new();
+    sse::event(&mut first, EventHead { name: Some("endpoint"), id: None, retry: None }, uri.as_bytes());
+    let open = Open {
+        endpoint: Arc::clone(inner),
+        sse: Arc::clone(sse),
+        id,
+        stream,
+        posted,
+        desk: Desk::new(Arc::clone(&sse.adapter), sse.desks, principal),
+        lines: Vec::new(),
+        stage: Stage::Serving,
+    };
+    Ok(events(Body::events(first, open, inner.limits.keep_alive)))
+}
+
+fn take_in(inner: &Arc<Inner>, sse: &Sse, parts: &Parts, body: Bytes) -> Result<Response<Body>, Rejection> {
+    let stream = sse.find(parts)?;
+    // What is no message is refused here; what is wrong with a message is said on the stream.
+    let frame = message::decode(&body).map_err(Rejection::malformed)?;
+    if let message::Frame::Single(Message::Request(request)) = &frame {
+        let limit = inner.limits.concurrent_calls;
+        if inner.calls_running() >= limit {
+            let why = format!("{limit} calls are running already (setting max_concurrent_calls)");
+            return Err(busy(Some(request.id.clone()), why));
+        }
+    }
+    drop(frame);
+    stream.inbox.try_send(body).map_err(|error| match error {
+        mpsc::error::TrySendError::Full(_) => {
+            let why = format!(
+                "{MAX_WAITING_MESSAGES} messages wait for the stream to take them (limit max_waiting_messages)"
+            );
+            busy(None, why)
+        }
+        mpsc::error::TrySendError::Closed(_) => {
+            Rejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request("the stream has ended"))
+        }
+    })?;
+    Ok(empty(StatusCode::ACCEPTED))
+}
+
+/// An open stream. Its end is the end of all that goes on for it.
+struct Open {
+    endpoint: Arc<Inner>,
+    sse: Arc<Sse>,
+    id: SessionId,
+    stream: Arc<Stream>,
+    posted: mpsc::Receiver<Bytes>,
+    desk: Desk,
+    /// What the desk has said, as lines.
+    lines: Vec<u8>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Serving,
+    /// Calls may finish.
+    Draining,
+    /// Calls were told to stop.
+    Stopping,
+}
+
+impl Open {
+    fn heed_closing(&mut self) {
+        if self.stage == Stage::Serving && self.endpoint.is_closing() {
+            self.stage = Stage::Draining;
+            self.desk.close();
+        }
+        if self.stage == Stage::Draining && self.endpoint.is_closed() {
+            self.stage = Stage::Stopping;
+            self.desk.stop(&mut self.lines);
+        }
+    }
+
+    /// Calls of this stream are calls of the endpoint.
+    fn count_calls(&self, calls: usize) {
+        let before = self.stream.calls.swap(calls, Ordering::AcqRel);
+        self.endpoint.count_calls(before, calls);
+    }
+}
+
+impl Source for Open {
+    fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
+        self.stream.waker.register(cx.waker());
+        self.heed_closing();
+        self.desk.poll_opening(cx, &mut self.lines);
+        while self.stage == Stage::Serving
+            && !self.desk.is_opening()
+            && self.lines.len() < MAX_UNWRITTEN_BYTES
+            && let Poll::Ready(Some(body)) = self.posted.poll_recv(cx)
+        {
+            self.desk.handle_line(Line::Message(body), cx, &mut self.lines);
+        }
+        self.desk.start_queued(cx, &mut self.lines);
+        let idle = self.desk.is_idle();
+        self.desk.outbox().take(cx, &mut self.lines);
+        self.count_calls(self.desk.calls());
+        if self.lines.len() >= MAX_UNWRITTEN_BYTES {
+            // Once this has gone out there may be more.
+            cx.waker().wake_by_ref();
+        }
+        for line in self.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            // SSE-05.
+            sse::event(out, EventHead { name: Some("message"), id: None, retry: None }, line);
+        }
+        self.lines.clear();
+        self.lines.shrink_to(MAX_UNWRITTEN_BYTES);
+        if idle && self.stage != Stage::Serving { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.sse.streams().remove(self.id.as_str());
+        self.count_calls(0);
+    }
+}
