@@ -7,7 +7,7 @@ use serde::{Serialize, de};
 use crate::revision::step::Lower;
 use crate::revision::{v2025_06_18, v2025_11_25};
 use crate::scan::Fate;
-use crate::write::{SkipFirst, write_text};
+use crate::write::{write_rest, write_text};
 use crate::{Era, InitializeParams, Meta, Method, RawJson, Revision, meta_key};
 
 /// What a client says about itself on every request of 2026-07-28, written once.
@@ -77,7 +77,7 @@ pub fn write_params<P: Serialize + ?Sized>(
     if !first {
         out.extend_from_slice(b"},");
     }
-    let written = SkipFirst::write(out, 1, params);
+    let written = write_rest(out, 1, params);
     if written.is_err() || out.last() != Some(&b'}') {
         out.truncate(start);
         written?;

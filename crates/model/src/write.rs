@@ -1,44 +1,21 @@
 //! Writing JSON objects into a buffer that begins before they do.
 
-use std::io;
-
 use serde::Serialize;
 
-/// A writer that drops its first bytes: the brace, or the opening of `_meta`, that stands in the buffer already.
-pub(crate) struct SkipFirst<'a> {
-    out: &'a mut Vec<u8>,
-    left: usize,
-}
-
-impl<'a> SkipFirst<'a> {
-    pub(crate) fn write<T: Serialize + ?Sized>(
-        out: &'a mut Vec<u8>,
-        skip: usize,
-        value: &T,
-    ) -> Result<(), serde_json::Error> {
-        serde_json::to_writer(Self { out, left: skip }, value)
-    }
-}
-
-impl io::Write for SkipFirst<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        if self.left > 0 {
-            let skip = self.left.min(bytes.len());
-            self.left -= skip;
-            bytes = &bytes[skip..];
-        }
-        self.out.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// Appends an object without its first `skip` bytes: the brace, or the opening of `_meta`, stands in the buffer already.
+///
+/// Everything is written by one kind of writer and then moved, so that a program has each type's encoder once. What is
+/// long and frequent (texts, lists) does not come this way.
+pub(crate) fn write_rest<T: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    skip: usize,
+    value: &T,
+) -> Result<(), serde_json::Error> {
+    let begin = out.len();
+    serde_json::to_writer(&mut *out, value)?;
+    let end = out.len().min(begin + skip);
+    out.drain(begin..end);
+    Ok(())
 }
 
 /// Appends a JSON string, as serde_json writes it, but looks for what must be escaped many bytes at a time.

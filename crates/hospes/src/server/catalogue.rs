@@ -1,6 +1,6 @@
 //! All that is registered with a server, and its lists, page by page.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use hospes_model::{
@@ -154,15 +154,16 @@ entries! {
 #[derive(Debug)]
 pub(crate) struct Registry<E> {
     by_name: HashMap<Box<str>, (u64, Arc<E>)>,
-    in_order: BTreeMap<u64, Arc<E>>,
+    /// By their numbers, which grow.
+    in_order: Vec<(u64, Arc<E>)>,
     last: u64,
     /// The pages that a reader who begins at the beginning gets, by the entry that they follow.
-    pages: OnceLock<Vec<(u64, Reply)>>,
+    pages: OnceLock<Vec<(u64, Arc<Prepared>)>>,
 }
 
 impl<E> Default for Registry<E> {
     fn default() -> Self {
-        Self { by_name: HashMap::new(), in_order: BTreeMap::new(), last: 0, pages: OnceLock::new() }
+        Self { by_name: HashMap::new(), in_order: Vec::new(), last: 0, pages: OnceLock::new() }
     }
 }
 
@@ -188,7 +189,7 @@ impl<E: Entry> Registry<E> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
-        self.in_order.values().map(|entry| &**entry)
+        self.in_order.iter().map(|(_, entry)| &**entry)
     }
 
     pub(crate) fn add(&mut self, entry: E) -> Result<(), RegisterError> {
@@ -202,20 +203,22 @@ impl<E: Entry> Registry<E> {
         }
         self.last += 1;
         self.by_name.insert(name.into(), (self.last, Arc::clone(&entry)));
-        self.in_order.insert(self.last, entry);
+        self.in_order.push((self.last, entry));
         self.pages = OnceLock::new();
         Ok(())
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let Some((number, _)) = self.by_name.remove(name) else { return false };
-        self.in_order.remove(&number);
+        if let Ok(place) = self.in_order.binary_search_by_key(&number, |(number, _)| *number) {
+            self.in_order.remove(place);
+        }
         self.pages = OnceLock::new();
         true
     }
 
     fn merge(&mut self, other: Self) -> Result<(), RegisterError> {
-        other.in_order.into_values().try_for_each(|entry| self.add_shared(entry))
+        other.in_order.into_iter().try_for_each(|(_, entry)| self.add_shared(entry))
     }
 
     /// Forgets the pages, when they are to be cut otherwise.
@@ -246,13 +249,13 @@ impl<E: Entry> Registry<E> {
             let (mut pages, mut after) = (Vec::new(), Some(0));
             while let Some(begin) = after {
                 let (page, next) = self.cut(begin, listing, None);
-                pages.push((begin, Reply::from(Arc::new(Prepared::new(page)))));
+                pages.push((begin, Arc::new(Prepared::new(page))));
                 after = next;
             }
             pages
         });
         match pages.iter().find(|(begin, _)| *begin == after) {
-            Some((_, page)) => Ok(page.clone()),
+            Some((_, page)) => Ok(Arc::clone(page).into()),
             // The list has changed since the cursor was given out.
             None => Ok(self.cut(after, listing, None).0),
         }
@@ -265,8 +268,9 @@ impl<E: Entry> Registry<E> {
         listing: Listing,
         may: Option<&dyn Fn(Feature<'_>) -> bool>,
     ) -> (Reply, Option<u64>) {
+        let begin = self.in_order.partition_point(|(number, _)| *number <= after);
         let allowed = |entry: &E| may.is_none_or(|may| may(entry.feature()));
-        let mut rest = self.in_order.range(after + 1..).filter(|(_, entry)| allowed(entry));
+        let mut rest = self.in_order[begin..].iter().filter(|(_, entry)| allowed(entry));
         let mut last = after;
         let entries = rest.by_ref().take(listing.page_size).map(|(number, entry)| {
             last = *number;

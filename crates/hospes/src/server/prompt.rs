@@ -152,13 +152,19 @@ impl PromptEntry {
         H: Handler<P>,
         H::Output: IntoPrompt,
     {
+        let run = erase(handler, <H::Output as IntoPrompt>::into_prompt);
+        Self::build(prompt, Declaration::of::<H, P>().arguments, run)
+    }
+
+    /// All that does not depend on the handler's type.
+    fn build(prompt: Prompt, declared: Declared, run: Run<GetPromptResult>) -> Result<Self, RegisterError> {
         let Prompt { mut listed } = prompt;
         if listed.name.is_empty() {
             return Err(RegisterError::NoPromptName);
         }
         listed.meta.check_keys()?;
         let mut open = false;
-        match Declaration::of::<H, P>().arguments {
+        match declared {
             Declared::Nothing => {}
             Declared::Raw => open = true,
             Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.name }),
@@ -184,7 +190,7 @@ impl PromptEntry {
                 }
             }
         }
-        Ok(Self { listed, open, run: erase(handler, <H::Output as IntoPrompt>::into_prompt) })
+        Ok(Self { listed, open, run })
     }
 
     /// Checks the arguments and starts the handler.

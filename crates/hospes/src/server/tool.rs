@@ -162,6 +162,17 @@ impl ToolEntry {
         H: Handler<P>,
         H::Output: IntoToolResult,
     {
+        let run = erase(handler, <H::Output as IntoToolResult>::into_tool_result);
+        Self::build(tool, Declaration::of::<H, P>().arguments, <H::Output>::output_schema, run)
+    }
+
+    /// All that does not depend on the handler's type: a program has it once, however many tools it has.
+    fn build(
+        tool: Tool,
+        declared: Declared,
+        output_schema: fn() -> Option<RawJson>,
+        run: Run<CallToolResult>,
+    ) -> Result<Self, RegisterError> {
         let Tool { mut listed, annotations, input_schema, rate } = tool;
         let name: Box<str> = listed.name.as_str().into();
         check_name(&name)?;
@@ -170,7 +181,6 @@ impl ToolEntry {
         if annotations != ToolAnnotations::new() {
             listed.annotations = Some(Box::new(annotations));
         }
-        let declared = Declaration::of::<H, P>().arguments;
         let takes = match declared {
             Declared::Nothing => Takes::Nothing,
             Declared::Typed { .. } => Takes::Typed,
@@ -182,7 +192,7 @@ impl ToolEntry {
             None => None,
         };
         if listed.output_schema.is_none() {
-            listed.output_schema = H::Output::output_schema();
+            listed.output_schema = output_schema();
         }
         // A schema is made or read into values only where somebody looks at those: servers have many tools, and starting
         // one must not take long.
@@ -231,7 +241,7 @@ impl ToolEntry {
             mirror,
             limit: rate.map(Limiter::new),
             promise,
-            run: erase(handler, <H::Output as IntoToolResult>::into_tool_result),
+            run,
         })
     }
 

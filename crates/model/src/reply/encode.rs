@@ -9,7 +9,7 @@ use super::{Answer, AnswerError, Reply, plain};
 use crate::revision::step::Lower;
 use crate::revision::v2025_11_25::{WireCreateTask, WireTask, WireTaskWithMeta, WireTasks};
 use crate::types::*;
-use crate::write::SkipFirst;
+use crate::write::write_rest;
 use crate::{Method, RawJson, Revision, Unsayable, UnsayableKind, meta_key};
 
 /// What a server puts on its results where they do not say so themselves.
@@ -317,7 +317,7 @@ fn write_modern<T: Serialize>(
             }
         }
     };
-    SkipFirst::write(out, skip, value)?;
+    write_rest(out, skip, value)?;
     if out.ends_with(b",}") {
         // The value had no members.
         out.truncate(out.len() - 2);

@@ -86,13 +86,11 @@ impl RpcError {
         #[derive(serde::Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Data<'a> {
-            required_capabilities: &'a ClientCapabilities,
+            required_capabilities: &'a RawJson,
         }
+        let required = RawJson::from_serialize(required).unwrap_or_else(|_| RawJson::empty_object());
         // By name in the words too: those are what people see.
-        let names: Vec<String> = serde_json::to_value(required)
-            .ok()
-            .and_then(|required| Some(required.as_object()?.keys().map(|name| format!("`{name}`")).collect()))
-            .unwrap_or_default();
+        let names: Vec<String> = required.members().map(|member| format!("`{}`", member.key())).collect();
         let message = match names.as_slice() {
             [] => "the client has not declared a capability that this needs".to_owned(),
             [name] => format!("the client has not declared the capability {name}, which this needs"),
@@ -101,7 +99,7 @@ impl RpcError {
             }
         };
         Self::new(code::MISSING_CLIENT_CAPABILITY, message)
-            .with_data(&Data { required_capabilities: required })
+            .with_data(&Data { required_capabilities: &required })
     }
 
     /// The revision asked for is not spoken here (VER-12).

@@ -114,16 +114,24 @@ impl Adapter {
     async fn discover(&self, peer: Arc<Peer>) -> Result<DiscoverResult, RpcError> {
         let call = Call::new(Method::Discover, RawJson::empty_object(), Context::new(peer));
         match self.service.start(call).await {
-            Outcome::Complete(Reply::Prepared(prepared)) => discovered(prepared.reply().clone()),
-            Outcome::Complete(reply) => discovered(reply),
+            Outcome::Complete(Reply::Prepared(prepared)) => discovered(prepared.reply()),
+            Outcome::Complete(reply) => discovered(&reply),
             Outcome::InputRequired(_) => Err(RpcError::internal("server/discover asked a question")),
             Outcome::Failed(error) => Err(error),
         }
     }
 }
 
-fn discovered(reply: Reply) -> Result<DiscoverResult, RpcError> {
-    match reply.resolved(&Method::Discover) {
+fn discovered(reply: &Reply) -> Result<DiscoverResult, RpcError> {
+    // A reply is not cloned whole: programs would carry code for results of every kind.
+    let raw = match reply {
+        Reply::Discover(result) => return Ok(DiscoverResult::clone(result)),
+        Reply::Raw { revision, json, bridge } => {
+            Reply::Raw { revision: *revision, json: json.clone(), bridge: *bridge }
+        }
+        _ => return Err(RpcError::internal("server/discover was answered with something else")),
+    };
+    match raw.resolved(&Method::Discover) {
         Ok(Answer::Complete(Reply::Discover(result))) => Ok(*result),
         Ok(_) => Err(RpcError::internal("server/discover was answered with something else")),
         Err(error) => Err(RpcError::internal(error.to_string())),
