@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{self, IgnoredAny, MapAccess, Visitor};
+use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -168,15 +168,49 @@ pub fn decode(bytes: &[u8]) -> Result<Frame<'_>, DecodeError> {
     if !array {
         return decode_single(bytes).map(Frame::Single);
     }
-    let parts: Vec<&RawValue> = serde_json::from_slice(bytes).map_err(|e| not_json(&e))?;
+    let BatchParts { parts, more } = serde_json::from_slice(bytes).map_err(|e| not_json(&e))?;
     if parts.is_empty() {
         return Err(DecodeError::new(None, RpcError::invalid_request("an empty batch")));
     }
-    if parts.len() > MAX_BATCH {
-        let why = format!("a batch of {} messages; the limit is {MAX_BATCH}", parts.len());
+    if more > 0 {
+        let why = format!("a batch of {} messages; the limit is {MAX_BATCH} (max_batch)", parts.len() + more);
         return Err(DecodeError::new(None, RpcError::invalid_request(why)));
     }
     Ok(Frame::Batch(parts.into_iter().map(|part| decode_single(part.get().as_bytes())).collect()))
+}
+
+/// The messages of a batch; those over the limit are only counted.
+struct BatchParts<'a> {
+    parts: Vec<&'a RawValue>,
+    more: usize,
+}
+
+impl<'de> Deserialize<'de> for BatchParts<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Array;
+
+        impl<'de> Visitor<'de> for Array {
+            type Value = BatchParts<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of messages")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+                let (mut parts, mut more) = (Vec::new(), 0);
+                while parts.len() < MAX_BATCH {
+                    let Some(part) = array.next_element()? else { return Ok(BatchParts { parts, more }) };
+                    parts.push(part);
+                }
+                while array.next_element::<IgnoredAny>()?.is_some() {
+                    more += 1;
+                }
+                Ok(BatchParts { parts, more })
+            }
+        }
+
+        deserializer.deserialize_seq(Array)
+    }
 }
 
 fn not_json(error: &serde_json::Error) -> DecodeError {

@@ -14,6 +14,7 @@ mod record;
 mod script;
 #[cfg(feature = "transport")]
 pub mod transport;
+mod usage;
 
 pub use clock::Clock;
 pub use end_client::{ClientEnd, End};
@@ -21,3 +22,4 @@ pub use end_server::{Held, Manner, ServerEnd};
 pub use pair::{Pair, Traffic};
 pub use record::{Entry, Record, Side};
 pub use script::{Script, ScriptError};
+pub use usage::{Usage, resident};

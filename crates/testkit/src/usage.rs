@@ -1,0 +1,48 @@
+//! What this process uses, for tests that nothing is left over. Linux only; elsewhere nothing is known.
+
+use std::fs;
+
+/// What a process uses of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Memory, in bytes.
+    pub resident: u64,
+    /// Open descriptors.
+    pub descriptors: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Child processes that run, or have ended and were not waited for.
+    pub children: usize,
+}
+
+impl Usage {
+    /// What is used now; none where this cannot be known.
+    #[must_use]
+    pub fn now() -> Option<Self> {
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_ascii_whitespace().next()?.parse::<u64>().ok()
+        };
+        let mut children = 0;
+        for task in fs::read_dir("/proc/self/task").ok()?.flatten() {
+            // A thread may end meanwhile.
+            let list = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            children += list.split_ascii_whitespace().count();
+        }
+        Some(Self {
+            resident: field("VmRSS:")? * 1024,
+            // The directory that is being read is one of them.
+            descriptors: fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1),
+            threads: usize::try_from(field("Threads:")?).ok()?,
+            children,
+        })
+    }
+}
+
+/// Memory in use, in bytes; 0 where this cannot be known.
+#[must_use]
+pub fn resident() -> u64 {
+    Usage::now().map_or(0, |usage| usage.resident)
+}
