@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use hospes_model::{
     Id, InputRequest, LogMessageParams, LoggingLevel, Notification, ProgressParams, ProgressToken, RawJson,
@@ -17,6 +17,7 @@ use crate::logging::{DEFAULT_LOG_RATE, LogRules};
 use crate::peer::Peer;
 use crate::rate::Rate;
 use crate::round::Round;
+use crate::tasks::TaskWish;
 
 /// The most notifications that wait for a slow reader; beyond it progress is merged and log messages are dropped.
 pub const MAX_QUEUED_NOTIFICATIONS: usize = 1024;
@@ -33,6 +34,7 @@ struct Inner {
     progress_token: Option<ProgressToken>,
     http: Option<Box<http::request::Parts>>,
     extensions: http::Extensions,
+    task: TaskWish,
     stream: AtomicU8,
     log_rules: OnceLock<Arc<LogRules>>,
     state: Mutex<State>,
@@ -56,6 +58,16 @@ struct State {
     progress: Option<f64>,
     waker: Option<Waker>,
     kept: Vec<Box<dyn Any + Send>>,
+    leaving: Leaving,
+}
+
+/// Whether a call may go on as a task once its handler says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Leaving {
+    #[default]
+    No,
+    Allowed,
+    Begun,
 }
 
 /// Makes a [`Context`]; for adapters, gateways and tests.
@@ -68,6 +80,7 @@ pub struct ContextBuilder {
     progress_token: Option<ProgressToken>,
     http: Option<Box<http::request::Parts>>,
     extensions: http::Extensions,
+    task: TaskWish,
     closable: bool,
     round: Round,
 }
@@ -84,6 +97,7 @@ impl Context {
             progress_token: None,
             http: None,
             extensions: http::Extensions::new(),
+            task: TaskWish::None,
             closable: false,
             round: Round::default(),
         }
@@ -130,6 +144,42 @@ impl Context {
     #[must_use]
     pub fn extensions(&self) -> &http::Extensions {
         &self.0.extensions
+    }
+
+    /// What the caller makes of tasks. For services; tools are asked by the router.
+    #[must_use]
+    pub fn task_wish(&self) -> &TaskWish {
+        &self.0.task
+    }
+
+    /// From here on the call is a task: the caller is told so, and polls.
+    ///
+    /// For tools that [ask first](crate::server::Tool::ask_first): what is asked before this is asked in the call, what
+    /// is asked after it, in the task. Elsewhere, and where the caller takes no tasks, this does nothing.
+    pub async fn begin_task(&self) {
+        let mut told = false;
+        std::future::poll_fn(|_| {
+            let mut state = self.state();
+            if !told && state.leaving == Leaving::Allowed {
+                // Whoever polls the handler looks for this, and polls again from elsewhere.
+                (state.leaving, told) = (Leaving::Begun, true);
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Lets [`Context::begin_task`] do what it says.
+    #[cfg(feature = "server")]
+    pub(crate) fn allow_task(&self) {
+        self.state().leaving = Leaving::Allowed;
+    }
+
+    /// Whether the handler has said that the call is a task now.
+    #[cfg(feature = "server")]
+    pub(crate) fn has_begun_task(&self) -> bool {
+        self.state().leaving == Leaving::Begun
     }
 
     /// Closes the HTTP stream that this call is answered on, before the answer: the client is told to come back and
@@ -409,6 +459,13 @@ impl ContextBuilder {
         self
     }
 
+    /// What the caller makes of tasks.
+    #[must_use]
+    pub fn task(mut self, wish: TaskWish) -> Self {
+        self.task = wish;
+        self
+    }
+
     /// Whether the stream that the answer travels on can be taken up again after it was closed.
     #[must_use]
     pub fn closable(mut self, closable: bool) -> Self {
@@ -435,6 +492,7 @@ impl ContextBuilder {
             progress_token: self.progress_token,
             http: self.http,
             extensions: self.extensions,
+            task: self.task,
             stream: AtomicU8::new(if self.closable { CLOSABLE } else { FIXED }),
             log_rules: OnceLock::new(),
             state: Mutex::new(state),

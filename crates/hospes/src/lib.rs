@@ -18,6 +18,7 @@ mod serve;
 #[cfg(feature = "server")]
 pub mod server;
 mod service;
+pub mod tasks;
 pub mod transport;
 
 pub use context::{Context, ContextBuilder, MAX_QUEUED_NOTIFICATIONS};

@@ -95,7 +95,14 @@ fn tool(tool: &Tool, method: &Method, handler: &TokenStream) -> TokenStream {
     let title = setting("title", tool.title.as_ref());
     let description = setting("description", method.description.as_ref());
     let hints = tool.hints.iter().map(|(hint, value)| quote!(.#hint(#value)));
-    quote!(server.#register(::hospes::server::Tool::new(#name) #title #description #(#hints)*, #handler))
+    let task = tool.task.iter().map(|support| quote!(.task(::hospes::model::TaskSupport::#support)));
+    let ask_first = tool.ask_first.then(|| quote!(.ask_first()));
+    quote! {
+        server.#register(
+            ::hospes::server::Tool::new(#name) #title #description #(#hints)* #(#task)* #ask_first,
+            #handler,
+        )
+    }
 }
 
 fn resource(resource: &Resource, method: &Method, handler: &TokenStream) -> TokenStream {

@@ -18,11 +18,13 @@ use super::desk::{Desk, List};
 use super::error::ConnectError;
 use super::handlers::root;
 use super::health::HealthCheck;
+use super::receiver::Receiver;
 use super::settings::Settings;
 use super::target::Target;
 use crate::error::Result;
 #[cfg(feature = "server")]
 use crate::service::IntoService;
+use crate::tasks::TaskSettings;
 
 /// Makes a [`Client`].
 ///
@@ -46,6 +48,7 @@ use crate::service::IntoService;
 pub struct ClientBuilder {
     pub(super) settings: Settings,
     pub(super) desk: Desk,
+    tasks: Option<TaskSettings>,
     #[cfg(feature = "stdio")]
     pub(super) on_stderr: Option<crate::transport::child::OnStderr>,
 }
@@ -99,6 +102,13 @@ impl ClientBuilder {
 
     fn elicitation_capability(&mut self) -> &mut ElicitationCapability {
         self.settings.capabilities.elicitation.get_or_insert_with(ElicitationCapability::new)
+    }
+
+    /// Lets the server make [tasks](crate::tasks) of what it asks the model or the person (2025-11-25): it need not wait for
+    /// the answer, but comes to fetch it. Declares the capability `tasks` for all that there are handlers for.
+    pub fn tasks(mut self, settings: TaskSettings) -> Self {
+        self.tasks = Some(settings);
+        self
     }
 
     /// The folders that the server may work in: paths, or `file:` URIs. Declares the capability `roots`.
@@ -230,6 +240,10 @@ impl ClientBuilder {
 
     /// What the server is told is what its questions are held to.
     fn declare(mut self) -> Self {
+        if let Some(settings) = self.tasks {
+            Receiver::declare(&mut self.settings.capabilities);
+            self.desk.tasks = Some(Receiver::new(settings));
+        }
         self.desk.handlers.declared = self.settings.capabilities.clone();
         self
     }

@@ -24,6 +24,7 @@ use super::error::{CallError, Closed};
 use super::link::{Exchange, LinkEvent, Members, Outgoing, write_text};
 use super::parked::Parked;
 use super::settings::Settings;
+use super::tasks::TaskFacts;
 #[cfg(feature = "http")]
 use crate::transport::http_client::{HttpCall, HttpLink};
 
@@ -187,6 +188,7 @@ pub(crate) struct Core {
     pub(crate) over_sse: bool,
     pub(crate) log_level: AtomicU8,
     pub(crate) parked: Parked,
+    pub(crate) tasks: TaskFacts,
     /// Held while subscribing or unsubscribing on a session.
     pub(crate) subscribing: tokio::sync::Mutex<()>,
 }
@@ -226,7 +228,17 @@ impl Core {
         outgoing: &Outgoing<'_>,
         on_progress: &mut Option<OnProgress<'_>>,
     ) -> Result<RawJson, CallError> {
-        let mut call = self.link.open(outgoing, &self.speech).await?;
+        self.run_as(&self.speech, outgoing, on_progress).await
+    }
+
+    /// The same with what the request is to say of us.
+    pub(crate) async fn run_as(
+        &self,
+        speech: &Speech,
+        outgoing: &Outgoing<'_>,
+        on_progress: &mut Option<OnProgress<'_>>,
+    ) -> Result<RawJson, CallError> {
+        let mut call = self.link.open(outgoing, speech).await?;
         loop {
             match poll_fn(|cx| call.poll_event(cx)).await {
                 LinkEvent::Notification(Method::Progress, params) => {
@@ -260,6 +272,19 @@ impl Core {
     pub(crate) async fn complete(
         &self,
         outgoing: Outgoing<'_>,
+        on_progress: Option<OnProgress<'_>>,
+    ) -> Result<Reply, CallError> {
+        match self.complete_as(&self.speech, outgoing, on_progress).await? {
+            Reply::CreateTask(_) => Err(unasked(outgoing.method)),
+            reply => Ok(reply),
+        }
+    }
+
+    /// The same with what the requests are to say of us; the result may be a task, if that is said to be welcome.
+    pub(crate) async fn complete_as(
+        &self,
+        speech: &Speech,
+        outgoing: Outgoing<'_>,
         mut on_progress: Option<OnProgress<'_>>,
     ) -> Result<Reply, CallError> {
         let method = outgoing.method;
@@ -272,7 +297,8 @@ impl Core {
         let mut more = Vec::new();
         let mut pause = FIRST_PAUSE;
         for left in (0..=self.settings.max_input_rounds).rev() {
-            let raw = match self.run(&Outgoing { more: &more, ..outgoing }, &mut on_progress).await {
+            let raw = match self.run_as(speech, &Outgoing { more: &more, ..outgoing }, &mut on_progress).await
+            {
                 Ok(raw) => raw,
                 // 2025-11-25 has a question that is an error: once it is answered, the call is made again.
                 Err(CallError::Rpc(error)) => {
@@ -294,7 +320,8 @@ impl Core {
                     return Ok(reply);
                 }
                 Answer::InputRequired(asked) => asked,
-                _ => return Err(malformed(method, "it became a task, which was not asked for")),
+                Answer::Task(made) => return Ok(made.into()),
+                _ => return Err(malformed(method, "it is of another kind")),
             };
             // What answers to a round gives is for nobody else (CACHE-05).
             cacheable = None;
@@ -350,6 +377,7 @@ impl Core {
             malformed(method, &why)
         })?;
         if let Answer::Complete(Reply::ListTools(list)) = &mut answer {
+            self.learn_tasks(list);
             self.link.learn_tools(list, &self.speech);
         }
         Ok(answer)
@@ -383,6 +411,10 @@ pub(crate) fn write_round(answers: &BTreeMap<&str, RawJson>, state: Option<&str>
         write_text(&mut out, state);
     }
     out
+}
+
+pub(crate) fn unasked(method: &Method) -> CallError {
+    malformed(method, "it became a task, which was not asked for")
 }
 
 pub(crate) fn malformed(method: &Method, why: &str) -> CallError {

@@ -15,6 +15,7 @@ use super::changes::Changes;
 use super::duplex;
 use super::error::Closed;
 use super::handlers::Handlers;
+use super::receiver::{Receiver, relate_answer};
 #[cfg(feature = "http")]
 use crate::transport::http_client;
 
@@ -41,6 +42,8 @@ pub(crate) struct Desk {
     pub(crate) cache: Cache,
     pub(crate) on_log: Option<OnLog>,
     pub(crate) on_list_changed: Option<OnListChanged>,
+    /// Where it runs what the server asks as tasks.
+    pub(crate) tasks: Option<Receiver>,
     revision: OnceLock<Revision>,
     running: Mutex<HashMap<Id, AbortHandle>>,
     closed: watch::Sender<Option<Arc<Closed>>>,
@@ -91,12 +94,36 @@ impl Desk {
         running.insert(key, task.abort_handle());
     }
 
-    async fn answer(&self, method: &Method, params: Option<RawJson>) -> Result<RawJson, RpcError> {
+    async fn answer(self: &Arc<Self>, method: &Method, params: Option<RawJson>) -> Result<RawJson, RpcError> {
         if *method == Method::Ping {
             return Ok(RawJson::empty_object());
         }
         let params = params.unwrap_or_else(RawJson::empty_object);
+        let tasks = self.tasks.as_ref().filter(|_| self.revision() == Revision::V2025_11_25);
+        if let Some(tasks) = tasks
+            && let Some(answer) = tasks.serve(method, &params).await
+        {
+            return answer;
+        }
         let question = InputRequest::decode(method, &params)?;
+        if let Some(tasks) = tasks {
+            let answer = || {
+                let (desk, question) = (Arc::clone(self), question.clone());
+                async move { desk.put(question).await }
+            };
+            if let Some(made) = tasks.take(&question, answer).await {
+                return made;
+            }
+        }
+        let answer = self.put(question).await?;
+        Ok(match self.revision() {
+            Revision::V2025_11_25 => relate_answer(&params, answer),
+            _ => answer,
+        })
+    }
+
+    /// Puts a question to whoever answers it.
+    async fn put(&self, question: InputRequest) -> Result<RawJson, RpcError> {
         let answer = self.handlers.answer(question).await?;
         answer.encode(self.revision()).map_err(|error| RpcError::internal(error.to_string()))
     }

@@ -82,6 +82,9 @@ pub enum CallError {
     /// The server forgot the session. A new one is open, but the call was not repeated: doing it twice may do harm.
     #[error("the server ended the session; the next call uses a new one, this one was not repeated")]
     SessionEnded,
+    /// The call became a task, which was cancelled before it came to anything.
+    #[error("the task was cancelled")]
+    TaskCancelled,
     /// Too many calls wait at once.
     #[error("more than {max} {what} (setting {setting})")]
     TooMany {

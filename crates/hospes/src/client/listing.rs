@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 
 use futures::Stream;
 use futures::future::BoxFuture;
-use hospes_model::{Method, Prompt, Reply, Resource, ResourceTemplate, Tool};
+use hospes_model::{Method, Prompt, Reply, Resource, ResourceTemplate, Task, Tool};
 
 use super::Client;
 use super::core::malformed;
@@ -77,6 +77,7 @@ listed! {
     Prompt, PromptsList, ListPrompts, prompts;
     Resource, ResourcesList, ListResources, resources;
     ResourceTemplate, ResourceTemplatesList, ListResourceTemplates, resource_templates;
+    Task, TasksList, ListTasks, tasks;
 }
 
 impl<'c, T: Listed> Listing<'c, T> {

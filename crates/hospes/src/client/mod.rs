@@ -29,10 +29,12 @@ pub(crate) mod link;
 mod listen;
 mod listing;
 mod parked;
+mod receiver;
 mod request;
 mod service;
 pub(crate) mod settings;
 mod target;
+mod tasks;
 
 pub use api::Client;
 pub use builder::ClientBuilder;
@@ -48,3 +50,4 @@ pub use settings::{
     DEFAULT_PARK_TIMEOUT, DEFAULT_TIMEOUT, MAX_PARKED_CALLS,
 };
 pub use target::{Command, Target, Url};
+pub use tasks::{RunningTask, TaskRequest};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use hospes_model::{
     CallToolResult, CompleteResult, GetPromptResult, Method, ProgressParams, RawJson, ReadResourceResult,
-    Reply,
+    Reply, TaskSupport,
 };
 use serde::Serialize;
 
@@ -158,20 +158,63 @@ impl<'c, T: FromReply> Request<'c, T> {
         self
     }
 
-    async fn send(self) -> Result<T, CallError> {
-        if let Some(fault) = self.fault {
+    async fn send(mut self) -> Result<T, CallError> {
+        if let Some(fault) = self.take_fault() {
             return Err(fault);
         }
-        let core = &self.client.core;
+        let client = self.client;
+        let (core, tool) = (&client.core, self.name.filter(|_| self.method == Method::ToolsCall));
+        // TASK-04: what has to be a task is called as one, and its result awaited.
+        if tool.is_some_and(|tool| core.known_support(tool) == Some(TaskSupport::Required)) {
+            return self.send_as_task().await;
+        }
+        let on_progress = self.take_on_progress();
+        let reply = match core.complete(self.outgoing(on_progress.is_some()), on_progress).await {
+            Err(error) => match tool {
+                // Refused before anything was done.
+                Some(tool) if Box::pin(core.wants_task(client, tool, &error)).await => {
+                    return self.send_as_task().await;
+                }
+                _ => return Err(error),
+            },
+            Ok(reply) => reply,
+        };
+        T::from_reply(reply).ok_or_else(|| malformed(&self.method, "it is of another kind"))
+    }
+
+    async fn send_as_task(&mut self) -> Result<T, CallError> {
+        let mut task = Box::pin(super::tasks::begin(self, None)).await?;
+        let result = Box::pin(task.result()).await?;
+        T::from_reply(result.into()).ok_or_else(|| malformed(&self.method, "it is of another kind"))
+    }
+
+    pub(super) fn client(&self) -> &'c Client {
+        self.client
+    }
+
+    pub(super) fn name(&self) -> Option<&'c str> {
+        self.name
+    }
+
+    pub(super) fn take_fault(&mut self) -> Option<CallError> {
+        self.fault.take()
+    }
+
+    pub(super) fn take_on_progress(&mut self) -> Option<OnProgress<'c>> {
+        self.on_progress.take()
+    }
+
+    /// The request as it goes out; `heard`, somebody wants to know of its progress.
+    pub(super) fn outgoing(&self, heard: bool) -> Outgoing<'_> {
         let mut outgoing = Outgoing {
             name: self.name,
             arguments: self.arguments.as_ref(),
             members: if self.named { Members::Named } else { Members::Text(&self.text) },
-            ..core.request(&self.method)
+            ..self.client.core.request(&self.method)
         };
         outgoing.meta.members = &self.meta;
         outgoing.refresh = self.refresh;
-        if self.on_progress.is_some() {
+        if heard {
             outgoing.ears = Ears::Notifications;
             outgoing.meta.progress = true;
         }
@@ -181,8 +224,7 @@ impl<'c, T: FromReply> Request<'c, T> {
         if let Some(timeout) = self.max_timeout {
             outgoing.limits.max_timeout = (timeout != Duration::MAX).then_some(timeout);
         }
-        let reply = core.complete(outgoing, self.on_progress).await?;
-        T::from_reply(reply).ok_or_else(|| malformed(&self.method, "it is of another kind"))
+        outgoing
     }
 }
 

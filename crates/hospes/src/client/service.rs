@@ -19,7 +19,7 @@ use hospes_model::{
 use serde::Deserialize;
 
 use super::Client;
-use super::core::{Core, LinkCall, malformed, write_round};
+use super::core::{Core, LinkCall, malformed, unasked, write_round};
 use super::error::CallError;
 use super::forward::Forwarded;
 use super::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing};
@@ -27,6 +27,7 @@ use super::parked::{Abandon, ParkedCall};
 use crate::context::Context;
 use crate::round::Round;
 use crate::service::{Call, Outcome, Questions, Service};
+use crate::tasks::TaskWish;
 
 /// Stands in place of a handle where a call is to be made again from the start.
 const AGAIN: &str = "again";
@@ -209,7 +210,10 @@ impl Core {
                 round.carried = asked.request_state;
                 Ok(Outcome::InputRequired(Questions::new(asked.input_requests.into_iter().collect(), round)))
             }
-            _ => Err(malformed(method, "it became a task, which was not asked for")),
+            Answer::Task(made) if *call.context.task_wish() != TaskWish::None => {
+                Ok(Outcome::Complete(made.into()))
+            }
+            _ => Err(unasked(method)),
         }
     }
 

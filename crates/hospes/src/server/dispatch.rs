@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::task::Poll;
 
+use futures::Stream as _;
 use hospes_model::{
     CallToolResult, CompleteParams, CompleteResult, DiscoverResult, Method, Notification, PromptsCapability,
     RawJson, Reference, Reply, ResourceUpdatedParams, ResourcesCapability, Revision, RpcError,
     ServerCapabilities, SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams,
-    SubscriptionsListenResult, ToolsCapability, meta_key,
+    SubscriptionsListenResult, TASKS_EXTENSION, ToolsCapability, code, meta_key,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -23,7 +25,9 @@ use crate::server::prompt;
 use crate::server::resource::{self, is_uri, not_found};
 use crate::server::rules::Feature;
 use crate::server::suggest::did_you_mean;
+use crate::server::tool::TaskMode;
 use crate::server::variables::Variables;
+use crate::tasks::{News, TaskWish};
 use crate::{Call, Context, Error, Outcome, Service};
 
 impl Service for Server {
@@ -31,6 +35,9 @@ impl Service for Server {
         call.context.set_log_rules(self.rules.logging());
         match call.method {
             Method::ToolsCall => self.call_tool(&call).await,
+            Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksList => {
+                Box::pin(self.serve_task(&call)).await
+            }
             Method::ToolsList => self.list(&call, |all| all.tools.was_used(), |all| &all.tools),
             Method::PromptsGet => self.get_prompt(&call).await,
             Method::PromptsList => self.list(&call, |all| all.prompts.was_used(), |all| &all.prompts),
@@ -38,11 +45,19 @@ impl Service for Server {
             Method::ResourcesList => self.list(&call, has_resources, |all| &all.resources),
             Method::ResourceTemplatesList => self.list(&call, has_resources, |all| &all.templates),
             Method::Complete => self.complete_argument(&call).await,
-            Method::Discover => Outcome::Complete(self.discover().into()),
+            Method::Discover => Outcome::Complete(self.discover(&call).into()),
             Method::SubscriptionsListen => self.listen(&call).await,
             ref other => Outcome::Failed(RpcError::method_not_found(other.name())),
         }
     }
+}
+
+/// What became of running a tool.
+pub(super) enum Ran {
+    /// It is done.
+    Done(Outcome),
+    /// Nothing: it is one that runs as a task.
+    ForTask(TaskMode),
 }
 
 /// Whether `resources` is declared.
@@ -52,18 +67,28 @@ fn has_resources(catalogue: &Catalogue) -> bool {
 
 impl Server {
     async fn call_tool(&self, call: &Call) -> Outcome {
+        match self.run_tool(call, false).await {
+            Ran::Done(outcome) => outcome,
+            Ran::ForTask(mode) => Box::pin(self.call_as_task(call, mode)).await,
+        }
+    }
+
+    /// Runs a tool; `within` its task, or where it has none.
+    pub(super) async fn run_tool(&self, call: &Call, within: bool) -> Ran {
         if !self.shared.read(|all| all.tools.was_used()) {
-            return RpcError::method_not_found(call.method.name()).into();
+            return Ran::Done(RpcError::method_not_found(call.method.name()).into());
         }
         let view = call.params.view();
         let Some(name) = view.name.as_deref() else {
-            return RpcError::invalid_params("tools/call wants the tool's `name`, a string").into();
+            let why = "tools/call wants the tool's `name`, a string";
+            return Ran::Done(RpcError::invalid_params(why).into());
         };
         let nothing = RawJson::empty_object();
         let arguments = match &view.arguments {
             Some(arguments) if arguments.is_object() => arguments,
             Some(arguments) if !arguments.is_null() => {
-                return RpcError::invalid_params("tools/call wants `arguments` to be an object").into();
+                let why = "tools/call wants `arguments` to be an object";
+                return Ran::Done(RpcError::invalid_params(why).into());
             }
             _ => &nothing,
         };
@@ -79,6 +104,21 @@ impl Server {
                 let raw: Option<&RawValue> = arguments.decode().ok();
                 tool.mirror.check(raw, headers)?;
             }
+            if !within {
+                match (tool.tasks, call.context.task_wish()) {
+                    (Some(mode), _) => {
+                        // A mistake is told at once, not by a task.
+                        tool.check(arguments)?;
+                        return Ok(Err(mode));
+                    }
+                    // TASK-06
+                    (None, TaskWish::Asked(_)) => {
+                        let why = format!("the tool {name} is not run as a task");
+                        return Err(RpcError::new(code::METHOD_NOT_FOUND, why).into());
+                    }
+                    (None, _) => {}
+                }
+            }
             if let Some(limit) = self.rules.tool_limit() {
                 limit.take(&call.context, "calls", "tool_rate")?;
             }
@@ -86,26 +126,27 @@ impl Server {
                 limit.take(&call.context, &format!("calls of {name}"), "rate")?;
             }
             let running = tool.start(&self.parts(&call.context), arguments)?;
-            Ok((running, tool.promise()))
+            Ok(Ok((running, tool.promise())))
         });
         let result = match started {
-            Ok((running, None)) => running.await,
-            Ok((running, Some(promise))) => running.await.and_then(|result| promise.keep(result)),
+            Ok(Ok((running, None))) => running.await,
+            Ok(Ok((running, Some(promise)))) => running.await.and_then(|result| promise.keep(result)),
+            Ok(Err(mode)) => return Ran::ForTask(mode),
             Err(error) => Err(error),
         };
         if let Some(questions) = call.context.take_questions() {
-            return Outcome::InputRequired(questions);
+            return Ran::Done(Outcome::InputRequired(questions));
         }
         let mut result = match result {
             Ok(result) => result,
             Err(error) => match error.protocol() {
-                Some(error) => return Outcome::Failed(error.clone()),
+                Some(error) => return Ran::Done(Outcome::Failed(error.clone())),
                 // TOOL-17: the model shall see it.
                 None => CallToolResult::error(error.to_string()),
             },
         };
         self.rules.sanitize(name, &mut result);
-        Outcome::Complete(Reply::CallTool(result))
+        Ran::Done(Outcome::Complete(Reply::CallTool(result)))
     }
 
     async fn get_prompt(&self, call: &Call) -> Outcome {
@@ -265,7 +306,7 @@ impl Server {
     }
 
     /// What the server is and offers.
-    fn discover(&self) -> DiscoverResult {
+    fn discover(&self, call: &Call) -> DiscoverResult {
         let mut capabilities = ServerCapabilities::new().with_logging(RawJson::empty_object());
         let changes = self.changes.then_some(true);
         self.shared.read(|all| {
@@ -291,6 +332,10 @@ impl Server {
         });
         capabilities.extensions = self.extensions.iter().cloned().collect();
         capabilities.experimental = self.experimental.iter().cloned().collect();
+        if self.has_tasks() {
+            capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
+            capabilities.tasks = Some(self.legacy_tasks(call.context.principal().is_some()));
+        }
         let versions = Revision::ALL.iter().rev().map(|revision| revision.as_str().to_owned()).collect();
         let mut result = DiscoverResult::new(versions, capabilities);
         result.meta = result.meta.with(meta_key::SERVER_INFO, &self.info);
@@ -310,16 +355,29 @@ impl Server {
             let message = format!("more than {MAX_SUBSCRIBED_URIS} resources in one subscription");
             return RpcError::invalid_params(message).into();
         }
-        let (honoured, wants) = self.honoured(&call.context, asked);
+        let (task_ids, news) = match self.hear_tasks(call, &asked.task_ids).await {
+            Ok(heard) => heard,
+            Err(error) => return error.into(),
+        };
+        let (mut honoured, wants) = self.honoured(&call.context, asked);
+        honoured.task_ids = task_ids;
         // First the ear, then the word: what changes in between is not lost.
         let listener = self.shared.bus.listen(wants);
         let acknowledged = SubscriptionsAcknowledgedParams::new(honoured);
         call.context.notify(Notification::SubscriptionsAcknowledged(acknowledged));
+        let mut news = pin!(news);
         poll_fn(|task| {
             loop {
                 // What has been said must have been taken before more is: the rest waits with the bus, merged.
                 if call.context.has_queued() {
                     return Poll::Pending;
+                }
+                if let Poll::Ready(Some((_, news))) = news.as_mut().poll_next(task) {
+                    call.context.notify(match news {
+                        News::Changed(changed) => Notification::TasksChanged(changed),
+                        News::Said(notification) => notification,
+                    });
+                    continue;
                 }
                 let Poll::Ready(heard) = listener.poll(task.waker()) else { return Poll::Pending };
                 let Heard::Changes { lists, uris } = heard else { return Poll::Ready(()) };

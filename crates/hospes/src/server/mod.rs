@@ -49,6 +49,7 @@ mod rules;
 mod schema;
 mod shared;
 mod suggest;
+mod tasks;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -64,6 +65,7 @@ use hospes_model::{CacheScope, Icon, Implementation, RawJson, Stamp, meta_key};
 use tower_layer::Layer;
 
 use crate::Service;
+use crate::tasks::{TaskSettings, TaskStore};
 use catalogue::{Cache, Catalogue, Listing};
 use extract::States;
 use prompt::PromptEntry;
@@ -127,6 +129,7 @@ pub struct Server {
     changes: bool,
     states: States,
     shared: Arc<Shared>,
+    tasks: tasks::Keeping,
 }
 
 impl Server {
@@ -145,6 +148,7 @@ impl Server {
             changes: true,
             states: States::default(),
             shared: Arc::default(),
+            tasks: tasks::Keeping::default(),
         }
     }
 
@@ -307,6 +311,18 @@ impl Server {
     /// How long the answer to `server/discover` may be kept, and by whom (2026-07-28).
     pub fn cache_discovery(mut self, time: Duration, scope: CacheScope) -> Self {
         self.discovery = cache(time, scope);
+        self
+    }
+
+    /// How [tasks](crate::tasks) are kept; see [`Tool::task`].
+    pub fn task_settings(mut self, settings: TaskSettings) -> Self {
+        self.tasks = self.tasks.with_settings(settings);
+        self
+    }
+
+    /// Where [tasks](crate::tasks) are kept, if not in this process's memory.
+    pub fn task_store(mut self, store: impl TaskStore) -> Self {
+        self.tasks = self.tasks.with_store(Arc::new(store));
         self
     }
 

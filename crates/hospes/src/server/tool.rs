@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use hospes_model::{CallToolResult, Icon, Meta, RawJson, RpcError, ToolAnnotations, ToolExecution};
+use hospes_model::{
+    CallToolResult, Icon, Meta, RawJson, RpcError, TaskSupport, ToolAnnotations, ToolExecution,
+};
 use hospes_proto::http::Mirror;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -30,6 +32,7 @@ pub struct Tool {
     annotations: ToolAnnotations,
     input_schema: Option<RawJson>,
     rate: Option<Rate>,
+    ask_first: bool,
 }
 
 impl Tool {
@@ -40,6 +43,7 @@ impl Tool {
             annotations: ToolAnnotations::new(),
             input_schema: None,
             rate: None,
+            ask_first: false,
         }
     }
 
@@ -104,6 +108,22 @@ impl Tool {
         self
     }
 
+    /// Whether its calls may be, or have to be, run as [tasks](crate::tasks).
+    ///
+    /// What takes long only sometimes is `Optional`: a call that is done at once is answered at once, and for callers
+    /// that take no tasks it is simply a long call. What is `Required` is refused to them, except by clients of
+    /// revisions that know no tasks, whose call is answered when it is done.
+    pub fn task(self, support: TaskSupport) -> Self {
+        self.execution(ToolExecution::new().with_task_support(support))
+    }
+
+    /// The task begins where the handler says so, with [`Context::begin_task`](crate::Context::begin_task). What it
+    /// asks before that is asked as in any other call (where the caller, as in 2025-11-25, has not wished for a task).
+    pub fn ask_first(mut self) -> Self {
+        self.ask_first = true;
+        self
+    }
+
     /// The JSON Schema of its arguments, listed exactly as it is written here, and enforced.
     ///
     /// Without it the schema is that of the handler's [`Args`](crate::server::Args). The dialects that are spoken are
@@ -143,9 +163,18 @@ pub(crate) struct ToolEntry {
     pub(crate) mirror: Mirror,
     /// How often it may be called.
     pub(crate) limit: Option<Limiter>,
+    /// How it runs as a task, if it does.
+    pub(crate) tasks: Option<TaskMode>,
     /// An output schema that was given by hand.
     promise: Option<Arc<Promise>>,
     run: Run<CallToolResult>,
+}
+
+/// How a tool runs as a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskMode {
+    pub(crate) required: bool,
+    pub(crate) ask_first: bool,
 }
 
 /// What the handler makes of the arguments.
@@ -173,7 +202,7 @@ impl ToolEntry {
         output_schema: fn() -> Option<RawJson>,
         run: Run<CallToolResult>,
     ) -> Result<Self, RegisterError> {
-        let Tool { mut listed, annotations, input_schema, rate } = tool;
+        let Tool { mut listed, annotations, input_schema, rate, ask_first } = tool;
         let name: Box<str> = listed.name.as_str().into();
         check_name(&name)?;
         listed.meta.check_keys()?;
@@ -186,6 +215,11 @@ impl ToolEntry {
             Declared::Typed { .. } => Takes::Typed,
             Declared::Raw => Takes::Raw,
             Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: name.into() }),
+        };
+        let tasks = match listed.execution.as_ref().and_then(|execution| execution.task_support.as_ref()) {
+            Some(TaskSupport::Optional) => Some(TaskMode { required: false, ask_first }),
+            Some(TaskSupport::Required) => Some(TaskMode { required: true, ask_first }),
+            _ => None,
         };
         let promise = match &listed.output_schema {
             Some(schema) => Some(Arc::new(Promise::new(&name, schema).map_err(bad_schema)?)),
@@ -240,9 +274,15 @@ impl ToolEntry {
             takes,
             mirror,
             limit: rate.map(Limiter::new),
+            tasks,
             promise,
             run,
         })
+    }
+
+    /// Checks the arguments alone.
+    pub(crate) fn check(&self, arguments: &RawJson) -> Result<(), Error> {
+        self.rules.check(arguments)
     }
 
     /// Checks the arguments and starts the handler.

@@ -7,15 +7,25 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, Expr, FnArg, Ident, ImplItemFn, LitStr, ReceiverKind, Result, ReturnType, Token,
+    Attribute, Error, Expr, ExprLit, FnArg, Ident, ImplItemFn, Lit, LitStr, ReceiverKind, Result, ReturnType,
+    Token,
 };
 
 use super::argument::{self, Argument, Input};
 use super::text;
-use crate::options::{Mistakes, Options};
+use crate::options::{Item, Mistakes, Options, Value};
 
-const TOOL: &[&str] =
-    &["name", "title", "description", "read_only", "destructive", "idempotent", "open_world"];
+const TOOL: &[&str] = &[
+    "name",
+    "title",
+    "description",
+    "read_only",
+    "destructive",
+    "idempotent",
+    "open_world",
+    "task",
+    "ask_first",
+];
 const RESOURCE: &[&str] = &["name", "title", "description", "mime"];
 const PROMPT: &[&str] = &["name", "title", "description"];
 /// The longest name of a tool (TOOL-38).
@@ -46,6 +56,10 @@ pub(crate) struct Tool {
     pub(crate) title: Option<Expr>,
     /// The builder's methods with their values, of the hints that are given.
     pub(crate) hints: Vec<(Ident, bool)>,
+    /// Whether it runs as a task: the variant of `TaskSupport`.
+    pub(crate) task: Option<Ident>,
+    /// Whether it asks before its task begins.
+    pub(crate) ask_first: bool,
 }
 
 pub(crate) struct Resource {
@@ -207,8 +221,14 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<(Kind, Option<TokenStream>)> 
                 return Err(Error::new_spanned(attr, "a tool that is `read_only` cannot be `destructive`"));
             }
             let (title, description) = (options.expr("title")?, options.expr("description")?);
+            let task = task_support(&mut options)?;
+            let ask_first = options.flag("ask_first")?.unwrap_or_default();
+            if ask_first && task.is_none() {
+                return Err(Error::new_spanned(attr, "`ask_first` is for a tool that runs as a `task`"));
+            }
             options.finish(TOOL)?;
-            Ok((Kind::Tool(Tool { name, title, hints }), description.map(|text| quote!(#text))))
+            let tool = Tool { name, title, hints, task, ask_first };
+            Ok((Kind::Tool(tool), description.map(|text| quote!(#text))))
         }
         Some("resource") => {
             let missing = "a resource needs its URI: `#[resource(\"scheme://path/{variable}\")]`";
@@ -255,6 +275,29 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<(Kind, Option<TokenStream>)> 
             Ok((Kind::Complete(Complete { targets, span: attr.span() }), None))
         }
     }
+}
+
+/// `task`, or `task = "optional"`, `"required"`, `"forbidden"`.
+fn task_support(options: &mut Options) -> Result<Option<Ident>> {
+    let Some(Item { name, value }) = options.take("task") else { return Ok(None) };
+    let wanted = "`task` stands alone, or is \"optional\", \"required\" or \"forbidden\"";
+    let Value::Is(value) = value else {
+        return match value {
+            Value::Nothing => Ok(Some(Ident::new("Optional", name.span()))),
+            _ => Err(Error::new(name.span(), wanted)),
+        };
+    };
+    let text = match &*value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.value(),
+        _ => String::new(),
+    };
+    let variant = match text.as_str() {
+        "optional" => "Optional",
+        "required" => "Required",
+        "forbidden" => "Forbidden",
+        _ => return Err(Error::new_spanned(value, wanted)),
+    };
+    Ok(Some(Ident::new(variant, name.span())))
 }
 
 /// `method.argument`.

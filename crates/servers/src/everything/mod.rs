@@ -7,6 +7,7 @@ mod asking;
 mod changes;
 mod contents;
 mod plain;
+mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -43,4 +44,5 @@ pub fn everything() -> Server {
         .add(asking::Asking)
         .add(changes::Changes)
         .add(contents::Contents)
+        .add(tasks::Jobs)
 }

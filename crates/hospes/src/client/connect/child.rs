@@ -21,7 +21,7 @@ pub(super) async fn connect(
     command: &Command,
     shown: String,
 ) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, desk, on_stderr } = builder;
+    let ClientBuilder { settings, desk, on_stderr, .. } = builder;
     let desk = Arc::new(desk);
     let mut probing = Probing::new(&settings, shown);
     let spawn = |shown: &str| spawn_child(command, on_stderr.clone(), &settings, &desk, shown);

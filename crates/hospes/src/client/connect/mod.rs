@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hospes_model::{
     Answer, ClientStamp, DiscoverResult, Implementation, InitializeParams, InitializeResult, Method,
-    Notification, RawJson, Reply, Revision, meta_key,
+    Notification, RawJson, Reply, Revision, TASKS_EXTENSION, meta_key,
 };
 use hospes_proto::era::{Agreed, Failure, Negotiation, Outcome, PROBE_PATIENCE, Patience, Step};
 use hospes_proto::session::client::TimeLimits;
@@ -28,6 +28,7 @@ use super::link::{Exchange as _, LinkEvent, Members, Outgoing};
 use super::parked::Parked;
 use super::settings::Settings;
 use super::target::Target;
+use super::tasks::TaskFacts;
 
 pub(super) use streams::{connect as connect_streams, dial};
 
@@ -275,6 +276,13 @@ fn speech(settings: &Settings, revision: Revision) -> Speech {
     Speech { revision, stamp }
 }
 
+/// What a request says that may be answered with a task (TSKX-01).
+pub(super) fn speech_with_tasks(settings: &Settings, revision: Revision) -> Speech {
+    let mut settings = settings.clone();
+    settings.capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
+    speech(&settings, revision)
+}
+
 fn facts_of_discover(result: DiscoverResult) -> ServerFacts {
     ServerFacts {
         info: result.meta.read::<Implementation>(meta_key::SERVER_INFO),
@@ -318,6 +326,7 @@ async fn ready(probing: Probing<'_>, agreed: Agreed, link: Link, desk: Arc<Desk>
         over_sse: probing.negotiation.over_sse(),
         log_level: AtomicU8::new(u8::MAX),
         parked: Parked::default(),
+        tasks: TaskFacts::default(),
         subscribing: tokio::sync::Mutex::new(()),
     };
     Client::new(core)

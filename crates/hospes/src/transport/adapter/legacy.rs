@@ -12,11 +12,12 @@ use hospes_proto::session::server::Admitted as Verdict;
 use super::modern::read_meta;
 use super::programs::MAX_CLIENT_BYTES;
 use super::session::Offers;
+use super::tasks::LegacyTasks;
 use super::{Adapter, Running, Session, server_info, write};
 use crate::Context;
 use crate::exchange::Exchange;
 use crate::params::{Params, decode_part};
-use crate::service::Call;
+use crate::service::{BoxService, Call};
 
 /// What became of a request in a session.
 #[derive(Debug)]
@@ -65,9 +66,12 @@ impl Adapter {
             self.discover(Arc::clone(session.peer())).await.map_err(|error| refuse(revision, error))?;
         let info: Implementation = decode_part(server_info(&discovered).as_bytes(), "server name")
             .map_err(|why| refuse(revision, RpcError::internal(why.message)))?;
-        let capabilities = discovered.capabilities;
+        let mut capabilities = discovered.capabilities;
+        let tasks = super::tasks::offered(&mut capabilities);
         let changes = |flag: Option<bool>| flag.unwrap_or_default();
         let offers = Offers {
+            tasks,
+            task_list: capabilities.tasks.as_ref().is_some_and(|tasks| tasks.list.is_some()),
             logging: capabilities.logging.is_some(),
             subscribe: capabilities.resources.as_ref().is_some_and(|r| changes(r.subscribe)),
             tools_changes: capabilities.tools.as_ref().is_some_and(|t| changes(t.list_changed)),
@@ -137,6 +141,12 @@ impl Adapter {
                 let params: SubscribeParams = params.decode()?;
                 session.unsubscribe(&params.uri);
             }
+            Method::TasksGet | Method::TasksResult | Method::TasksCancel if !offers.tasks => {
+                return Err(RpcError::method_not_found(method.name()));
+            }
+            Method::TasksList if !offers.task_list => {
+                return Err(RpcError::method_not_found(method.name()));
+            }
             Method::SetLevel | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
                 return Err(RpcError::method_not_found(method.name()));
             }
@@ -147,12 +157,18 @@ impl Adapter {
                     .request_id(id.clone())
                     .meta(meta)
                     .progress_token(token);
+                let mut service = self.service.clone();
+                if offers.tasks && super::tasks::concerns(method) {
+                    context = context.task(super::tasks::wish(method, session.peer().revision, &params)?);
+                    let session = Arc::clone(session);
+                    service = BoxService::new(LegacyTasks { service, session });
+                }
                 if let Some(http) = http {
                     // HTTP-36: the one revision in which the server may close a stream and the client come back.
                     context = context.http(http).closable(session.peer().revision == Revision::V2025_11_25);
                 }
                 let call = Call { method: method.clone(), params, context: context.build() };
-                let exchange = Exchange::new(self.service.clone(), call);
+                let exchange = Exchange::new(service, call);
                 let session = Some(Arc::clone(session));
                 return Ok(Some(Running::new(Arc::clone(self), exchange, id.clone(), session)));
             }

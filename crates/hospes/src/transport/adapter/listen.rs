@@ -85,7 +85,13 @@ impl Listen {
                 | Notification::ElicitationComplete(_)
                 // SUBS-10 keeps them from streams of changes; a session has one stream for all that belongs to no call.
                 | Notification::LogMessage(_)
+                // Of the session's tasks.
+                | Notification::TasksChanged(_)
+                | Notification::Progress(_)
         );
+        if matches!(notification, Notification::TasksChanged(_)) {
+            session.tasks().told(notification);
+        }
         mine && write::notification(out, notification, session.peer().revision, None)
     }
 }

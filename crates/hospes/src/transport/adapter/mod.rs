@@ -14,6 +14,7 @@ mod programs;
 mod running;
 mod session;
 mod stop;
+mod tasks;
 mod write;
 
 use std::sync::{Arc, OnceLock};

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use hospes_model::{
     ClientCapabilities, Direction, Id, Implementation, InputResponses, Kind, Method, RawJson, RequestMeta,
-    Revision, RpcError, meta_key,
+    Revision, RpcError, TASKS_EXTENSION, meta_key,
 };
 use hospes_proto::state::{Binding, RequestDigest};
 
@@ -14,6 +14,7 @@ use super::{Adapter, Running, random};
 use crate::exchange::{Exchange, MAX_ROUNDS};
 use crate::params::{Params, decode_part};
 use crate::service::{Call, Questions};
+use crate::tasks::TaskWish;
 use crate::{Context, Peer, Round};
 
 /// A request that names its revision, before it is admitted.
@@ -41,11 +42,14 @@ impl Adapter {
         }
         let peer = peers.peer(&self.programs, meta, principal)?;
         let round = self.round(&method, &params, &peer)?;
+        // TSKX-02: by what this very request declares.
+        let takes_tasks = method == Method::ToolsCall && peer.capabilities.has_extension(TASKS_EXTENSION);
         let mut context = Context::builder(peer)
             .request_id(id.clone())
             .meta(params.view().meta.clone())
             .log_level(meta.log_level)
             .progress_token(meta.progress_token.clone())
+            .task(if takes_tasks { TaskWish::Open } else { TaskWish::None })
             .round(round);
         if let Some(http) = http {
             context = context.http(http);

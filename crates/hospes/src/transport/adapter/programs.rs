@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hospes_model::{ClientCapabilities, Implementation, InitializeParams, Revision};
+use hospes_model::{
+    ClientCapabilities, Implementation, InitializeParams, RawJson, Revision, TASKS_EXTENSION,
+};
 
 use crate::Peer;
 
@@ -34,7 +36,9 @@ impl Programs {
         params: &InitializeParams,
         principal: Option<Arc<str>>,
     ) -> Peer {
-        let (info, capabilities) = (params.client_info.clone(), params.capabilities.clone());
+        let (info, mut capabilities) = (params.client_info.clone(), params.capabilities.clone());
+        // The adapter follows tasks for clients of older revisions.
+        capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
         self.peer(revision, Some(info), capabilities, principal)
     }
 

@@ -1,7 +1,7 @@
 //! What a legacy peer needs remembered: the session machine, and what our side of it waits for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use hospes_proto::session::server::{Admitted, ServerEvent, SessionLimits};
 use hospes_proto::session::{InFlight, ServerSession, Ticket, TimeLimits};
 
 use super::asking::AskRound;
+use super::tasks::SessionTasks;
 use super::{Stop, Stopped};
 use crate::Peer;
 
@@ -23,6 +24,9 @@ pub(super) struct Offers {
     pub(super) tools_changes: bool,
     pub(super) prompts_changes: bool,
     pub(super) resources_changes: bool,
+    /// Whether it runs tools as tasks, and lists those.
+    pub(super) tasks: bool,
+    pub(super) task_list: bool,
 }
 
 /// One legacy session. Its lock is held for a few instructions, never across an await.
@@ -30,6 +34,8 @@ pub(super) struct Offers {
 pub(crate) struct Session {
     peer: Arc<Peer>,
     offers: Offers,
+    /// Most sessions have none.
+    tasks: OnceLock<Box<SessionTasks>>,
     machine: Mutex<Machine>,
     /// Grows with every change of the subscriptions.
     epoch: AtomicU64,
@@ -61,6 +67,7 @@ impl Session {
         Ok(Self {
             peer: Arc::new(peer(revision)),
             offers: Offers::default(),
+            tasks: OnceLock::new(),
             machine: Mutex::new(machine),
             epoch: AtomicU64::new(0),
             listener: AtomicWaker::new(),
@@ -74,6 +81,11 @@ impl Session {
 
     pub(crate) fn peer(&self) -> &Arc<Peer> {
         &self.peer
+    }
+
+    /// What it knows of its tasks.
+    pub(super) fn tasks(&self) -> &SessionTasks {
+        self.tasks.get_or_init(Box::default)
     }
 
     pub(super) fn offers(&self) -> Offers {
@@ -198,7 +210,7 @@ impl Session {
         }
     }
 
-    fn subscriptions_changed(&self) {
+    pub(super) fn subscriptions_changed(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
         self.listener.wake();
     }
@@ -211,6 +223,7 @@ impl Session {
             .with_prompts_list_changed(self.offers.prompts_changes)
             .with_resources_list_changed(self.offers.resources_changes)
             .with_resource_subscriptions(uris)
+            .with_task_ids(self.tasks.get().map(|tasks| tasks.followed()).unwrap_or_default())
     }
 
     /// The number of this state of the subscriptions.

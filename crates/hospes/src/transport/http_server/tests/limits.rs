@@ -431,7 +431,7 @@ async fn what_a_connection_keeps_is_small() {
     let request = handle(&endpoint, modern(1, "tools/list", json!({})));
     let sizes = [
         ("request", size_of_val(&request), 1024),
-        ("session", size_of::<HttpSession>() + size_of::<Session>() + size_of::<crate::Peer>(), 512),
+        ("session", size_of::<HttpSession>() + size_of::<Session>() + size_of::<crate::Peer>(), 528),
         ("listen", size_of::<Listen>() + size_of::<crate::Exchange>(), 512),
         ("calls", size_of::<Calls>(), 256),
     ];

@@ -1,0 +1,412 @@
+//! Calls that are tasks of the server, as the one who makes them sees them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::future::IntoFuture;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use hospes_model::{
+    Answer, CallToolResult, GetTaskResult, InputRequests, ListToolsResult, Method, RawJson, Reply, Revision,
+    RpcError, Task, TaskParams, TaskStatus, TaskSupport, UpdateTaskParams, code,
+};
+use hospes_proto::session::client::TimeLimits;
+use serde::Serialize;
+
+use super::Client;
+use super::connect::{members, speech_with_tasks};
+use super::core::{Core, Speech, malformed};
+use super::error::CallError;
+use super::link::{Members, Outgoing};
+use super::listing::Listing;
+use super::request::{FromReply, Request};
+use crate::tasks::is_not_declared;
+
+/// How long is waited between two polls where the server does not say.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest time between two polls, should a server say less.
+const LEAST_INTERVAL: Duration = Duration::from_millis(20);
+/// How many tools are remembered for whether they run as tasks.
+const MAX_LEARNED: usize = 10_000;
+
+/// What is known of the server's tools and tasks.
+#[derive(Debug, Default)]
+pub(crate) struct TaskFacts {
+    support: Mutex<HashMap<Box<str>, TaskSupport>>,
+    listed: AtomicBool,
+    speech: OnceLock<Speech>,
+}
+
+impl Client {
+    /// Takes up a task again by its id: of an earlier connection, of an earlier run of this program.
+    #[must_use]
+    pub fn task(&self, id: impl Into<String>) -> RunningTask {
+        RunningTask::new(self.clone(), Stage::Running(id.into()))
+    }
+
+    /// The tasks that the server keeps for us (2025-11-25, and only where the server knows who we are).
+    pub fn list_tasks(&self) -> Listing<'_, Task> {
+        let tasks = self.capabilities().and_then(|has| has.tasks.as_ref());
+        let offered = match tasks.is_some_and(|tasks| tasks.list.is_some()) {
+            true => Ok(()),
+            false => Err(CallError::NotOffered("list of tasks")),
+        };
+        Listing::new(self, offered)
+    }
+}
+
+impl<'c> Request<'c, CallToolResult> {
+    /// Calls the tool so that it may go on as a task: what comes back is a handle, with which the result is awaited, or
+    /// the task cancelled, at any time.
+    ///
+    /// A server of 2026-07-28 decides whether it makes a task of the call; where it does not, the handle has the result
+    /// already. A server of 2025-11-25 is asked for one.
+    ///
+    /// ```no_run
+    /// # use serde_json::json;
+    /// # async fn f(client: hospes::client::Client) -> hospes::Result<()> {
+    /// let mut training = client.call("train", json!({ "epochs": 300 })).as_task().await?;
+    /// println!("to be taken up again with client.task({:?})", training.id());
+    /// let result = training.result().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn as_task(self) -> TaskRequest<'c> {
+        TaskRequest { request: self, ttl: None }
+    }
+}
+
+/// A call of a tool that may become a task; it is sent when it is awaited.
+#[must_use = "a call does nothing unless awaited"]
+pub struct TaskRequest<'c> {
+    request: Request<'c, CallToolResult>,
+    ttl: Option<Duration>,
+}
+
+impl TaskRequest<'_> {
+    /// How long the server shall keep the task, its result included (2025-11-25; newer servers decide).
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+}
+
+impl<'c> IntoFuture for TaskRequest<'c> {
+    type Output = Result<RunningTask, CallError>;
+    type IntoFuture = BoxFuture<'c, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { mut request, ttl } = self;
+        Box::pin(async move { begin(&mut request, ttl).await })
+    }
+}
+
+impl fmt::Debug for TaskRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskRequest").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+/// Sends a call that may become a task.
+pub(super) async fn begin<T: FromReply>(
+    request: &mut Request<'_, T>,
+    ttl: Option<Duration>,
+) -> Result<RunningTask, CallError> {
+    if let Some(fault) = request.take_fault() {
+        return Err(fault);
+    }
+    let client = request.client().clone();
+    let core = &client.core;
+    let method = Method::ToolsCall;
+    let mut on_progress = request.take_on_progress();
+    let reply = if core.speech.revision.is_legacy() {
+        core.may_be_task(&client, request.name().unwrap_or_default()).await?;
+        let ttl = ttl.map(|ttl| format!("\"ttl\":{}", ttl.as_millis())).unwrap_or_default();
+        let wish = format!("\"task\":{{{ttl}}}");
+        let outgoing = Outgoing { more: wish.as_bytes(), ..request.outgoing(on_progress.is_some()) };
+        let raw = core.run(&outgoing, &mut on_progress).await?;
+        match Answer::decode_task(&method, &raw) {
+            Ok(made) => made.into(),
+            // It was done at once after all.
+            Err(_) => complete(core.decode(&method, &raw)?, &method)?,
+        }
+    } else {
+        let outgoing = request.outgoing(on_progress.is_some());
+        core.complete_as(core.task_speech(), outgoing, on_progress).await?
+    };
+    let (stage, last) = match reply {
+        Reply::CreateTask(made) => (Stage::Running(made.task.task_id.clone()), Some(made.task)),
+        Reply::CallTool(result) => (Stage::Done(result), None),
+        _ => return Err(malformed(&method, "it is of another kind")),
+    };
+    let mut task = RunningTask::new(client, stage);
+    task.last = last;
+    Ok(task)
+}
+
+fn complete(answer: Answer, method: &Method) -> Result<Reply, CallError> {
+    match answer {
+        Answer::Complete(reply) => Ok(reply),
+        _ => Err(malformed(method, "it is of another kind")),
+    }
+}
+
+/// A call that is a task of the server, or was answered before it became one.
+///
+/// Dropping this changes nothing: the task goes on, and [`Client::task`] takes it up again. [`RunningTask::cancel`] ends
+/// it.
+#[derive(Debug)]
+pub struct RunningTask {
+    client: Client,
+    stage: Stage,
+    last: Option<Task>,
+    /// The questions that have been answered: nobody is asked twice.
+    answered: HashSet<String>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Running(String),
+    Done(CallToolResult),
+}
+
+impl RunningTask {
+    fn new(client: Client, stage: Stage) -> Self {
+        Self { client, stage, last: None, answered: HashSet::new() }
+    }
+
+    /// The task's id, worth keeping where a program may end before the task does; none where the call was answered at
+    /// once.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Running(id) => Some(id),
+            Stage::Done(_) => None,
+        }
+    }
+
+    /// The task as the server last told it.
+    #[must_use]
+    pub fn last(&self) -> Option<&Task> {
+        self.last.as_ref()
+    }
+
+    /// Asks how the task stands; none where the call was answered at once.
+    ///
+    /// # Errors
+    /// When the server knows no such task (any more), or does not answer.
+    pub async fn poll(&mut self) -> Result<Option<&Task>, CallError> {
+        if let Stage::Running(id) = &self.stage {
+            let found = self.client.core.task(id).await?;
+            self.last = Some(found.task);
+        }
+        Ok(self.last.as_ref())
+    }
+
+    /// Waits for the result, polling as often as the server likes, and answering what the task needs to know with the
+    /// handlers that the client was built with.
+    ///
+    /// # Errors
+    /// The server's error where the task failed, [`CallError::TaskCancelled`] where it was cancelled, and all that can
+    /// go wrong with calls. If a question of the task is refused here, the task is cancelled.
+    pub async fn result(&mut self) -> Result<CallToolResult, CallError> {
+        loop {
+            let id = match &self.stage {
+                Stage::Running(id) => id.clone(),
+                Stage::Done(result) => return Ok(result.clone()),
+            };
+            let core = &self.client.core;
+            let GetTaskResult { task, input_requests, result, error, .. } = core.task(&id).await?;
+            let status = task.status.clone();
+            let interval = task.poll_interval_ms.map_or(POLL_INTERVAL, Duration::from_millis);
+            self.last = Some(task);
+            if core.speech.revision.is_legacy() {
+                if status == TaskStatus::Cancelled {
+                    return Err(CallError::TaskCancelled);
+                }
+                // Where it waits for answers it asks for them while its result is awaited (TASK-16).
+                if status.is_terminal() || status == TaskStatus::InputRequired {
+                    let result = core.task_result(&id).await?;
+                    self.stage = Stage::Done(result);
+                    continue;
+                }
+            }
+            match status {
+                TaskStatus::Completed => {
+                    let raw =
+                        result.ok_or_else(|| malformed(&Method::TasksGet, "a task without its result"))?;
+                    let reply = complete(core.decode(&Method::ToolsCall, &raw)?, &Method::ToolsCall)?;
+                    let Reply::CallTool(result) = reply else {
+                        return Err(malformed(&Method::TasksGet, "the result is no tool's"));
+                    };
+                    self.stage = Stage::Done(result);
+                    continue;
+                }
+                TaskStatus::Failed => {
+                    let error = error.unwrap_or_else(|| RpcError::internal("the task failed"));
+                    return Err(CallError::Rpc(error));
+                }
+                TaskStatus::Cancelled => return Err(CallError::TaskCancelled),
+                _ => {}
+            }
+            let mut questions = input_requests;
+            questions.retain(|key, _| !self.answered.contains(key));
+            if !questions.is_empty() {
+                self.answer(&id, questions).await?;
+                continue;
+            }
+            tokio::time::sleep(interval.max(LEAST_INTERVAL)).await;
+        }
+    }
+
+    /// Asks the server to stop. It may be done before it hears that.
+    ///
+    /// # Errors
+    /// When the server refuses: there is no such task, or (2025-11-25) it is over.
+    pub async fn cancel(&mut self) -> Result<(), CallError> {
+        let Stage::Running(id) = &self.stage else { return Ok(()) };
+        let core = &self.client.core;
+        let tasks = core.server.capabilities.as_ref().and_then(|has| has.tasks.as_ref());
+        if core.speech.revision.is_legacy() && tasks.is_none_or(|tasks| tasks.cancel.is_none()) {
+            return Err(CallError::NotOffered("cancelling of tasks"));
+        }
+        let raw = core
+            .ask_task(&Method::TasksCancel, id, &TaskParams::new(id.as_str()), core.settings.times)
+            .await?;
+        if let Ok(Answer::Complete(Reply::GetTask(found))) = core.decode(&Method::TasksCancel, &raw) {
+            self.last = Some(found.task);
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, id: &str, questions: InputRequests) -> Result<(), CallError> {
+        let keys: Vec<String> = questions.keys().cloned().collect();
+        let core = &self.client.core;
+        let answers = match core.desk.handlers.answer_all(questions).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                // Nothing else tells the server that nobody will answer.
+                if let Err(error) = self.cancel().await {
+                    tracing::debug!(%error, "a task that asks in vain was not cancelled");
+                }
+                return Err(error);
+            }
+        };
+        let encoded = answers.iter().map(|(key, answer)| {
+            let answer = answer.encode(Revision::LATEST);
+            answer.map(|answer| (key.clone(), answer)).map_err(|error| CallError::Arguments(error.into()))
+        });
+        let answers: BTreeMap<String, RawJson> = encoded.collect::<Result<_, _>>()?;
+        let params = UpdateTaskParams::new(id, answers);
+        core.ask_task(&Method::TasksUpdate, id, &params, core.settings.times).await?;
+        self.answered.extend(keys);
+        Ok(())
+    }
+}
+
+impl Core {
+    /// How requests speak that may be answered with tasks.
+    pub(super) fn task_speech(&self) -> &Speech {
+        if self.speech.revision.is_legacy() {
+            return &self.speech;
+        }
+        self.tasks.speech.get_or_init(|| speech_with_tasks(&self.settings, self.speech.revision))
+    }
+
+    /// A list of tools has come: which of them run as tasks.
+    pub(super) fn learn_tasks(&self, list: &ListToolsResult) {
+        if !self.runs_tasks() {
+            return;
+        }
+        let mut support = self.tasks.support.lock().unwrap_or_else(PoisonError::into_inner);
+        for tool in &list.tools {
+            let says = tool.execution.as_ref().and_then(|execution| execution.task_support.clone());
+            if support.len() < MAX_LEARNED || support.contains_key(tool.name.as_str()) {
+                support.insert(tool.name.as_str().into(), says.unwrap_or(TaskSupport::Forbidden));
+            }
+        }
+    }
+
+    /// Whether an older server runs tools as tasks.
+    fn runs_tasks(&self) -> bool {
+        let tasks = self.server.capabilities.as_ref().and_then(|has| has.tasks.as_ref());
+        let requests = tasks.and_then(|tasks| tasks.requests.as_ref());
+        self.speech.revision == Revision::V2025_11_25
+            && requests.and_then(|requests| requests.tools.as_ref()).is_some_and(|tools| tools.call.is_some())
+    }
+
+    /// What an older server's list says of a tool, as far as it is known.
+    pub(super) fn known_support(&self, tool: &str) -> Option<TaskSupport> {
+        let support = self.tasks.support.lock().unwrap_or_else(PoisonError::into_inner);
+        support.get(tool).cloned()
+    }
+
+    async fn support(&self, client: &Client, tool: &str) -> Result<Option<TaskSupport>, CallError> {
+        if self.known_support(tool).is_none() && !self.tasks.listed.swap(true, Ordering::AcqRel) {
+            client.tools().all().await?;
+        }
+        Ok(self.known_support(tool))
+    }
+
+    /// Whether an older server takes this call as a task (TASK-02, TASK-03).
+    async fn may_be_task(&self, client: &Client, tool: &str) -> Result<(), CallError> {
+        if self.speech.revision < Revision::V2025_11_25 {
+            let method = "tasks/get".into();
+            return Err(CallError::NotInRevision { method, revision: self.speech.revision });
+        }
+        if !self.runs_tasks() {
+            return Err(CallError::NotOffered("tasks"));
+        }
+        match self.support(client, tool).await? {
+            Some(TaskSupport::Optional | TaskSupport::Required) => Ok(()),
+            _ => Err(CallError::NotOffered("tasks of this tool")),
+        }
+    }
+
+    /// Whether a call was refused because it has to be a task.
+    pub(super) async fn wants_task(&self, client: &Client, tool: &str, error: &CallError) -> bool {
+        match error {
+            CallError::Rpc(error) if !self.speech.revision.is_legacy() => is_not_declared(error),
+            CallError::Rpc(error) if error.code == code::METHOD_NOT_FOUND && self.runs_tasks() => {
+                matches!(self.support(client, tool).await, Ok(Some(TaskSupport::Required)))
+            }
+            _ => false,
+        }
+    }
+
+    /// How a task stands.
+    pub(super) async fn task(&self, id: &str) -> Result<GetTaskResult, CallError> {
+        let method = Method::TasksGet;
+        let raw = self.ask_task(&method, id, &TaskParams::new(id), self.settings.times).await?;
+        match complete(self.decode(&method, &raw)?, &method)? {
+            Reply::GetTask(found) => Ok(*found),
+            _ => Err(malformed(&method, "it is of another kind")),
+        }
+    }
+
+    /// Waits for a task of an older server to end, which may take as long as the task does.
+    async fn task_result(&self, id: &str) -> Result<CallToolResult, CallError> {
+        let limits = TimeLimits { timeout: None, ..self.settings.times };
+        let raw = self.ask_task(&Method::TasksResult, id, &TaskParams::new(id), limits).await?;
+        match complete(self.decode(&Method::ToolsCall, &raw)?, &Method::ToolsCall)? {
+            Reply::CallTool(result) => Ok(result),
+            _ => Err(malformed(&Method::TasksResult, "the result is no tool's")),
+        }
+    }
+
+    pub(super) async fn ask_task(
+        &self,
+        method: &Method,
+        id: &str,
+        params: &(impl Serialize + Sync),
+        limits: TimeLimits,
+    ) -> Result<RawJson, CallError> {
+        let text = members(params)?;
+        // TSKX-17: the header repeats which task it is about.
+        let outgoing =
+            Outgoing { name: Some(id), members: Members::Text(&text), ..Outgoing::new(method, limits) };
+        self.run_as(self.task_speech(), &outgoing, &mut None).await
+    }
+}

@@ -1,0 +1,326 @@
+//! Tools that run as tasks.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context as TaskContext, Poll};
+
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, SelectAll, StreamExt as _};
+use hospes_model::{
+    CreateTaskResult, InputRequests, Method, Notification, PaginatedParams, RawJson, RelatedTask, Reply,
+    Revision, RpcError, ServerTaskRequests, ServerTasksCapability, Stamp, TASKS_EXTENSION, TaskParams,
+    ToolTaskRequests, UpdateTaskParams, meta_key,
+};
+
+use crate::exchange::MAX_ROUNDS;
+use crate::server::Server;
+use crate::server::bus::MAX_SUBSCRIBED_URIS;
+use crate::server::dispatch::Ran;
+use crate::server::tool::TaskMode;
+use crate::service::Questions;
+use crate::tasks::{Live, MemoryTasks, News, TaskSettings, TaskStore, TaskWish, Tasks, not_declared};
+use crate::{Call, Outcome};
+
+/// How a server keeps its tasks. They are made ready when the first one is.
+#[derive(Clone, Default)]
+pub(crate) struct Keeping {
+    settings: TaskSettings,
+    store: Option<Arc<dyn TaskStore>>,
+    tasks: Arc<OnceLock<Arc<Tasks>>>,
+}
+
+impl Keeping {
+    pub(crate) fn with_settings(self, settings: TaskSettings) -> Self {
+        Self { settings, store: self.store, tasks: Arc::default() }
+    }
+
+    pub(crate) fn with_store(self, store: Arc<dyn TaskStore>) -> Self {
+        Self { settings: self.settings, store: Some(store), tasks: Arc::default() }
+    }
+
+    fn get(&self) -> &Arc<Tasks> {
+        self.tasks.get_or_init(|| {
+            let store = self.store.clone().unwrap_or_else(|| Arc::new(MemoryTasks::new()));
+            Tasks::new(self.settings, store)
+        })
+    }
+}
+
+impl fmt::Debug for Keeping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeping").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// A run of a tool's handler.
+type Work = BoxFuture<'static, Outcome>;
+
+impl Server {
+    /// Whether there are tools that run as tasks, or were.
+    pub(super) fn has_tasks(&self) -> bool {
+        self.tasks.tasks.get().is_some()
+            || self.shared.read(|all| all.tools.iter().any(|tool| tool.tasks.is_some()))
+    }
+
+    /// What 2025-11-25 calls this. Tasks are listed to those who can be told apart only (TASK-25).
+    pub(super) fn legacy_tasks(&self, signed_in: bool) -> ServerTasksCapability {
+        let empty = RawJson::empty_object;
+        let requests = ServerTaskRequests::new().with_tools(ToolTaskRequests::new().with_call(empty()));
+        let mut tasks = ServerTasksCapability::new().with_cancel(empty()).with_requests(requests);
+        tasks.list = signed_in.then(empty);
+        tasks
+    }
+
+    /// Answers a call of a tool that runs as a task: with the task, or, if that is quicker or the caller knows no tasks,
+    /// with the result.
+    pub(super) async fn call_as_task(&self, call: &Call, mode: TaskMode) -> Outcome {
+        match (call.context.task_wish(), mode) {
+            (TaskWish::None, TaskMode { required: true, .. }) => not_declared().into(),
+            (TaskWish::None, _) => self.work(call).await,
+            (TaskWish::Open, TaskMode { ask_first: true, .. }) => {
+                call.context.allow_task();
+                let mut work = self.work(call);
+                let done = poll_fn(|cx| match work.as_mut().poll(cx) {
+                    Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+                    Poll::Pending if call.context.has_begun_task() => Poll::Ready(None),
+                    Poll::Pending => Poll::Pending,
+                });
+                match done.await {
+                    Some(outcome) => outcome,
+                    None => self.begin_task(call, work, None).await,
+                }
+            }
+            (TaskWish::Open, TaskMode { required: false, .. }) => {
+                let mut work = self.work(call);
+                match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
+                    Poll::Ready(Outcome::InputRequired(asked)) => {
+                        self.begin_task(call, work, Some(asked)).await
+                    }
+                    Poll::Ready(outcome) => outcome,
+                    Poll::Pending => self.begin_task(call, work, None).await,
+                }
+            }
+            (TaskWish::Open | TaskWish::Asked(_), _) => self.begin_task(call, self.work(call), None).await,
+        }
+    }
+
+    /// The handler's run, from the top.
+    fn work(&self, call: &Call) -> Work {
+        let (server, call) = (self.clone(), call.clone());
+        Box::pin(async move {
+            match server.run_tool(&call, true).await {
+                Ran::Done(outcome) => outcome,
+                Ran::ForTask(_) => RpcError::internal("the task is not run").into(),
+            }
+        })
+    }
+
+    async fn begin_task(&self, call: &Call, work: Work, asked: Option<Questions>) -> Outcome {
+        let tasks = self.tasks.get();
+        let ttl = call.context.task_wish().ttl();
+        let (task, live) = match tasks.create(call.method.name(), call.context.principal(), ttl).await {
+            Ok(made) => made,
+            Err(error) => return error.into(),
+        };
+        let run = TaskRun {
+            server: self.clone(),
+            call: call.clone(),
+            id: task.task_id.clone(),
+            tasks: Arc::clone(tasks),
+            live: Arc::clone(&live),
+            used: HashSet::new(),
+        };
+        live.runs(tokio::spawn(run.run(work, asked)).abort_handle());
+        Outcome::Complete(CreateTaskResult::new(task).into())
+    }
+
+    /// Answers the methods of tasks.
+    pub(super) async fn serve_task(&self, call: &Call) -> Outcome {
+        if !self.has_tasks() {
+            return RpcError::method_not_found(call.method.name()).into();
+        }
+        if !call.context.peer().capabilities.has_extension(TASKS_EXTENSION) {
+            return not_declared().into();
+        }
+        let (tasks, owner) = (self.tasks.get(), call.context.principal());
+        let done: Result<Reply, RpcError> = async {
+            match call.method {
+                Method::TasksGet => {
+                    let params: TaskParams = call.decode()?;
+                    let record = tasks.get(&params.task_id, owner).await?;
+                    Ok(record.view().into())
+                }
+                Method::TasksUpdate => {
+                    let params: UpdateTaskParams = call.decode()?;
+                    tasks.answer(&params.task_id, owner, params.input_responses).await?;
+                    Ok(Reply::Empty)
+                }
+                Method::TasksCancel => {
+                    let params: TaskParams = call.decode()?;
+                    tasks.cancel(&params.task_id, owner).await?;
+                    Ok(Reply::Empty)
+                }
+                Method::TasksList if owner.is_some() => {
+                    let params: PaginatedParams = call.decode()?;
+                    Ok(tasks.list(owner, params.cursor.as_deref()).await?.into())
+                }
+                _ => Err(RpcError::method_not_found(call.method.name())),
+            }
+        }
+        .await;
+        done.into()
+    }
+
+    /// Those of the tasks that the caller may hear of, and the news of them.
+    pub(super) async fn hear_tasks(
+        &self,
+        call: &Call,
+        ids: &[String],
+    ) -> Result<(Vec<String>, SelectAll<BoxStream<'static, (String, News)>>), RpcError> {
+        let (mut honoured, mut all) = (Vec::new(), SelectAll::new());
+        if ids.is_empty() || !self.has_tasks() {
+            return Ok((honoured, all));
+        }
+        if !call.context.peer().capabilities.has_extension(TASKS_EXTENSION) {
+            return Err(not_declared());
+        }
+        if ids.len() > MAX_SUBSCRIBED_URIS {
+            let why = format!("more than {MAX_SUBSCRIBED_URIS} tasks in one subscription");
+            return Err(RpcError::invalid_params(why));
+        }
+        let (tasks, owner) = (self.tasks.get(), call.context.principal());
+        for id in ids {
+            if honoured.contains(id) {
+                continue;
+            }
+            if let Ok(record) = tasks.get(id, owner).await {
+                all.push(tasks.news(id.clone(), record.version).boxed());
+                honoured.push(id.clone());
+            }
+        }
+        Ok((honoured, all))
+    }
+}
+
+/// A task's run, from its beginning to its end.
+struct TaskRun {
+    server: Server,
+    call: Call,
+    id: String,
+    tasks: Arc<Tasks>,
+    live: Arc<Live>,
+    /// The keys under which something was asked: none may be used twice (TSKX-11).
+    used: HashSet<String>,
+}
+
+impl TaskRun {
+    async fn run(mut self, mut work: Work, mut asked: Option<Questions>) {
+        let outcome = loop {
+            let questions = match asked.take() {
+                Some(questions) => questions,
+                None => match self.drive(&mut work).await {
+                    Outcome::InputRequired(questions) => questions,
+                    Outcome::Complete(reply) => break result(&reply),
+                    Outcome::Failed(error) => break Err(error),
+                },
+            };
+            match self.ask(questions).await {
+                Ok(true) => work = self.server.work(&self.call),
+                // It is over, or forgotten.
+                Ok(false) => return,
+                Err(error) => break Err(error),
+            }
+        };
+        self.tasks.finish(&self.id, outcome).await;
+    }
+
+    /// Polls the handler, and passes on what it says.
+    async fn drive(&self, work: &mut Work) -> Outcome {
+        loop {
+            match poll_fn(|cx| self.poll(work, cx)).await {
+                Ok(outcome) => return outcome,
+                Err(notification) => self.pass_on(notification).await,
+            }
+        }
+    }
+
+    fn poll(&self, work: &mut Work, cx: &mut TaskContext<'_>) -> Poll<Result<Outcome, Notification>> {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| {
+            tracing::error!("the handler of a task panicked");
+            Poll::Ready(RpcError::internal("the handler panicked").into())
+        });
+        if polled.is_ready() {
+            // What it said before it was done is said before that is told.
+            while let Some(said) = self.call.context.poll_notification(cx.waker()) {
+                self.live.say(related(said, &self.id));
+            }
+            return polled.map(Ok);
+        }
+        self.call.context.poll_notification(cx.waker()).map_or(Poll::Pending, |said| Poll::Ready(Err(said)))
+    }
+
+    async fn pass_on(&self, notification: Notification) {
+        if let Notification::Progress(progress) = &notification
+            && let Some(message) = &progress.message
+        {
+            self.tasks.say(&self.id, message).await;
+        }
+        self.live.say(related(notification, &self.id));
+    }
+
+    /// Asks, and waits for the answers; false when nobody will give any.
+    async fn ask(&mut self, questions: Questions) -> Result<bool, RpcError> {
+        let Questions { requests, mut round } = questions;
+        if round.number >= MAX_ROUNDS {
+            return Err(RpcError::internal(format!("more than {MAX_ROUNDS} rounds of questions")));
+        }
+        let (mut asked, mut keys) = (InputRequests::new(), BTreeMap::new());
+        for (key, request) in requests {
+            request.required_capability(&self.call.context.peer().capabilities)?;
+            let mut fresh = key.clone();
+            let mut number = 1;
+            while !self.used.insert(fresh.clone()) {
+                number += 1;
+                fresh = format!("{key}#{number}");
+            }
+            asked.insert(fresh.clone(), request);
+            keys.insert(fresh, key);
+        }
+        let fresh: Vec<String> = keys.keys().cloned().collect();
+        if !self.tasks.ask(&self.id, asked).await? {
+            return Ok(false);
+        }
+        let Some(answers) = self.tasks.answers(&self.id, &fresh).await else { return Ok(false) };
+        round.answered(answers.into_iter().filter_map(|(key, answer)| Some((keys.remove(&key)?, answer))));
+        self.call.context.begin_round(round);
+        Ok(true)
+    }
+}
+
+/// What a task has come to, in the words of the newest revision.
+fn result(reply: &Reply) -> Result<RawJson, RpcError> {
+    if let Reply::CallTool(result) = reply {
+        return RawJson::from_serialize(result).map_err(|error| RpcError::internal(error.to_string()));
+    }
+    let mut out = Vec::new();
+    reply
+        .encode(&Method::ToolsCall, Revision::LATEST, &Stamp::anonymous(), &mut out)
+        .map_err(|error| RpcError::internal(error.to_string()))?;
+    RawJson::parse(out).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+/// Says which task a message belongs to (TASK-17); newer revisions do not say it, and do not get the message.
+fn related(mut notification: Notification, id: &str) -> Notification {
+    let meta = match &mut notification {
+        Notification::Progress(params) => &mut params.meta,
+        Notification::LogMessage(params) => &mut params.meta,
+        _ => return notification,
+    };
+    if let Ok(related) = RawJson::from_serialize(&RelatedTask::new(id)) {
+        meta.insert(meta_key::RELATED_TASK, related);
+    }
+    notification
+}

@@ -1,0 +1,334 @@
+//! The tasks of one server or client: rules, ids, owners, and the sweeping out of what is old.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hospes_model::{InputRequests, InputResponses, ListTasksResult, RawJson, RpcError, Task};
+use tokio::sync::watch;
+
+use super::TaskSettings;
+use super::clock::{Clock, millis};
+use super::live::{Live, Meter};
+use super::record::TaskRecord;
+use super::store::{StoreError, TaskPlace, TaskStore};
+
+/// How many tasks a page of a list has.
+const PAGE: usize = 100;
+/// How often a change is tried again when somebody else changed the task meanwhile.
+const MAX_TRIES: usize = 16;
+
+/// All tasks of a server, or those that a client runs for its server.
+pub(crate) struct Tasks {
+    store: Arc<dyn TaskStore>,
+    settings: TaskSettings,
+    clock: Clock,
+    live: Mutex<HashMap<Box<str>, Arc<Live>>>,
+    sweeping: AtomicBool,
+    misses: Meter,
+}
+
+impl Tasks {
+    pub(crate) fn new(settings: TaskSettings, store: Arc<dyn TaskStore>) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            settings,
+            clock: Clock::start(),
+            live: Mutex::default(),
+            sweeping: AtomicBool::new(false),
+            misses: Meter::default(),
+        })
+    }
+
+    /// Makes a task for a request with this method. When this is done, it can be asked for (TSKX-06).
+    pub(crate) async fn create(
+        self: &Arc<Self>,
+        method: &str,
+        owner: Option<&str>,
+        ttl_ms: Option<u64>,
+    ) -> Result<(Task, Arc<Live>), RpcError> {
+        let id = new_id()?;
+        let longest = millis(self.settings.max_ttl);
+        let ttl = ttl_ms.unwrap_or_else(|| millis(self.settings.ttl)).clamp(1, longest.max(1));
+        let poll = millis(self.settings.poll_interval);
+        let now = self.clock.now();
+        let record = TaskRecord::new(id.clone(), owner.map(str::to_owned), method, now, ttl, poll);
+        let task = record.task.clone();
+        self.store.create(record).await.map_err(|why| failure(&why))?;
+        let live = Arc::new(Live::new());
+        self.lock().insert(id.as_str().into(), Arc::clone(&live));
+        tracing::info!(task = shown(&id), owner, method, ttl, "a task was made");
+        self.sweep();
+        Ok((task, live))
+    }
+
+    /// A task of this owner (TASK-22, TASK-24).
+    pub(crate) async fn get(&self, id: &str, owner: Option<&str>) -> Result<TaskRecord, RpcError> {
+        let most = self.settings.max_requests_per_second;
+        let now = self.clock.now();
+        let too_often = || {
+            RpcError::internal(format!(
+                "more than {most} requests a second for one task (setting max_requests_per_second)"
+            ))
+        };
+        if self.live(id).is_some_and(|live| !live.meter().admits(now, most)) {
+            return Err(too_often());
+        }
+        let record = self.store.get(id).await.map_err(|why| failure(&why))?;
+        let own = record.filter(|record| {
+            record.owner.as_deref() == owner && record.expires_ms.is_none_or(|due| due > now)
+        });
+        own.ok_or_else(|| {
+            if !self.misses.admits(now, most) {
+                return too_often();
+            }
+            tracing::warn!(owner, "somebody asked for a task that is not there, or is not theirs");
+            RpcError::invalid_params("there is no such task, or its time is over")
+        })
+    }
+
+    /// A task, whoever's it is.
+    pub(super) async fn peek(&self, id: &str) -> Result<Option<TaskRecord>, StoreError> {
+        self.store.get(id).await
+    }
+
+    /// A page of an owner's tasks, as 2025-11-25 counts them.
+    pub(crate) async fn list(
+        &self,
+        owner: Option<&str>,
+        cursor: Option<&str>,
+    ) -> Result<ListTasksResult, RpcError> {
+        let after = cursor.map(read_cursor).transpose()?;
+        let mut records = self.store.list(owner, after, PAGE + 1).await.map_err(|why| failure(&why))?;
+        let more = records.len() > PAGE;
+        records.truncate(PAGE);
+        let last = records.last().filter(|_| more).map(write_cursor);
+        let now = self.clock.now();
+        let current = records.iter().filter(|record| record.expires_ms.is_none_or(|due| due > now));
+        let mut page = ListTasksResult::new(current.map(|record| record.view().to_legacy()).collect());
+        page.next_cursor = last;
+        Ok(page)
+    }
+
+    /// Takes in answers to a task's questions.
+    pub(crate) async fn answer(
+        &self,
+        id: &str,
+        owner: Option<&str>,
+        answers: InputResponses,
+    ) -> Result<(), RpcError> {
+        self.get(id, owner).await?;
+        self.change(id, |record, now| record.answer(answers.clone(), now)).await.map(drop)
+    }
+
+    /// Ends a task at its caller's wish. What is over stays what it is.
+    pub(crate) async fn cancel(&self, id: &str, owner: Option<&str>) -> Result<(), RpcError> {
+        self.get(id, owner).await?;
+        let cancelled = self.change(id, |record, now| record.cancel("cancelled by its caller", now)).await?;
+        if let Some(live) = self.live(id) {
+            live.stop();
+        }
+        if cancelled {
+            tracing::info!(task = shown(id), owner, "a task was cancelled");
+        }
+        Ok(())
+    }
+
+    /// Asks what a task needs to know.
+    pub(crate) async fn ask(&self, id: &str, questions: InputRequests) -> Result<bool, RpcError> {
+        self.change(id, |record, now| record.ask(questions.clone(), now)).await
+    }
+
+    /// Waits for the answers to all of these questions; none when the task is over or gone.
+    pub(crate) async fn answers(&self, id: &str, keys: &[String]) -> Option<InputResponses> {
+        let mut heard = self.live(id).map(|live| live.subscribe());
+        loop {
+            if let Some(heard) = &mut heard {
+                heard.borrow_and_update();
+            }
+            let record = self.peek(id).await.ok().flatten().filter(|record| !record.is_over())?;
+            if keys.iter().all(|key| record.answers.contains_key(key)) {
+                let mut answers = record.answers;
+                answers.retain(|key, _| keys.contains(key));
+                return Some(answers);
+            }
+            self.pause(heard.as_mut()).await;
+        }
+    }
+
+    /// A word on how a task goes; failing to say it harms nobody.
+    pub(crate) async fn say(&self, id: &str, message: &str) {
+        let said = self.change(id, |record, now| record.say(message, now)).await;
+        if let Err(error) = said {
+            tracing::debug!(task = shown(id), %error, "a task's status message was not kept");
+        }
+    }
+
+    /// What a task has come to. What was cancelled stays cancelled (TASK-21).
+    pub(crate) async fn finish(&self, id: &str, outcome: Result<RawJson, RpcError>) {
+        let failed = outcome.is_err();
+        let mut kept = self.change(id, |record, now| record.finish(outcome.clone(), now)).await;
+        if let Err(error) = &kept {
+            tracing::error!(task = shown(id), %error, "a task's result was not kept");
+            let error = error.clone();
+            kept = self.change(id, |record, now| record.finish(Err(error.clone()), now)).await;
+        }
+        if matches!(kept, Ok(true)) {
+            tracing::info!(task = shown(id), failed, "a task has ended");
+        }
+    }
+
+    /// The task that runs here.
+    pub(crate) fn live(&self, id: &str) -> Option<Arc<Live>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// Waits for news, or, for tasks of other processes, for as long as anybody should between two looks.
+    pub(super) async fn pause(&self, heard: Option<&mut watch::Receiver<u64>>) {
+        let interval = self.settings.poll_interval.max(Duration::from_millis(10));
+        match heard {
+            // Another process may change it too.
+            Some(heard) => drop(tokio::time::timeout(interval * 10, heard.changed()).await),
+            None => tokio::time::sleep(interval).await,
+        }
+    }
+
+    /// Waits until a task is no longer what it was in this version, at most for so long.
+    pub(crate) async fn changed(&self, id: &str, version: u64, most: Duration) {
+        let mut heard = self.live(id).map(|live| live.subscribe());
+        // It may have changed before anybody listened.
+        let now = self.peek(id).await.ok().flatten().map(|record| record.version);
+        if now == Some(version) {
+            let _ = tokio::time::timeout(most, self.pause(heard.as_mut())).await;
+        }
+    }
+
+    /// Changes a task and tells those who wait. False when `change` says that there is nothing to change.
+    async fn change(
+        &self,
+        id: &str,
+        change: impl Fn(&mut TaskRecord, u64) -> bool + Send,
+    ) -> Result<bool, RpcError> {
+        for _ in 0..MAX_TRIES {
+            let Some(mut record) = self.peek(id).await.map_err(|why| failure(&why))? else {
+                return Ok(false);
+            };
+            if !change(&mut record, self.clock.now()) {
+                return Ok(false);
+            }
+            let over = record.is_over();
+            if self.store.update(record).await.map_err(|why| failure(&why))? {
+                if let Some(live) = self.live(id) {
+                    live.wake();
+                    if over {
+                        tracing::debug!(task = shown(id), "a task is over");
+                    }
+                }
+                return Ok(true);
+            }
+        }
+        Err(RpcError::internal("the task changes too fast"))
+    }
+
+    /// Forgets tasks whose time is over, for as long as there are any.
+    fn sweep(self: &Arc<Self>) {
+        if self.sweeping.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let weak = Arc::downgrade(self);
+        tokio::spawn(async move {
+            /// How long a store that fails, or knows of no task, is left alone.
+            const AGAIN: Duration = Duration::from_secs(60);
+            loop {
+                let Some(tasks) = weak.upgrade() else { return };
+                let now = tasks.clock.now();
+                let wait = match tasks.store.expire(now).await {
+                    Ok(expired) => {
+                        tasks.forget(&expired.ids);
+                        match expired.next_ms {
+                            Some(next) => Duration::from_millis(next.saturating_sub(now).max(1)).min(AGAIN),
+                            None => {
+                                tasks.sweeping.store(false, Ordering::Release);
+                                // A task may have been made since the store looked.
+                                if tasks.lock().is_empty() || tasks.sweeping.swap(true, Ordering::AcqRel) {
+                                    return;
+                                }
+                                AGAIN
+                            }
+                        }
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "old tasks were not removed");
+                        AGAIN
+                    }
+                };
+                drop(tasks);
+                tokio::time::sleep(wait).await;
+            }
+        });
+    }
+
+    fn forget(&self, ids: &[String]) {
+        for id in ids {
+            let live = self.lock().remove(id.as_str());
+            if let Some(live) = live {
+                live.stop();
+                live.wake();
+            }
+            tracing::info!(task = shown(id), "a task's time is over");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Live>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tasks").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        // Nobody can ask for them any more.
+        self.lock().values().for_each(|live| live.stop());
+    }
+}
+
+/// An id that nobody can guess (TASK-25, TSKX-18).
+fn new_id() -> Result<String, RpcError> {
+    let mut random = [0_u8; 18];
+    getrandom::fill(&mut random).map_err(|_| RpcError::internal("no randomness"))?;
+    Ok(URL_SAFE_NO_PAD.encode(random))
+}
+
+/// As much of an id as may stand in a log: whoever knows the whole may have the task.
+pub(crate) fn shown(id: &str) -> &str {
+    id.get(..6).unwrap_or_default()
+}
+
+fn failure(error: &StoreError) -> RpcError {
+    if let StoreError::Failed(source) = error {
+        tracing::error!(error = %source, "the task store failed");
+    }
+    RpcError::internal(error.to_string())
+}
+
+fn write_cursor(last: &TaskRecord) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{}.{}", last.created_ms, last.task.task_id))
+}
+
+fn read_cursor(cursor: &str) -> Result<TaskPlace, RpcError> {
+    let read = || {
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+        let (created, id) = text.split_once('.')?;
+        Some(TaskPlace::new(created.parse().ok()?, id))
+    };
+    read().ok_or_else(|| RpcError::invalid_params("the cursor is not one of ours"))
+}

@@ -1,0 +1,144 @@
+//! A task that was made in this process: who waits for news of it, and what stops it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::Stream;
+use futures::stream::unfold;
+use hospes_model::{GetTaskResult, Notification};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::book::Tasks;
+
+/// How many notifications of a task wait for somebody to hear them; then the oldest are dropped.
+const MAX_SAID: usize = 64;
+
+/// A task that was made in this process.
+pub(crate) struct Live {
+    /// Grows whenever there is news.
+    news: watch::Sender<u64>,
+    /// Progress and log messages that nobody has heard yet: whoever listens first hears them, once.
+    said: Mutex<VecDeque<Notification>>,
+    work: Mutex<Option<AbortHandle>>,
+    meter: Meter,
+}
+
+/// News of a task.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// It has changed.
+    Changed(Box<GetTaskResult>),
+    /// It has something to say.
+    Said(Notification),
+}
+
+impl Live {
+    pub(super) fn new() -> Self {
+        Self {
+            news: watch::Sender::new(0),
+            said: Mutex::default(),
+            work: Mutex::default(),
+            meter: Meter::default(),
+        }
+    }
+
+    /// What runs for it.
+    pub(crate) fn runs(&self, work: AbortHandle) {
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+    }
+
+    /// Ends what runs for it.
+    pub(super) fn stop(&self) {
+        if let Some(work) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            work.abort();
+        }
+    }
+
+    /// It has something to say.
+    pub(crate) fn say(&self, notification: Notification) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() >= MAX_SAID {
+            said.pop_front();
+        }
+        said.push_back(notification);
+        drop(said);
+        self.wake();
+    }
+
+    pub(super) fn wake(&self) {
+        self.news.send_modify(|number| *number = number.wrapping_add(1));
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.news.subscribe()
+    }
+
+    pub(super) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    fn heard(&self) -> Option<Notification> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Live")
+    }
+}
+
+/// How often something was asked for in the present second.
+#[derive(Debug, Default)]
+pub(super) struct Meter(Mutex<(u64, u32)>);
+
+impl Meter {
+    /// Whether one more is within `most` a second.
+    pub(super) fn admits(&self, now_ms: u64, most: u32) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let second = now_ms / 1000;
+        if state.0 != second {
+            *state = (second, 0);
+        }
+        state.1 = state.1.saturating_add(1);
+        state.1 <= most
+    }
+}
+
+impl Tasks {
+    /// What happens to a task from its version `told` on; ends when the task is over, or gone.
+    pub(crate) fn news(
+        self: &Arc<Self>,
+        id: String,
+        told: u64,
+    ) -> impl Stream<Item = (String, News)> + Send + use<> {
+        let live = self.live(&id);
+        let heard = live.as_ref().map(|live| live.subscribe());
+        let state = (Arc::clone(self), id, told, live, heard);
+        unfold(Some(state), |state| async move {
+            let (tasks, id, mut told, live, mut heard) = state?;
+            loop {
+                if let Some(heard) = &mut heard {
+                    heard.borrow_and_update();
+                }
+                if let Some(said) = live.as_ref().and_then(|live| live.heard()) {
+                    let news = (id.clone(), News::Said(said));
+                    return Some((news, Some((tasks, id, told, live, heard))));
+                }
+                let record = tasks.peek(&id).await.ok().flatten()?;
+                if record.version != told {
+                    told = record.version;
+                    let (news, over) =
+                        ((id.clone(), News::Changed(Box::new(record.view()))), record.is_over());
+                    return Some((news, (!over).then_some((tasks, id, told, live, heard))));
+                }
+                if record.is_over() {
+                    return None;
+                }
+                tasks.pause(heard.as_mut()).await;
+            }
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! Tasks kept in memory.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::future::{BoxFuture, ready};
+
+use super::record::TaskRecord;
+use super::store::{Expired, StoreError, TaskPlace, TaskStore};
+
+/// How many tasks are kept at once, unless told otherwise.
+pub const DEFAULT_MAX_TASKS: usize = 10_000;
+/// How many tasks of one owner are kept at once, unless told otherwise. (Callers that are not signed in are one owner.)
+pub const DEFAULT_MAX_TASKS_PER_OWNER: usize = 1_000;
+/// How many bytes of results and answers are kept at once, unless told otherwise.
+pub const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
+
+/// Tasks in memory: bounded, and gone with the process.
+#[derive(Debug)]
+pub struct MemoryTasks {
+    max_tasks: usize,
+    max_tasks_per_owner: usize,
+    max_bytes: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tasks: HashMap<String, TaskRecord>,
+    owners: HashMap<Option<String>, BTreeSet<TaskPlace>>,
+    due: BTreeSet<(u64, String)>,
+    bytes: usize,
+}
+
+impl Default for MemoryTasks {
+    fn default() -> Self {
+        Self {
+            max_tasks: DEFAULT_MAX_TASKS,
+            max_tasks_per_owner: DEFAULT_MAX_TASKS_PER_OWNER,
+            max_bytes: DEFAULT_MAX_BYTES,
+            state: Mutex::default(),
+        }
+    }
+}
+
+impl MemoryTasks {
+    /// With the default limits.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many tasks are kept at once.
+    #[must_use]
+    pub fn max_tasks(mut self, tasks: usize) -> Self {
+        self.max_tasks = tasks;
+        self
+    }
+
+    /// How many tasks of one owner are kept at once.
+    #[must_use]
+    pub fn max_tasks_per_owner(mut self, tasks: usize) -> Self {
+        self.max_tasks_per_owner = tasks;
+        self
+    }
+
+    /// How many bytes of results and answers are kept at once.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn insert(&self, record: TaskRecord) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        let full = |what: &str, max: usize, setting: &str| {
+            Err(StoreError::Full(format!("{what} {max} tasks are kept already (setting {setting})")))
+        };
+        if state.tasks.len() >= self.max_tasks {
+            return full("as many as", self.max_tasks, "max_tasks");
+        }
+        let own = state.owners.get(&record.owner).map_or(0, BTreeSet::len);
+        if own >= self.max_tasks_per_owner {
+            return full("of this caller,", self.max_tasks_per_owner, "max_tasks_per_owner");
+        }
+        let id = record.task.task_id.clone();
+        let place = TaskPlace::new(record.created_ms, id.clone());
+        state.owners.entry(record.owner.clone()).or_default().insert(place);
+        if let Some(due) = record.expires_ms {
+            state.due.insert((due, id.clone()));
+        }
+        state.bytes += record.weight();
+        state.tasks.insert(id, record);
+        Ok(())
+    }
+
+    fn replace(&self, record: TaskRecord) -> Result<bool, StoreError> {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let Some(old) = state.tasks.get_mut(&record.task.task_id) else { return Ok(false) };
+        if old.version + 1 != record.version {
+            return Ok(false);
+        }
+        let (before, after) = (old.weight(), record.weight());
+        let bytes = state.bytes - before + after;
+        if after > before && bytes > self.max_bytes {
+            let max = self.max_bytes;
+            return Err(StoreError::Full(format!(
+                "more than {max} bytes of tasks' results at once (setting max_bytes)"
+            )));
+        }
+        if old.expires_ms != record.expires_ms {
+            old.expires_ms.map(|due| state.due.remove(&(due, record.task.task_id.clone())));
+            record.expires_ms.map(|due| state.due.insert((due, record.task.task_id.clone())));
+        }
+        state.bytes = bytes;
+        *old = record;
+        Ok(true)
+    }
+
+    fn page(&self, owner: Option<&str>, after: Option<TaskPlace>, most: usize) -> Vec<TaskRecord> {
+        let state = self.lock();
+        let Some(own) = state.owners.get(&owner.map(str::to_owned)) else { return Vec::new() };
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let places = own.range((from, Bound::Unbounded)).take(most);
+        places.filter_map(|place| state.tasks.get(&place.id).cloned()).collect()
+    }
+
+    fn forget(&self, now: u64) -> Expired {
+        let mut state = self.lock();
+        let mut ids = Vec::new();
+        while let Some((due, _)) = state.due.first()
+            && *due <= now
+            && let Some((_, id)) = state.due.pop_first()
+        {
+            let Some(record) = state.tasks.remove(&id) else { continue };
+            state.bytes -= record.weight();
+            let place = TaskPlace::new(record.created_ms, id.clone());
+            if let Some(own) = state.owners.get_mut(&record.owner) {
+                own.remove(&place);
+                if own.is_empty() {
+                    state.owners.remove(&record.owner);
+                }
+            }
+            ids.push(id);
+        }
+        Expired::new(ids, state.due.first().map(|(due, _)| *due))
+    }
+}
+
+impl TaskStore for MemoryTasks {
+    fn create(&self, record: TaskRecord) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(ready(self.insert(record)))
+    }
+
+    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>> {
+        Box::pin(ready(Ok(self.lock().tasks.get(id).cloned())))
+    }
+
+    fn update(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(ready(self.replace(record)))
+    }
+
+    fn list<'a>(
+        &'a self,
+        owner: Option<&'a str>,
+        after: Option<TaskPlace>,
+        most: usize,
+    ) -> BoxFuture<'a, Result<Vec<TaskRecord>, StoreError>> {
+        Box::pin(ready(Ok(self.page(owner, after, most))))
+    }
+
+    fn expire(&self, now: u64) -> BoxFuture<'_, Result<Expired, StoreError>> {
+        Box::pin(ready(Ok(self.forget(now))))
+    }
+}

@@ -1,0 +1,144 @@
+//! Tasks: calls that outlive their requests.
+//!
+//! A tool that takes long says so when it is registered ([`Tool::task`](crate::server::Tool::task), `#[tool(task)]`).
+//! Its call is then answered with a task at once, and the caller polls. All of it is written in the terms of the
+//! newest revision, where tasks are an extension: `tasks/get` has the status and the result in it, questions wait
+//! there too and are answered by `tasks/update`. For peers of 2025-11-25, whose tasks are another dialect, the
+//! adapter translates; to clients of older revisions the call is answered when it is done.
+//!
+//! What is known of tasks is kept by a [`TaskStore`]: in memory ([`MemoryTasks`]) unless the server is given another.
+//! Whoever is signed in when a task is made is its owner, and nobody else gets to it. Without sign-in a task is
+//! whoever's knows its id, which nobody can guess; so use short lifetimes there.
+
+mod book;
+mod clock;
+mod live;
+mod memory;
+mod record;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use hospes_model::{ClientCapabilities, RawJson, RpcError, TASKS_EXTENSION, TaskMetadata};
+
+pub use memory::{DEFAULT_MAX_BYTES, DEFAULT_MAX_TASKS, DEFAULT_MAX_TASKS_PER_OWNER, MemoryTasks};
+pub use record::TaskRecord;
+pub use store::{Expired, StoreError, TaskPlace, TaskStore};
+
+pub(crate) use book::Tasks;
+pub(crate) use live::{Live, News};
+
+/// How long a task is kept from its making, unless its caller or the settings say otherwise.
+pub const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
+/// The longest that a task is kept, whatever its caller asks for, unless the settings say otherwise.
+pub const DEFAULT_MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long callers are told to wait between two polls, unless the settings say otherwise.
+pub const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How many requests a second one task answers, unless the settings say otherwise; of tasks that do not exist, how many
+/// are answered in all.
+pub const DEFAULT_MAX_REQUESTS_PER_SECOND: u32 = 100;
+
+/// How tasks are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskSettings {
+    /// How long a task is kept from its making, where its caller does not say.
+    pub ttl: Duration,
+    /// The longest that a task is kept, whatever its caller asks for. Then it ends, even if it still runs.
+    pub max_ttl: Duration,
+    /// How long callers are told to wait between two polls.
+    pub poll_interval: Duration,
+    /// How many requests a second one task answers.
+    pub max_requests_per_second: u32,
+}
+
+impl Default for TaskSettings {
+    fn default() -> Self {
+        Self {
+            ttl: DEFAULT_TTL,
+            max_ttl: DEFAULT_MAX_TTL,
+            poll_interval: DEFAULT_POLL_INTERVAL,
+            max_requests_per_second: DEFAULT_MAX_REQUESTS_PER_SECOND,
+        }
+    }
+}
+
+impl TaskSettings {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long a task is kept from its making, where its caller does not say.
+    #[must_use]
+    pub fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// The longest that a task is kept, whatever its caller asks for.
+    #[must_use]
+    pub fn with_max_ttl(mut self, ttl: Duration) -> Self {
+        self.max_ttl = ttl;
+        self
+    }
+
+    /// How long callers are told to wait between two polls.
+    #[must_use]
+    pub fn with_poll_interval(mut self, interval: Duration) -> Self {
+        self.poll_interval = interval;
+        self
+    }
+
+    /// How many requests a second one task answers.
+    #[must_use]
+    pub fn with_max_requests_per_second(mut self, requests: u32) -> Self {
+        self.max_requests_per_second = requests;
+        self
+    }
+}
+
+/// What a caller makes of tasks, for one call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "each is answered in its own way")]
+pub enum TaskWish {
+    /// It wants the result and no task.
+    #[default]
+    None,
+    /// It takes either (2026-07-28, a client that declares the extension).
+    Open,
+    /// It wants a task (2025-11-25).
+    Asked(TaskMetadata),
+}
+
+impl TaskWish {
+    /// The lifetime asked for, in milliseconds.
+    pub(crate) fn ttl(&self) -> Option<u64> {
+        match self {
+            Self::Asked(metadata) => metadata.ttl,
+            Self::None | Self::Open => None,
+        }
+    }
+}
+
+/// The error for a client that has not declared the extension (TSKX-04, TSKX-15).
+pub(crate) fn not_declared() -> RpcError {
+    let mut required = ClientCapabilities::new();
+    required.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
+    RpcError::missing_client_capability(&required)
+}
+
+/// Whether an error says [`not_declared`].
+pub(crate) fn is_not_declared(error: &RpcError) -> bool {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Data {
+        required_capabilities: ClientCapabilities,
+    }
+    let data = error.data.as_ref().and_then(|data| data.decode::<Data>().ok());
+    error.code == hospes_model::code::MISSING_CLIENT_CAPABILITY
+        && data.is_some_and(|data| data.required_capabilities.has_extension(TASKS_EXTENSION))
+}

@@ -1,0 +1,179 @@
+//! What is kept of a task, and how it may change.
+//!
+//! ```text
+//!              ask                      finish, cancel
+//!   working ─────────► input_required ─────────────────► completed, failed, cancelled
+//!      ▲                     │                                        ▲
+//!      └─────────────────────┘ the last answer                        │
+//!      └──────────────────────────────────────────────────────────────┘ finish, cancel
+//! ```
+//!
+//! What has ended never changes again (TASK-11).
+
+use hospes_model::{GetTaskResult, InputRequests, InputResponses, RawJson, RpcError, Task, TaskStatus};
+use serde::{Deserialize, Serialize};
+
+use super::clock::iso8601;
+
+/// What is kept of a task. Stores keep it as it is, and may write it as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TaskRecord {
+    /// The task as its caller sees it.
+    pub task: Task,
+    /// Who was signed in when it was made; nobody else gets to it.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// The method of the request that it stands for.
+    pub method: String,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// When it is to be forgotten, in milliseconds since 1970; none means never.
+    #[serde(default)]
+    pub expires_ms: Option<u64>,
+    /// The questions that wait for answers.
+    #[serde(default)]
+    pub questions: InputRequests,
+    /// The answers to questions that were asked before.
+    #[serde(default)]
+    pub answers: InputResponses,
+    /// What the request has come to.
+    #[serde(default)]
+    pub result: Option<RawJson>,
+    /// Why the request failed.
+    #[serde(default)]
+    pub error: Option<RpcError>,
+    /// Grows by one with every change.
+    pub version: u64,
+}
+
+impl TaskRecord {
+    pub(super) fn new(
+        id: String,
+        owner: Option<String>,
+        method: &str,
+        now: u64,
+        ttl_ms: u64,
+        poll_interval_ms: u64,
+    ) -> Self {
+        let task = Task::new(id, iso8601(now)).with_ttl_ms(ttl_ms).with_poll_interval_ms(poll_interval_ms);
+        Self {
+            task,
+            owner,
+            method: method.to_owned(),
+            created_ms: now,
+            expires_ms: Some(now.saturating_add(ttl_ms)),
+            questions: InputRequests::new(),
+            answers: InputResponses::new(),
+            result: None,
+            error: None,
+            version: 1,
+        }
+    }
+
+    /// The task with what it has come to, as `tasks/get` tells it.
+    #[must_use]
+    pub fn view(&self) -> GetTaskResult {
+        let mut view = GetTaskResult::new(self.task.clone()).with_input_requests(self.questions.clone());
+        view.result.clone_from(&self.result);
+        view.error.clone_from(&self.error);
+        view
+    }
+
+    /// The bytes of what it keeps for others, roughly.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let result = self.result.as_ref().map_or(0, |result| result.as_bytes().len());
+        let answers: usize = self.answers.values().map(|answer| answer.as_bytes().len()).sum();
+        let error = self.error.as_ref().and_then(|error| error.data.as_ref());
+        result + answers + error.map_or(0, |data| data.as_bytes().len())
+    }
+
+    /// Whether it will never change.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.task.status.is_terminal()
+    }
+
+    /// More questions. False when it is over.
+    pub(super) fn ask(&mut self, questions: InputRequests, now: u64) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        self.questions.extend(questions);
+        self.turn(TaskStatus::InputRequired, now)
+    }
+
+    /// Takes the answers to questions that wait, and no others (TSKX-12). False when there were none.
+    pub(super) fn answer(&mut self, answers: InputResponses, now: u64) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        let waiting = self.questions.len();
+        for (key, answer) in answers {
+            if self.questions.remove(&key).is_some() {
+                self.answers.insert(key, answer.detached());
+            }
+        }
+        if self.questions.len() == waiting {
+            return false;
+        }
+        let status = match self.questions.is_empty() {
+            true => TaskStatus::Working,
+            false => TaskStatus::InputRequired,
+        };
+        self.turn(status, now)
+    }
+
+    /// What it has come to. False when it is over.
+    pub(super) fn finish(&mut self, outcome: Result<RawJson, RpcError>, now: u64) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        let status = match outcome {
+            Ok(result) => {
+                self.task.status_message = None;
+                self.result = Some(result);
+                TaskStatus::Completed
+            }
+            Err(error) => {
+                self.task.status_message = Some(error.message.to_string());
+                self.error = Some(error);
+                TaskStatus::Failed
+            }
+        };
+        self.clear();
+        self.turn(status, now)
+    }
+
+    /// Nobody wants it any more. False when it is over.
+    pub(super) fn cancel(&mut self, why: &str, now: u64) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        self.task.status_message = Some(why.to_owned());
+        self.clear();
+        self.turn(TaskStatus::Cancelled, now)
+    }
+
+    /// A word on how it goes. False when it is over, or has said so.
+    pub(super) fn say(&mut self, message: &str, now: u64) -> bool {
+        if self.is_over() || self.task.status_message.as_deref() == Some(message) {
+            return false;
+        }
+        self.task.status_message = Some(message.to_owned());
+        self.turn(self.task.status.clone(), now)
+    }
+
+    fn clear(&mut self) {
+        self.questions.clear();
+        self.answers.clear();
+    }
+
+    fn turn(&mut self, status: TaskStatus, now: u64) -> bool {
+        self.task.status = status;
+        self.task.last_updated_at = iso8601(now);
+        self.version += 1;
+        true
+    }
+}

@@ -1,0 +1,396 @@
+//! The tasks of 2025-11-25, and of clients that know none, made of those of the newest revision.
+//!
+//! There the caller wishes for a task, fetches its result with a call that waits, and is asked what the task needs to
+//! know by real requests on that call. Here such a call is an ordinary one: its questions are the task's, and the
+//! answers go into `tasks/update`. A tool that only runs as a task is run so for a client of an older revision, whose
+//! call waits for the end.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use hospes_model::{
+    Answer, CallToolResult, GetTaskResult, InputRequest, Meta, Method, Notification, RawJson, RelatedTask,
+    Reply, Revision, RpcError, SubscriptionFilter, SubscriptionsListenParams, TASKS_EXTENSION, TaskMetadata,
+    TaskParams, TaskStatus, ToolTaskRequests, UpdateTaskParams, code, meta_key,
+};
+use hospes_model::{ServerCapabilities, ServerTaskRequests, ServerTasksCapability};
+
+use super::Session;
+use crate::exchange::{Event, Exchange};
+use crate::service::{BoxService, Call, Outcome, Questions, Service};
+use crate::tasks::{TaskWish, is_not_declared};
+use crate::{Context, Params, Peer, Round};
+
+/// The most tasks of a session that it is told the changes of; the oldest are left out.
+const MAX_FOLLOWED: usize = 256;
+/// The most cancelled tasks that a session remembers as such, should their work go on.
+const MAX_CANCELLED: usize = 256;
+/// The least and the longest that is waited between two looks at a task.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Under which a call that waits for a task remembers it from one round of questions to the next.
+const STEP: &str = "hospes/task";
+
+/// What a session knows of its tasks.
+#[derive(Debug, Default)]
+pub(super) struct SessionTasks(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    followed: VecDeque<String>,
+    cancelled: VecDeque<String>,
+    /// Which questions of which tasks are before the client now.
+    asking: HashSet<(String, String)>,
+}
+
+impl SessionTasks {
+    /// The tasks whose changes are told.
+    pub(super) fn followed(&self) -> Vec<String> {
+        self.lock().followed.iter().cloned().collect()
+    }
+
+    fn follow(&self, id: &str) {
+        let mut state = self.lock();
+        if state.followed.len() >= MAX_FOLLOWED {
+            state.followed.pop_front();
+        }
+        state.followed.push_back(id.to_owned());
+    }
+
+    /// A change has been told; of a task that is over there will be no more.
+    pub(super) fn told(&self, notification: &Notification) {
+        if let Notification::TasksChanged(changed) = notification
+            && changed.task.status.is_terminal()
+        {
+            self.lock().followed.retain(|id| *id != changed.task.task_id);
+        }
+    }
+
+    fn cancel(&self, id: &str) {
+        let mut state = self.lock();
+        if state.cancelled.len() >= MAX_CANCELLED {
+            state.cancelled.pop_front();
+        }
+        state.cancelled.push_back(id.to_owned());
+    }
+
+    fn is_cancelled(&self, id: &str) -> bool {
+        self.lock().cancelled.iter().any(|cancelled| cancelled == id)
+    }
+
+    fn claim(&self, id: &str, key: &str) -> bool {
+        self.lock().asking.insert((id.to_owned(), key.to_owned()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question that one call has put before the client, so that no other does.
+struct Claim {
+    session: Arc<Session>,
+    question: (String, String),
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.session.tasks().lock().asking.remove(&self.question);
+    }
+}
+
+/// Whether a service runs tools as tasks; what 2025-11-25 calls that is added where the service does not say it.
+pub(super) fn offered(capabilities: &mut ServerCapabilities) -> bool {
+    let tools = |tasks: &ServerTasksCapability| {
+        let requests = tasks.requests.as_ref().and_then(|requests| requests.tools.as_ref());
+        requests.is_some_and(|tools| tools.call.is_some())
+    };
+    if let Some(tasks) = &capabilities.tasks {
+        return tools(tasks);
+    }
+    if !capabilities.extensions.contains_key(TASKS_EXTENSION) {
+        return false;
+    }
+    let empty = RawJson::empty_object;
+    let requests = ServerTaskRequests::new().with_tools(ToolTaskRequests::new().with_call(empty()));
+    capabilities.tasks = Some(ServerTasksCapability::new().with_cancel(empty()).with_requests(requests));
+    true
+}
+
+/// What a call of a tool says about tasks (TASK-07: only asked where the service runs them).
+pub(super) fn wish(method: &Method, revision: Revision, params: &Params) -> Result<TaskWish, RpcError> {
+    #[derive(serde::Deserialize)]
+    struct Wish {
+        #[serde(default)]
+        task: Option<TaskMetadata>,
+    }
+    if *method != Method::ToolsCall || revision != Revision::V2025_11_25 {
+        return Ok(TaskWish::None);
+    }
+    let Wish { task } = params.decode()?;
+    Ok(task.map_or(TaskWish::None, TaskWish::Asked))
+}
+
+/// Whether a method has to do with tasks.
+pub(super) fn concerns(method: &Method) -> bool {
+    use Method::{TasksCancel, TasksGet, TasksResult, ToolsCall};
+    matches!(method, ToolsCall | TasksGet | TasksResult | TasksCancel)
+}
+
+/// A service that runs tasks, as a session of an older revision sees it.
+pub(super) struct LegacyTasks {
+    pub(super) service: BoxService,
+    pub(super) session: Arc<Session>,
+}
+
+impl Service for LegacyTasks {
+    async fn call(&self, call: Call) -> Outcome {
+        match call.method {
+            Method::ToolsCall => self.call_tool(call).await,
+            Method::TasksGet => match task_id(&call) {
+                Ok(id) => self.get(&call, &id).await.into(),
+                Err(error) => error.into(),
+            },
+            Method::TasksCancel => self.cancel(&call).await.into(),
+            Method::TasksResult => match task_id(&call) {
+                Ok(id) => self.wait(&call, &id, true).await,
+                Err(error) => error.into(),
+            },
+            _ => self.service.call(call).await,
+        }
+    }
+}
+
+impl LegacyTasks {
+    async fn call_tool(&self, call: Call) -> Outcome {
+        let step = call.context.step(STEP);
+        if let Some(id) = step.as_ref().and_then(|id| id.decode::<String>().ok()) {
+            return self.wait(&call, &id, false).await;
+        }
+        match self.service.call(call.clone()).await {
+            Outcome::Complete(Reply::CreateTask(made)) => {
+                self.session.tasks().follow(&made.task.task_id);
+                self.session.subscriptions_changed();
+                Outcome::Complete(Reply::CreateTask(made))
+            }
+            Outcome::Failed(error) if is_not_declared(&error) => {
+                if self.session.peer().revision == Revision::V2025_11_25 {
+                    // TASK-05
+                    let why = "this tool is only called as a task: send `task` along with its arguments";
+                    return RpcError::new(code::METHOD_NOT_FOUND, why).into();
+                }
+                self.run_to_end(&call).await
+            }
+            other => other,
+        }
+    }
+
+    /// Runs the call as a task for somebody who knows none.
+    async fn run_to_end(&self, call: &Call) -> Outcome {
+        let context = Context::builder(Arc::clone(call.context.peer()))
+            .meta(call.context.meta().cloned())
+            .progress_token(call.context.progress_token().cloned())
+            .task(TaskWish::Asked(TaskMetadata::new()));
+        let made = Call { method: Method::ToolsCall, params: call.params.clone(), context: context.build() };
+        let id = match self.service.call(made).await {
+            Outcome::Complete(Reply::CreateTask(made)) => made.task.task_id,
+            other => return other,
+        };
+        if let Ok(step) = RawJson::from_serialize(&id) {
+            call.context.remember_step(STEP, step);
+        }
+        // Whoever gives up the call gives up the task.
+        let peer = Arc::clone(call.context.peer());
+        call.context.keep(Abandon { service: self.service.clone(), peer, id: id.clone() });
+        self.wait(call, &id, false).await
+    }
+
+    /// How a task stands.
+    async fn get(&self, call: &Call, id: &str) -> Result<GetTaskResult, RpcError> {
+        let params = TaskParams::new(id);
+        let mut found = match self.ask(call, Method::TasksGet, &params).await? {
+            Reply::GetTask(found) => *found,
+            _ => return Err(RpcError::internal("tasks/get was answered with something else")),
+        };
+        found.meta.remove(meta_key::RELATED_TASK);
+        if self.session.tasks().is_cancelled(id) {
+            // TASK-21: whatever its work may still come to.
+            found = GetTaskResult::new(found.task.with_status(TaskStatus::Cancelled));
+        }
+        Ok(found)
+    }
+
+    async fn cancel(&self, call: &Call) -> Result<GetTaskResult, RpcError> {
+        let id = task_id(call)?;
+        let found = self.get(call, &id).await?;
+        if found.task.status.is_terminal() {
+            let why = format!("the task cannot be cancelled: it is {} already", found.task.status);
+            return Err(RpcError::invalid_params(why));
+        }
+        self.ask(call, Method::TasksCancel, &TaskParams::new(id.as_str())).await?;
+        self.session.tasks().cancel(&id);
+        self.get(call, &id).await
+    }
+
+    /// Waits for the end of a task, asking what it needs to know; `named`, the result says whose it is.
+    async fn wait(&self, call: &Call, id: &str, named: bool) -> Outcome {
+        match self.try_wait(call, id, named).await {
+            Ok(outcome) => outcome,
+            Err(error) => error.into(),
+        }
+    }
+
+    async fn try_wait(&self, call: &Call, id: &str, named: bool) -> Result<Outcome, RpcError> {
+        let round = call.context.round();
+        let fresh = round.fresh.iter();
+        let answers: BTreeMap<String, RawJson> =
+            fresh.filter_map(|key| Some((key.clone(), round.answers.get(key)?.clone()))).collect();
+        if !answers.is_empty() {
+            self.ask(call, Method::TasksUpdate, &UpdateTaskParams::new(id, answers)).await?;
+        }
+        let mut changes = Some(self.listen(call, id)?);
+        // First the ear, then the look: what changes in between is not lost.
+        news(call, &mut changes, Duration::ZERO).await;
+        loop {
+            let found = self.get(call, id).await?;
+            match found.task.status {
+                TaskStatus::Completed => {
+                    let result = found.result.ok_or_else(|| RpcError::internal("the task has no result"))?;
+                    return completed(&result, id, named).map(Outcome::Complete);
+                }
+                TaskStatus::Failed => {
+                    return Err(found.error.unwrap_or_else(|| RpcError::internal("the task failed")));
+                }
+                TaskStatus::Cancelled => return Err(RpcError::internal("the task was cancelled")),
+                _ => {}
+            }
+            let mut requests = Vec::new();
+            for (key, mut request) in found.input_requests {
+                if !self.session.tasks().claim(id, &key) {
+                    continue;
+                }
+                let (session, question) = (Arc::clone(&self.session), (id.to_owned(), key.clone()));
+                call.context.keep(Claim { session, question });
+                if named {
+                    relate(&mut request, id);
+                }
+                requests.push((key, request));
+            }
+            if !requests.is_empty() {
+                let round = Round { answers: BTreeMap::new(), ..call.context.round() };
+                return Ok(Outcome::InputRequired(Questions::new(requests, round)));
+            }
+            let pause = Duration::from_millis(found.task.poll_interval_ms.unwrap_or(1000));
+            news(call, &mut changes, pause.clamp(LOOK_AGAIN.0, LOOK_AGAIN.1)).await;
+        }
+    }
+
+    /// Hears of a task's changes.
+    fn listen(&self, call: &Call, id: &str) -> Result<Exchange, RpcError> {
+        let filter = SubscriptionFilter::new().with_task_ids(vec![id.to_owned()]);
+        let params = raw(&SubscriptionsListenParams::new(filter))?;
+        let context = Context::new(Arc::clone(call.context.peer()));
+        Ok(Exchange::new(self.service.clone(), Call::new(Method::SubscriptionsListen, params, context)))
+    }
+
+    /// One call of the service on behalf of another.
+    async fn ask(
+        &self,
+        call: &Call,
+        method: Method,
+        params: &(impl serde::Serialize + Sync),
+    ) -> Result<Reply, RpcError> {
+        let context = Context::new(Arc::clone(call.context.peer()));
+        match self.service.call(Call::new(method.clone(), raw(params)?, context)).await {
+            Outcome::Complete(reply) => match reply.resolved(&method) {
+                Ok(Answer::Complete(reply)) => Ok(reply),
+                Ok(_) => Err(RpcError::internal(format!("{method} was answered with something else"))),
+                Err(error) => Err(RpcError::internal(error.to_string())),
+            },
+            Outcome::InputRequired(_) => Err(RpcError::internal(format!("{method} asked a question"))),
+            Outcome::Failed(error) => Err(error),
+        }
+    }
+}
+
+/// Waits for a change of the task, at most for `pause`; what the task says meanwhile is said in the call.
+async fn news(call: &Call, changes: &mut Option<Exchange>, pause: Duration) {
+    let changed = poll_fn(|cx| {
+        while let Some(exchange) = changes {
+            match exchange.poll_event(cx) {
+                Poll::Ready(Event::Notify(Notification::SubscriptionsAcknowledged(_))) if pause.is_zero() => {
+                    return Poll::Ready(());
+                }
+                Poll::Ready(Event::Notify(Notification::TasksChanged(_))) => return Poll::Ready(()),
+                Poll::Ready(Event::Notify(
+                    said @ (Notification::Progress(_) | Notification::LogMessage(_)),
+                )) => {
+                    call.context.notify(said);
+                }
+                Poll::Ready(Event::Notify(_)) => {}
+                Poll::Ready(Event::Ask(_) | Event::Done(_)) => *changes = None,
+                Poll::Pending => break,
+            }
+        }
+        Poll::Pending
+    });
+    // Whoever does not tell in time is asked.
+    let _ = tokio::time::timeout(pause, changed).await;
+}
+
+fn task_id(call: &Call) -> Result<String, RpcError> {
+    let id = call.params.view().task_id.as_deref().map(str::to_owned);
+    id.ok_or_else(|| RpcError::invalid_params(format!("{} wants the task's `taskId`, a string", call.method)))
+}
+
+/// What the call has come to, which says whose result it is (TASK-17).
+fn completed(result: &RawJson, id: &str, named: bool) -> Result<Reply, RpcError> {
+    let answer = Answer::decode(&Method::ToolsCall, Revision::LATEST, result);
+    let Ok(Answer::Complete(Reply::CallTool(mut result))) = answer else {
+        return Err(RpcError::internal("the task's result is no tool's"));
+    };
+    let result: &mut CallToolResult = &mut result;
+    if named && let Ok(related) = raw(&RelatedTask::new(id)) {
+        result.meta.insert(meta_key::RELATED_TASK, related);
+    }
+    Ok(std::mem::take(result).into())
+}
+
+/// Says which task a question belongs to (TASK-17).
+fn relate(request: &mut InputRequest, id: &str) {
+    let meta: &mut Meta = match request {
+        InputRequest::CreateMessage(params) => &mut params.meta,
+        InputRequest::Elicit(params) => params.meta_mut(),
+        InputRequest::ListRoots(params) => &mut params.meta,
+        _ => return,
+    };
+    if let Ok(related) = raw(&RelatedTask::new(id)) {
+        meta.insert(meta_key::RELATED_TASK, related);
+    }
+}
+
+fn raw(value: &impl serde::Serialize) -> Result<RawJson, RpcError> {
+    RawJson::from_serialize(value).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+/// Gives up a task with the call that it was run for. One that is over is not touched by that.
+struct Abandon {
+    service: BoxService,
+    peer: Arc<Peer>,
+    id: String,
+}
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        let (Ok(runtime), Ok(params)) =
+            (tokio::runtime::Handle::try_current(), raw(&TaskParams::new(self.id.as_str())))
+        else {
+            return;
+        };
+        let call = Call::new(Method::TasksCancel, params, Context::new(Arc::clone(&self.peer)));
+        let service = self.service.clone();
+        runtime.spawn(async move { drop(service.call(call).await) });
+    }
+}
