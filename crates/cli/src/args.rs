@@ -1,6 +1,7 @@
 //! What may be written on the command line, as it is written. What it means is worked out by each command.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -64,8 +65,8 @@ pub(crate) struct HostOptions {
     #[arg(long = "root", value_name = "FOLDER")]
     pub(crate) roots: Vec<PathBuf>,
     /// How long the first lists wait for servers that are being started, in seconds
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) start_wait: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub(crate) start_wait: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
@@ -75,6 +76,9 @@ pub(crate) struct Up {
     /// Where to listen: ADDRESS:PORT, or a port alone [default: 127.0.0.1:7337]
     #[arg(short, long, value_name = "ADDR")]
     pub(crate) listen: Option<String>,
+    /// How long calls may go on after Ctrl-C, in seconds [default: 3]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub(crate) shutdown_timeout: Option<Duration>,
     /// A name of this machine, besides loopback, that requests may be addressed to. May be repeated
     #[arg(long = "allow-host", value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
@@ -114,8 +118,8 @@ pub(crate) struct Reach {
     #[arg(long, value_enum, default_value_t = EraArg::Auto)]
     pub(crate) era: EraArg,
     /// How long connecting may take, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
-    pub(crate) connect_timeout: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = some_seconds, allow_negative_numbers = true)]
+    pub(crate) connect_timeout: Duration,
     /// A folder the server may work in. May be repeated
     #[arg(long = "root", value_name = "FOLDER")]
     pub(crate) roots: Vec<PathBuf>,
@@ -156,8 +160,8 @@ pub(crate) struct Call {
     #[arg(long, value_name = "JSON")]
     pub(crate) input_json: Option<String>,
     /// How long the call may take without an answer or progress, in seconds
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) timeout: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
+    pub(crate) timeout: Option<Duration>,
     /// The server as a command with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) program: Vec<String>,
@@ -176,6 +180,17 @@ pub(crate) struct Serve {
     /// What the server is told
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
+}
+
+fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or("expected a time in seconds, such as 30 or 0.5")
+}
+
+fn some_seconds(text: &str) -> Result<Duration, &'static str> {
+    seconds(text).and_then(|time| {
+        if time.is_zero() { Err("expected a time above zero, in seconds") } else { Ok(time) }
+    })
 }
 
 const TARGET_HELP: &str = "\

@@ -61,6 +61,19 @@ impl Failure {
         Self::new(Code::Usage, message)
     }
 
+    /// A mistake on the command line; what the parser shows around it is for people.
+    pub(crate) fn misread(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let mut parts =
+            text.split("\n\n").map(|part| part.trim().lines().map(str::trim).collect::<Vec<_>>().join(" "));
+        let first = parts.next().unwrap_or_default();
+        let failure = Self::usage(first.strip_prefix("error: ").unwrap_or(&first));
+        match parts.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned)) {
+            Some(tip) => failure.hint(tip),
+            None => failure,
+        }
+    }
+
     /// A failure whose reason is in the result already.
     pub(crate) fn silent(code: Code) -> Self {
         Self { is_silent: true, ..Self::new(code, "") }
@@ -72,13 +85,7 @@ impl Failure {
     }
 
     pub(crate) fn because(mut self, cause: &dyn StdError) -> Self {
-        let mut text = cause.to_string();
-        let mut next = cause.source();
-        while let Some(error) = next {
-            text = format!("{text}: {error}");
-            next = error.source();
-        }
-        self.cause = Some(text);
+        self.cause = Some(chain(cause));
         self
     }
 
@@ -96,6 +103,17 @@ impl Failure {
         error.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         serde_json::json!({ "error": error }).to_string()
     }
+}
+
+/// An error with all its causes.
+pub(crate) fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        text = format!("{text}: {error}");
+        next = error.source();
+    }
+    text
 }
 
 impl fmt::Display for Failure {

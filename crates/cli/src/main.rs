@@ -67,9 +67,15 @@ fn runtime() -> Outcome<tokio::runtime::Runtime> {
 
 /// Help is a result; a mistake is talk, and its code is ours, not that of the parser.
 fn misread(error: &clap::Error) -> ExitCode {
-    let _gone = error.print();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-        _ => ExitCode::from(exit::Code::Usage as u8),
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let _gone = error.print();
+        return ExitCode::SUCCESS;
     }
+    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    if words.any(|word| word == "--json") {
+        output::Output { json: true, quiet: false }.failure(&Failure::misread(error));
+    } else {
+        let _gone = error.print();
+    }
+    ExitCode::from(exit::Code::Usage as u8)
 }

@@ -1,12 +1,12 @@
 //! From what was written to what is meant: configuration and settings of the host.
 
-use std::time::Duration;
+use std::path::PathBuf;
 
-use hospes_host::config::{Config, ConfigErrors, Loader, ServerConfig, Source, Transport};
+use hospes_host::config::{self, Config, ConfigErrors, Loader, ServerConfig, Source, Transport};
 use hospes_host::{Host, HostBuilder, Settings};
 
 use crate::args::{Files, HostOptions};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Failure, Outcome, chain};
 use crate::output::Output;
 use crate::{builtins, place};
 
@@ -33,7 +33,7 @@ pub(crate) fn load(files: &Files) -> Outcome<Loaded> {
 }
 
 fn mistakes(errors: &ConfigErrors) -> Failure {
-    let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let text: Vec<String> = errors.iter().map(|error| chain(error)).collect();
     let failure = Failure::usage(match text.as_slice() {
         [one] => one.clone(),
         many => format!("{} mistakes in the configuration\n  {}", many.len(), many.join("\n  ")),
@@ -59,9 +59,10 @@ pub(crate) fn host(options: &HostOptions, config: Config, output: Output) -> Out
         output.warn(warning);
     }
     let mut settings = Settings::default();
+    folders("--root", &options.roots)?;
     settings.roots.clone_from(&options.roots);
     if let Some(wait) = options.start_wait {
-        settings.start_wait = seconds("--start-wait", wait)?;
+        settings.start_wait = wait;
     }
     let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
     if let Some(file) = place::memory() {
@@ -70,8 +71,27 @@ pub(crate) fn host(options: &HostOptions, config: Config, output: Output) -> Out
     Ok(builder)
 }
 
-/// A time in seconds.
-pub(crate) fn seconds(flag: &str, given: f64) -> Outcome<Duration> {
-    Duration::try_from_secs_f64(given)
-        .map_err(|_| Failure::usage(format!("{flag}: expected a time in seconds, got {given}")))
+/// Refuses what is no folder.
+pub(crate) fn folders(flag: &str, folders: &[PathBuf]) -> Outcome {
+    match folders.iter().find(|folder| !folder.is_dir()) {
+        None => Ok(()),
+        Some(file) if file.exists() => {
+            Err(Failure::usage(format!("{flag}: expected a folder, and {} is none", file.display())))
+        }
+        Some(missing) => Err(Failure::usage(format!("{flag}: there is no folder {}", missing.display()))),
+    }
+}
+
+/// Refuses what no `Host` or `Origin` could be.
+pub(crate) fn allowed(hosts: &[String], origins: &[String]) -> Outcome {
+    let refuse = |flag: &str, form: &str, given: &str| {
+        Err(Failure::usage(format!("{flag}: expected {form}, got `{given}`")))
+    };
+    if let Some(given) = hosts.iter().find(|host| !config::is_host(host)) {
+        return refuse("--allow-host", config::HOST_FORM, given);
+    }
+    match origins.iter().find(|origin| !config::is_origin(origin)) {
+        Some(given) => refuse("--allow-origin", config::ORIGIN_FORM, given),
+        None => Ok(()),
+    }
 }

@@ -7,9 +7,10 @@ use hospes::model::Era;
 use hospes_host::config::{EraChoice, ServerConfig, Transport, nearest};
 
 use crate::args::{EraArg, Reach};
-use crate::exit::{Code, Failure, Outcome};
+use crate::commands::{Ending, interrupted};
+use crate::exit::{Failure, Outcome};
 use crate::output::Output;
-use crate::settings::{load, seconds};
+use crate::settings::{folders, load};
 use crate::{builtins, output, prompt};
 
 /// A server, found.
@@ -114,6 +115,7 @@ fn dress(target: Target, reach: &Reach) -> Outcome<Target> {
                 command = command.env(name, value);
             }
             if let Some(folder) = &reach.cwd {
+                folders("--cwd", std::slice::from_ref(folder))?;
                 command = command.cwd(folder);
             }
             Ok(command.into())
@@ -136,25 +138,34 @@ fn dress(target: Target, reach: &Reach) -> Outcome<Target> {
 }
 
 /// Connects.
-pub(crate) async fn connect(found: Found, reach: &Reach, output: Output) -> Outcome<Client> {
-    let mut builder = Client::builder()
-        .info(hospes_host::implementation())
-        .connect_timeout(seconds("--connect-timeout", reach.connect_timeout)?);
+pub(crate) async fn connect(
+    found: Found,
+    reach: &Reach,
+    output: Output,
+    ending: &mut Ending,
+) -> Outcome<Client> {
+    let mut builder =
+        Client::builder().info(hospes_host::implementation()).connect_timeout(reach.connect_timeout);
     if let Some(era) = found.era {
         builder = match era {
             Era::Legacy => builder.revision(hospes::model::Revision::LATEST_LEGACY),
             Era::Modern => builder.revision(hospes::model::Revision::LATEST),
         };
     }
+    folders("--root", &reach.roots)?;
     if !reach.roots.is_empty() {
         builder = builder.roots(&reach.roots);
     }
     builder = answering(builder, output);
-    let connecting = builder.connect(found.target);
-    tokio::select! {
-        connected = connecting => Ok(connected?),
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(Code::Usage, "interrupted")),
-    }
+    let Some(connected) = ending.unless(builder.connect(found.target)).await else {
+        return Err(interrupted("there was no connection yet"));
+    };
+    connected.map_err(|error| {
+        let mut failure = Failure::from(error);
+        // Here it is set by a flag.
+        failure.hint = failure.hint.map(|hint| hint.replace("connect_timeout", "--connect-timeout"));
+        failure
+    })
 }
 
 /// Lets the person answer what servers ask, where there is one.

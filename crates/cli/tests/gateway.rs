@@ -49,7 +49,7 @@ fn servers_that_are_dead_or_noisy_or_silent_hide_nothing() {
         ("missing", json!({ "command": "/no/such/program" })),
         ("noisy", house.server("noisy", &[], noisy)),
         ("silent", json!({ "command": "sh", "args": ["-c", "while read -r line; do :; done"] })),
-        ("well", house.server("well", &["greet"], "")),
+        ("well", house.server("well", &["greet", "greet"], "")),
     ];
     let config = house.config(&servers);
     let mut host = Running::start(house.command(&["stdio", "--config", &config, "--start-wait", "1"]));
@@ -65,6 +65,7 @@ fn servers_that_are_dead_or_noisy_or_silent_hide_nothing() {
         servers.iter().find(|server| server["name"] == name).unwrap().clone()
     };
     assert_eq!(state("well")["state"], "ready");
+    assert_eq!(state("well")["tools"], 1, "a tool listed twice is one tool");
     assert_eq!(state("dead")["state"], "retrying");
     assert!(state("dead")["problem"].as_str().unwrap().contains("no licence"), "{status}");
     assert!(state("missing")["problem"].as_str().unwrap().contains("/no/such/program"), "{status}");
@@ -146,6 +147,48 @@ fn nothing_is_left_when_the_host_is_stopped() {
         std::fs::remove_file(house.path("stubborn.pid")).unwrap();
         std::fs::remove_file(house.path("one.pid")).unwrap();
     }
+}
+
+/// The servers were started, and whoever started them has to end them.
+#[test]
+fn asked_to_end_while_it_starts_the_host_ends_what_it_started() {
+    let house = House::new();
+    let script = format!(
+        "trap '' TERM INT HUP; echo $$ > '{}'; while :; do sleep 1; done",
+        house.path("slow.pid").display()
+    );
+    let script = house.write("slow.sh", &script);
+    let toml = format!("[servers.slow]\ncommand = 'sh'\nargs = ['{}']\nrequired = true\n", script.display());
+    let config = support::text(&house.write("hospes.toml", &toml));
+    for start in [&["up", "--listen", "127.0.0.1:0"][..], &["stdio"]] {
+        let mut args = start.to_vec();
+        args.extend(["--config", &config]);
+        let mut host = Running::start(house.command(&args));
+        eventually("the server runs", || house.is_running("slow"));
+        host.signal("-INT");
+        assert_eq!(host.wait(), Some(0), "{start:?}");
+        eventually("it is gone", || !house.is_running("slow"));
+        std::fs::remove_file(house.path("slow.pid")).unwrap();
+    }
+}
+
+#[test]
+fn asked_twice_to_end_the_host_does_not_wait_for_calls() {
+    let house = House::new();
+    let hangs = r#"*'"method":"tools/call"'*) ;;"#;
+    let config = house.config(&[("one", house.server("one", &["work"], hangs))]);
+    let args = ["up", "--config", &config, "--listen", "127.0.0.1:0", "--shutdown-timeout", "10000"];
+    let mut host = Running::start(house.command(&args));
+    let line = host.said(|line| line.contains("endpoint") && line.contains("http://127.0.0.1:"));
+    let url = &line[line.find("http://").unwrap()..];
+    let mut call = Running::start(house.command(&["call", url.trim(), "one__work"]));
+    eventually("the call is at the server", || house.read("one.log").contains("tools/call"));
+    host.signal("-INT");
+    host.said(|line| line.contains("Ctrl-C again"));
+    host.signal("-INT");
+    assert_eq!(host.wait(), Some(0));
+    eventually("the server is gone", || !house.is_running("one"));
+    assert_ne!(call.wait(), Some(0));
 }
 
 /// Standard output belongs to the protocol, whatever a server prints.

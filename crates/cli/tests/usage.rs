@@ -8,7 +8,7 @@ mod support;
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
-use support::{House, text};
+use support::{House, Running, eventually, text};
 
 /// A server for the shell, as words after `--`.
 fn command(entry: &Value) -> Vec<&str> {
@@ -147,6 +147,84 @@ fn a_port_in_use_is_said_with_a_way_out() {
     assert!(ran.stderr.contains(&format!("cannot listen on {address}")), "{ran:?}");
     assert!(ran.stderr.contains("hint: ") && ran.stderr.contains("--listen"), "{ran:?}");
     assert!(!house.path("one.log").exists(), "nothing was started");
+}
+
+#[test]
+fn values_that_cannot_be_used_are_refused_by_the_name_of_their_flag() {
+    let house = House::new();
+    house.write("file", "");
+    for (args, expected) in [
+        (&["up", "--allow-host", "http://x/"][..], "--allow-host: expected a name such as"),
+        (&["serve", "time", "--http", "0", "--allow-host", "x/y"], "--allow-host: expected a name such as"),
+        (&["up", "--allow-origin", "nope"], "--allow-origin: expected an origin such as `https://"),
+        (&["up", "--root", "nowhere"], "--root: there is no folder nowhere"),
+        (&["list", "time", "--root", "file"], "--root: expected a folder, and file is none"),
+        (&["list", "time", "--cwd", "nowhere"], "--cwd: there is no folder nowhere"),
+        (&["up", "--listen", "nope"], "--listen: expected an address and a port"),
+        (&["up", "--start-wait", "soon"], "expected a time in seconds, such as 30"),
+        (&["list", "time", "--connect-timeout", "0"], "expected a time above zero"),
+        (&["call", "time", "now", "--timeout", "-1"], "expected a time in seconds, such as 30"),
+        (&["status", "time"], "expected the URL of a host, such as http://127.0.0.1:7337/mcp, got `time`"),
+    ] {
+        let ran = house.run(args);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{args:?} {ran:?}");
+        assert!(ran.stderr.contains(expected), "{args:?} {ran:?}");
+    }
+}
+
+#[test]
+fn a_mistake_on_the_command_line_is_json_where_json_is_wanted() {
+    let house = House::new();
+    let error = &house.run(&["--json", "upp"]).envelope()["error"];
+    assert_eq!(error["message"], "unrecognized subcommand 'upp'");
+    assert_eq!(
+        (&error["code"], &error["hint"]),
+        (&json!("usage"), &json!("a similar subcommand exists: 'up'"))
+    );
+    let error = &house.run(&["list", "--json"]).envelope()["error"];
+    assert_eq!(error["message"], "the following required arguments were not provided: <TARGET>");
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_says_why() {
+    let house = House::new();
+    std::fs::write(house.path("latin.json"), b"{\n\"caf\xe9\": 1}").unwrap();
+    for (file, expected) in [
+        ("latin.json", "latin.json:2:5: the byte here is not UTF-8"),
+        ("missing.json", "missing.json: cannot be read: No such file or directory"),
+        (".", ".: cannot be read: Is a directory"),
+    ] {
+        let ran = house.run(&["list", "one", "--config", file]);
+        assert_eq!(ran.code, Some(1));
+        assert!(ran.stderr.contains(expected), "{ran:?}");
+    }
+}
+
+/// The command that an application is to launch must find the same servers.
+#[test]
+fn what_is_to_be_pasted_names_the_configuration() {
+    let house = House::new();
+    let config = house.config(&[("one", house.server("one", &[], ""))]);
+    let mut host = Running::start(house.command(&["up", "--config", "mcp.json", "--listen", "127.0.0.1:0"]));
+    let line = host.said(|line| line.contains("\"stdio\""));
+    let snippet: Value = serde_json::from_str(&line[line.find('{').unwrap()..]).unwrap();
+    assert_eq!(snippet["mcpServers"]["hospes"]["args"], json!(["stdio", "--config", config]));
+    host.signal("-INT");
+    host.wait();
+}
+
+#[test]
+fn a_list_that_takes_too_long_can_be_interrupted() {
+    let house = House::new();
+    let server = house.server("one", &[], r#"*'"method":"tools/list"'*) ;;"#);
+    let mut args = vec!["list", "--"];
+    args.extend(command(&server));
+    let mut list = Running::start(house.command(&args));
+    eventually("it is asked", || house.read("one.log").contains("tools/list"));
+    list.signal("-INT");
+    list.said(|line| line.contains("interrupted"));
+    assert_eq!(list.wait(), Some(1));
+    eventually("the server is gone", || !house.is_running("one"));
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub struct View {
     pub input_responses: Option<RawJson>,
     /// `requestState`.
     pub request_state: Option<Box<str>>,
+    /// A member that stands twice; then all others are absent, and who serves must refuse the params.
+    pub repeated: Option<&'static str>,
 }
 
 impl Params {
@@ -52,7 +54,7 @@ impl Params {
     /// The members that routing needs. A member of the wrong type counts as absent here and is refused when the
     /// whole is decoded.
     pub fn view(&self) -> &View {
-        self.0.view.get_or_init(|| view(&self.0.raw).unwrap_or_default())
+        self.0.view.get_or_init(|| view(&self.0.raw))
     }
 
     /// The params as the method's type.
@@ -80,8 +82,8 @@ pub(crate) fn decode_part<T: DeserializeOwned>(json: &[u8], what: &str) -> Resul
     })
 }
 
-/// None where a member stands twice: who reads the first and who reads the last must not be told different things.
-fn view(raw: &RawJson) -> Option<View> {
+/// Nothing where a member stands twice: who reads the first and who reads the last must not be told different things.
+fn view(raw: &RawJson) -> View {
     const KNOWN: [&str; 7] =
         ["name", "arguments", "_meta", "uri", "taskId", "inputResponses", "requestState"];
 
@@ -91,7 +93,7 @@ fn view(raw: &RawJson) -> Option<View> {
         let key = member.key();
         let Some(index) = KNOWN.iter().position(|known| *known == key) else { continue };
         if std::mem::replace(&mut seen[index], true) {
-            return None;
+            return View { repeated: Some(KNOWN[index]), ..View::default() };
         }
         if member.is_null() {
             continue;
@@ -109,7 +111,7 @@ fn view(raw: &RawJson) -> Option<View> {
             _ => view.input_responses = Some(member.value()),
         }
     }
-    Some(view)
+    view
 }
 
 #[cfg(test)]
@@ -137,7 +139,8 @@ mod tests {
         for twice in
             [r#"{"name":"a","name":"b"}"#, r#"{"name":5,"name":"b"}"#, r#"{"name":"a","n\u0061me":null}"#]
         {
-            assert!(params(twice).view().name.is_none(), "{twice}");
+            let params = params(twice);
+            assert!(params.view().name.is_none() && params.view().repeated == Some("name"), "{twice}");
         }
     }
 }

@@ -4,13 +4,12 @@ use hospes::client::Client;
 use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool};
 use serde_json::Value;
 
-use super::asked_to_end;
+use super::{Ending, interrupted};
 use crate::args::Call;
 use crate::arguments::{Source, arguments, read_source, unknown_tool};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{Output, printable};
 use crate::progress::Bar;
-use crate::settings::seconds;
 use crate::target::{connect, find};
 
 pub(crate) async fn run(args: Call, output: Output) -> Outcome {
@@ -22,16 +21,14 @@ pub(crate) async fn run(args: Call, output: Output) -> Outcome {
     let Some((tool, words)) = words.split_first() else {
         return Err(Failure::usage("no tool is named").hint("hospes call TARGET TOOL name=value …"));
     };
-    let timeout = args.timeout.map(|given| seconds("--timeout", given)).transpose()?;
     let found = find(target, &args.program, &args.reach)?;
-    let client = connect(found, &args.reach, output).await?;
-    let asked = Asked { tool, source: Source { json: args.input_json.as_deref(), words }, timeout };
-    let called = tokio::select! {
-        called = call(&client, asked, output) => called,
-        () = asked_to_end() => Err(Failure::usage("interrupted; the server was told that no answer is wanted")),
-    };
-    client.close().await;
-    called
+    let mut ending = Ending::new()?;
+    let client = connect(found, &args.reach, output, &mut ending).await?;
+    let asked =
+        Asked { tool, source: Source { json: args.input_json.as_deref(), words }, timeout: args.timeout };
+    let called = ending.unless(call(&client, asked, output)).await;
+    ending.unless(client.close()).await;
+    called.unwrap_or_else(|| Err(interrupted("the server was told that no answer is wanted")))
 }
 
 struct Asked<'a> {

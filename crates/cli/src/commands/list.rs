@@ -6,6 +6,7 @@ use hospes::client::{CallError, Client};
 use hospes::model::{Prompt, Tool};
 use serde_json::{Value, json};
 
+use super::{Ending, interrupted};
 use crate::args::List;
 use crate::arguments::signature;
 use crate::exit::Outcome;
@@ -17,10 +18,11 @@ const SHOWN: usize = 100;
 
 pub(crate) async fn run(args: List, output: Output) -> Outcome {
     let found = find(args.target.as_deref(), &args.program, &args.reach)?;
-    let client = connect(found, &args.reach, output).await?;
-    let listed = list(&client, output).await;
-    client.close().await;
-    listed
+    let mut ending = Ending::new()?;
+    let client = connect(found, &args.reach, output, &mut ending).await?;
+    let listed = ending.unless(list(&client, output)).await;
+    ending.unless(client.close()).await;
+    listed.unwrap_or_else(|| Err(interrupted("the lists are not complete")))
 }
 
 async fn list(client: &Client, output: Output) -> Outcome {

@@ -7,21 +7,74 @@ pub(crate) mod status;
 pub(crate) mod stdio;
 pub(crate) mod up;
 
-use tokio::signal::unix::{SignalKind, signal};
+use std::convert::Infallible;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 
-/// Resolves when the program is asked to end: Ctrl-C, or SIGTERM, or the terminal goes away.
-pub(crate) async fn asked_to_end() {
-    let listen = |kind| async move {
-        match signal(kind) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        () = listen(SignalKind::interrupt()) => {}
-        () = listen(SignalKind::terminate()) => {}
-        () = listen(SignalKind::hangup()) => {}
+use hospes::transport::shutdown_signal;
+use tokio::sync::oneshot;
+
+use crate::exit::{Failure, Outcome};
+
+/// Does work until the program is asked to end: Ctrl-C, SIGTERM, or the terminal going away.
+///
+/// Made before anything is started: a signal that nobody waits for ends the program on the spot, and leaves behind
+/// what it had started.
+pub(crate) struct Ending {
+    asked: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Ending {
+    pub(crate) fn new() -> Outcome<Self> {
+        let asked = shutdown_signal();
+        let asked = asked.map_err(|error| Failure::usage("cannot wait for signals").because(&error))?;
+        Ok(Self { asked: Box::pin(asked) })
     }
+
+    /// Does `work`, or returns none when the program is asked to end before it is done. Asked again, the next work
+    /// ends.
+    pub(crate) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = &mut self.asked => {
+                *self = Self::new().ok()?;
+                None
+            }
+            done = work => Some(done),
+        }
+    }
+
+    /// Serves until the program is asked to end, says so by `asked`, and lets what was begun come to its end, unless
+    /// the program is asked again. `serve` is given what tells it to end.
+    pub(crate) async fn serve<S: Future<Output = io::Result<()>>>(
+        &mut self,
+        serve: impl FnOnce(Shutdown) -> S,
+        asked: impl FnOnce(),
+    ) -> io::Result<()> {
+        let (tell, told) = oneshot::channel();
+        let mut serving = pin!(serve(Shutdown(told)));
+        if let Some(served) = self.unless(&mut serving).await {
+            return served;
+        }
+        asked();
+        drop(tell);
+        self.unless(serving).await.unwrap_or(Ok(()))
+    }
+}
+
+/// Ready when a server is to end.
+pub(crate) struct Shutdown(oneshot::Receiver<Infallible>);
+
+impl Future for Shutdown {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(cx).map(drop)
+    }
+}
+
+/// The program was asked to end before it was done.
+pub(crate) fn interrupted(what: &str) -> Failure {
+    Failure::usage(format!("interrupted; {what}"))
 }

@@ -8,10 +8,11 @@ use hospes::transport::http_server::{Endpoint, HttpServer};
 use hospes::transport::stdio_server::StdioServer;
 use hospes_host::config::parse_listen;
 
-use super::asked_to_end;
+use super::Ending;
 use crate::args::Serve;
 use crate::builtins;
 use crate::exit::{Failure, Outcome};
+use crate::settings::allowed;
 
 pub(crate) async fn run(args: Serve) -> Outcome {
     let service =
@@ -27,13 +28,16 @@ pub(crate) async fn run(args: Serve) -> Outcome {
 
 async fn over_http(service: BoxService, address: &str, hosts: &[String]) -> Outcome {
     let address = listen("--http", address)?;
+    allowed(hosts, &[])?;
+    let mut ending = Ending::new()?;
     let endpoint = Endpoint::builder(service).sse(true);
     let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host)).build();
     let server =
         HttpServer::bind(address, endpoint).await.map_err(|error| taken(address, "--http", &error))?;
     // A promise to whoever started us, not talk: they read the port from it.
     crate::output::announce(format_args!("listening on {}", server.url()));
-    server.serve_until(asked_to_end()).await.map_err(|error| Failure::usage("cannot serve").because(&error))
+    let served = ending.serve(|shutdown| server.serve_until(shutdown), || {}).await;
+    served.map_err(|error| Failure::usage("cannot serve").because(&error))
 }
 
 /// An address to listen on.

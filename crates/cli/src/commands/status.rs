@@ -17,6 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
     let (endpoint, status) = match &args.url {
+        Some(url) if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) => {
+            let form = "expected the URL of a host, such as http://127.0.0.1:7337/mcp";
+            return Err(Failure::usage(format!("{form}, got `{url}`")));
+        }
         Some(url) => (url.clone(), ask(url).await?),
         None => running().await?,
     };

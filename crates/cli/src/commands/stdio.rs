@@ -2,23 +2,31 @@
 
 use hospes::transport::stdio_server::StdioServer;
 
+use super::Ending;
+use super::up::{require, start, stop};
 use crate::args::Stdio;
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
-use crate::settings::{defaults, host, load};
+use crate::settings::{defaults, load};
 
 pub(crate) async fn run(args: Stdio) -> Outcome {
-    // Standard output belongs to the protocol.
+    // Standard output belongs to the protocol, and nobody waits for news of the end.
     let output = Output { json: false, quiet: false };
+    let quiet = Output { quiet: true, ..output };
     let mut loaded = load(&args.host.files)?;
     if loaded.files.is_empty() {
         tracing::info!("no configuration: the built-in servers are started");
         loaded.config.servers = defaults();
     }
-    let host = host(&args.host, loaded.config, output)?.start();
-    let host = host.map_err(|error| Failure::usage("cannot start").because(&error))?;
-    super::up::require(&host).await?;
-    let served = StdioServer::new(host.gateway()).serve().await;
-    host.stop().await;
+    let mut ending = Ending::new()?;
+    let host = start(&args.host, loaded.config, output)?;
+    let Some(ready) = ending.unless(require(&host)).await else {
+        stop(host, &mut ending, quiet).await;
+        return Ok(());
+    };
+    ready?;
+    let server = StdioServer::new(host.gateway());
+    let served = ending.serve(|shutdown| server.serve_process(shutdown), || {}).await;
+    stop(host, &mut ending, quiet).await;
     served.map_err(|error| Failure::usage("cannot serve over stdin and stdout").because(&error))
 }

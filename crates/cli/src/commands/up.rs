@@ -3,27 +3,32 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use hospes::transport::http_server::{Endpoint, HttpServer};
+use hospes_host::config::Config;
 use hospes_host::upstream::{State, UpstreamStatus};
 use hospes_host::{Gateway, Host};
 
-use super::asked_to_end;
+use super::Ending;
 use super::serve::{listen, taken};
-use crate::args::Up;
+use crate::args::{HostOptions, Up};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, headline, paint, printable};
 use crate::place;
-use crate::settings::{Loaded, defaults, host, load};
+use crate::settings::{Loaded, allowed, defaults, host, load};
 
 /// Where the endpoint is unless told otherwise.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7337);
-/// How long calls may go on after the host was asked to end.
+/// How long calls may go on after the host was asked to end, unless told otherwise.
 const LAST_CALLS: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     let Loaded { mut config, files } = load(&args.host.files)?;
+    allowed(&args.allow_host, &args.allow_origin)?;
+    let hosts: Vec<String> = config.allowed_hosts.iter().chain(&args.allow_host).cloned().collect();
+    let origins: Vec<String> = config.allowed_origins.iter().chain(&args.allow_origin).cloned().collect();
     let address = match &args.listen {
         Some(text) => listen("--listen", text)?,
         None => config.listen.unwrap_or(DEFAULT_LISTEN),
@@ -31,34 +36,50 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     if files.is_empty() {
         config.servers = defaults();
     }
-    let hosts: Vec<String> = config.allowed_hosts.iter().chain(&args.allow_host).cloned().collect();
-    let origins: Vec<String> = config.allowed_origins.iter().chain(&args.allow_origin).cloned().collect();
 
     // The address first: with that taken nothing needs to be started.
     let listener =
         tokio::net::TcpListener::bind(address).await.map_err(|error| taken(address, "--listen", &error))?;
-    let host = host(&args.host, config, output)?.start();
-    let host = host.map_err(|error| {
-        Failure::usage("cannot start").because(&error).hint("rename one of them in the configuration")
-    })?;
-    require(&host).await?;
+    let mut ending = Ending::new()?;
+    let host = start(&args.host, config, output)?;
+    let Some(ready) = ending.unless(require(&host)).await else {
+        stop(host, &mut ending, output).await;
+        return Ok(());
+    };
+    ready?;
     let server = HttpServer::from_listener(listener, endpoint(host.gateway(), &hosts, &origins))
         .map_err(|error| Failure::usage("cannot serve").because(&error))?
-        .shutdown_timeout(LAST_CALLS);
+        .shutdown_timeout(args.shutdown_timeout.unwrap_or(LAST_CALLS));
     let url = server.url();
     let noted = place::note(&url);
     greet(output, &url, &files, &host);
 
-    let serving = server.serve_until(asked_to_end());
-    let served = tokio::select! {
-        served = serving => served,
-        never = report(&host, output) => match never {},
+    let last_calls = || output.say(paint(DIM, "finishing the calls that run … (Ctrl-C again cuts them off)"));
+    let serve = async |shutdown| {
+        tokio::select! {
+            served = server.serve_until(shutdown) => served,
+            never = report(&host, output) => match never {},
+        }
     };
-    output.say(paint(DIM, "stopping the servers …"));
-    host.stop().await;
+    let served = ending.serve(serve, last_calls).await;
+    stop(host, &mut ending, output).await;
     drop(noted);
-    output.say(paint(DIM, "stopped"));
     served.map_err(|error| Failure::usage("cannot serve").because(&error))
+}
+
+/// Starts the host.
+pub(crate) fn start(options: &HostOptions, config: Config, output: Output) -> Outcome<Host> {
+    let host = host(options, config, output)?.start();
+    host.map_err(|error| {
+        Failure::usage("cannot start").because(&error).hint("rename one of them in the configuration")
+    })
+}
+
+/// Ends the servers, and leaves those that take their time to be killed when the program is asked again to end.
+pub(crate) async fn stop(host: Host, ending: &mut Ending, output: Output) {
+    output.say(paint(DIM, "stopping the servers …"));
+    let stopped = ending.unless(host.stop()).await;
+    output.say(paint(DIM, if stopped.is_some() { "stopped" } else { "stopped at once" }));
 }
 
 /// Waits for the servers that the configuration says the host is not to start without.
@@ -106,17 +127,25 @@ fn greet(output: Output, url: &str, files: &[std::path::PathBuf], host: &Host) {
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         let _ = writeln!(text, "  {}  {}\n", paint(DIM, "servers "), paint(DIM, names.join(", ")));
     }
-    text.push_str(&snippets(url));
+    text.push_str(&snippets(url, files));
     let _ =
         write!(text, "\n  {}\n", paint(DIM, "Ctrl-C stops it. `hospes status` says how the servers are."));
     output.say(text);
 }
 
 /// What to paste into a few applications.
-fn snippets(url: &str) -> String {
-    let program =
-        std::env::current_exe().map_or_else(|_| "hospes".to_owned(), |path| path.display().to_string());
-    let launch = serde_json::json!({ "mcpServers": { "hospes": { "command": program, "args": ["stdio"] } } });
+fn snippets(url: &str, files: &[std::path::PathBuf]) -> String {
+    let text = |path: &Path| path.display().to_string();
+    let program = std::env::current_exe().map_or_else(|_| "hospes".to_owned(), |path| text(&path));
+    let mut args = vec!["stdio".to_owned()];
+    // An application starts it in a folder of its own, and without our environment.
+    for file in files.iter().filter(|file| place::default_config().as_ref() != Some(*file)) {
+        args.extend([
+            "--config".to_owned(),
+            text(&std::path::absolute(file).unwrap_or_else(|_| file.clone())),
+        ]);
+    }
+    let launch = serde_json::json!({ "mcpServers": { "hospes": { "command": program, "args": args } } });
     let rows = [
         ("Claude Code", format!("claude mcp add --transport http hospes {url}")),
         ("Cursor", serde_json::json!({ "mcpServers": { "hospes": { "url": url } } }).to_string()),
@@ -125,7 +154,7 @@ fn snippets(url: &str) -> String {
             serde_json::json!({ "servers": { "hospes": { "type": "http", "url": url } } }).to_string(),
         ),
         ("Codex", format!("codex mcp add hospes --url {url}")),
-        ("launching", launch.to_string()),
+        ("by command", launch.to_string()),
     ];
     let mut text = String::from("  Paste into your application:\n");
     for (application, snippet) in rows {

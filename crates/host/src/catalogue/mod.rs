@@ -9,5 +9,5 @@ pub mod uris;
 pub use merged::STATUS_URI;
 pub(crate) use merged::{Catalogue, Part};
 pub use shelf::DEFAULT_PAGE_SIZE;
-pub(crate) use shelf::Place;
+pub(crate) use shelf::{Item, Place};
 pub(crate) use template::matches as template_matches;

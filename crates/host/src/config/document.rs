@@ -1,4 +1,4 @@
-//! TOML and JSON as one tree that remembers where everything stands.
+//! TOML, JSON and YAML as one tree that remembers where everything stands.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -73,23 +73,24 @@ impl Node {
 pub(super) enum Format {
     Toml,
     Json,
+    Yaml,
 }
 
 /// Finds the format by the file's extension, else by how the text begins.
-pub(super) fn format(file: &Path, text: &str) -> Result<Format, Box<ConfigError>> {
+pub(super) fn format(file: &Path, text: &str) -> Format {
     let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or("");
     match extension.to_ascii_lowercase().as_str() {
-        "toml" => Ok(Format::Toml),
-        "json" | "jsonc" | "json5" => Ok(Format::Json),
-        "yaml" | "yml" => Err(ConfigError::Yaml { file: file.to_owned() }.into()),
+        "toml" => Format::Toml,
+        "json" | "jsonc" | "json5" => Format::Json,
+        "yaml" | "yml" => Format::Yaml,
         _ => {
             let text = text.trim_start_matches('\u{feff}').trim_start();
             if text.starts_with(['{', '/']) {
-                Ok(Format::Json)
-            } else if text.starts_with("---") || text.starts_with("extensions:") {
-                Err(ConfigError::Yaml { file: file.to_owned() }.into())
+                Format::Json
+            } else if ["---", "extensions:", "mcpServers:"].iter().any(|head| text.starts_with(head)) {
+                Format::Yaml
             } else {
-                Ok(Format::Toml)
+                Format::Toml
             }
         }
     }
@@ -108,6 +109,7 @@ pub(super) fn parse(file: &Arc<Path>, format: Format, text: &str) -> Result<Node
             let at = lines.at(0);
             Ok(Node { at, value: Value::Object(lines.table(table.get_ref())) })
         }
+        Format::Yaml => super::yaml::parse(file, text),
         Format::Json => {
             let options = ParseOptions {
                 allow_comments: true,
@@ -220,8 +222,7 @@ mod tests {
 
     fn tree(file: &str, text: &str) -> Result<Node, String> {
         let path: Arc<Path> = Path::new(file).into();
-        let format = format(&path, text).map_err(|error| error.to_string())?;
-        parse(&path, format, text).map_err(|error| error.to_string())
+        parse(&path, format(&path, text), text).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -267,11 +268,11 @@ mod tests {
     }
 
     #[test]
-    fn yaml_is_refused_by_name() {
+    fn yaml_is_known_by_its_extension_or_its_beginning() {
         for (file, text) in
             [("a.yaml", "x"), ("a.YML", "{}"), ("config", "---\na: 1"), ("config", "extensions:\n")]
         {
-            assert!(tree(file, text).unwrap_err().contains("is YAML, which is not supported"), "{file}");
+            assert_eq!(format(Path::new(file), text), Format::Yaml, "{file}");
         }
     }
 
@@ -279,7 +280,7 @@ mod tests {
     fn nothing_makes_it_panic() {
         let deep = "[".repeat(100_000);
         for text in ["", "{", "}", "\u{feff}", "{\"a\":", "\"", "/*", "//", "[a", "a.b.c=", "{\"\\u", &deep] {
-            for file in ["a.json", "a.toml"] {
+            for file in ["a.json", "a.toml", "a.yaml"] {
                 let _ = tree(file, text);
             }
         }

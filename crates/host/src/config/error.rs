@@ -18,6 +18,13 @@ impl Source {
         Self { file: Arc::clone(file), line, column }
     }
 
+    /// The place after a text.
+    pub(super) fn end_of(file: &Arc<Path>, text: &str) -> Self {
+        let count = |items: usize| u32::try_from(items + 1).unwrap_or(u32::MAX);
+        let line = text.rsplit('\n').next().unwrap_or_default();
+        Self::new(file, count(text.matches('\n').count()), count(line.chars().count()))
+    }
+
     /// The source of a server that no file names: given on the command line, or built in.
     pub fn unwritten(what: &str) -> Self {
         Self { file: Path::new(what).into(), line: 0, column: 0 }
@@ -105,6 +112,14 @@ pub enum ConfigError {
         #[source]
         source: io::Error,
     },
+    /// The file is no text in UTF-8.
+    #[error("{at}: the byte here is not UTF-8{hint}")]
+    NotText {
+        /// Where the first byte stands that is none.
+        at: Source,
+        /// What it may be instead.
+        hint: &'static str,
+    },
     /// The file is larger than [`MAX_FILE`](super::MAX_FILE).
     #[error("{}: is larger than the {limit} bytes a configuration file may have", .file.display())]
     TooLarge {
@@ -113,16 +128,7 @@ pub enum ConfigError {
         /// The most it may have.
         limit: usize,
     },
-    /// The file is YAML, which is not read.
-    #[error(
-        "{}: is YAML, which is not supported; write the same servers as JSON under `mcpServers`, or as TOML",
-        .file.display()
-    )]
-    Yaml {
-        /// The file.
-        file: PathBuf,
-    },
-    /// The file is not TOML, or not JSON.
+    /// The file is not what its name says.
     #[error("{at}: not valid {format}: {message}")]
     Syntax {
         /// Where reading stopped.

@@ -33,6 +33,8 @@ pub(super) enum Dialect {
     Codex,
     Gemini,
     OpenCode,
+    /// YAML.
+    Goose,
 }
 
 /// What references can refer to.
@@ -117,7 +119,9 @@ impl Scope<'_> {
         }
         written.push_str(rest);
         value.push_str(rest);
-        if self.dialect == Dialect::Common && text.strip_prefix('$').is_some_and(is_name) {
+        if matches!(self.dialect, Dialect::Common | Dialect::Goose)
+            && text.strip_prefix('$').is_some_and(is_name)
+        {
             left.push(text.to_owned());
         }
         Ok(Outcome { text: Expanded::new(written, value), left })

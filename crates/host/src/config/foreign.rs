@@ -2,7 +2,7 @@
 //!
 //! Servers are looked for under the first of these keys that is there: `mcpServers` (most), `servers`
 //! (VS Code), `mcp_servers` (Codex), `mcp.servers` (VS Code settings), `mcp` (OpenCode), `context_servers`
-//! (Zed), any key that ends in `.mcpServers`; or at the top itself, where nothing but servers stands there.
+//! (Zed), `extensions` (Goose: YAML only), any key that ends in `.mcpServers`; or at the top itself, where nothing but servers stands there.
 //! In `~/.claude.json`, those of the project in the workspace folder come first.
 
 use std::path::Path;
@@ -38,7 +38,7 @@ fn in_folder(file: &Path, name: &str) -> bool {
 
 /// Reads a file that is not in Hospes' own format.
 pub(super) fn read_foreign(root: &Node, scope: &Scope<'_>, part: &mut Part) {
-    let found = find(root);
+    let found = find(root, scope.dialect);
     let local = project(root, scope.workspace);
     if found.is_none() && local.is_none() {
         let keys = root.as_object().unwrap_or_default();
@@ -57,12 +57,18 @@ pub(super) fn read_foreign(root: &Node, scope: &Scope<'_>, part: &mut Part) {
     };
     let scope = &Scope { dialect, inputs: &inputs, ..*scope };
     if let Some(found) = &found {
+        let mut same = root.as_object().unwrap_or_default().iter().filter(|entry| entry.key == found.key);
+        if let (Some(first), Some(second)) = (same.next(), same.next()) {
+            part.report.repeated(second, None, found.key.to_owned(), first);
+            return;
+        }
         for other in others(root, found.key) {
             let message = format!("the servers under `{}` are ignored beside `{}`", other.key, found.key);
             part.report.warn(&other.at, None, message);
         }
     }
     let mut seen: Vec<&Entry> = Vec::new();
+    let mut parts: Vec<&Entry> = Vec::new();
     for (node, is_local) in [(local, true), (found.as_ref().map(|found| found.node), false)] {
         let Some(node) = node else { continue };
         let Some(entries) = node.as_object() else {
@@ -75,12 +81,27 @@ pub(super) fn read_foreign(root: &Node, scope: &Scope<'_>, part: &mut Part) {
             if seen[..shadowing].iter().any(|local| local.key == entry.key) {
                 continue;
             }
+            seen.push(entry);
+            if is_part_of_goose(entry, scope.dialect) {
+                parts.push(entry);
+                continue;
+            }
             let before = part.report.errors.len();
             let reading = read(&entry.key, entry, &FOREIGN, scope, Timeouts::default(), &mut part.report);
             part.add(entry, reading, before);
-            seen.push(entry);
         }
     }
+    if let Some(first) = parts.first() {
+        let names: Vec<String> = parts.iter().map(|entry| format!("`{}`", entry.key)).collect();
+        let message = format!("passed over, being parts of Goose and no servers: {}", names.join(", "));
+        part.report.warn(&first.at, None, message);
+    }
+}
+
+/// Goose lists what it does itself among the servers.
+fn is_part_of_goose(entry: &Entry, dialect: Dialect) -> bool {
+    let kind = entry.node.get("type").and_then(Node::as_str);
+    dialect == Dialect::Goose && matches!(kind, Some("builtin" | "platform" | "frontend" | "inline_python"))
 }
 
 struct Found<'n> {
@@ -90,9 +111,11 @@ struct Found<'n> {
     is_opencode: bool,
 }
 
-fn find(root: &Node) -> Option<Found<'_>> {
+fn find(root: &Node, dialect: Dialect) -> Option<Found<'_>> {
     let inputs = root.get("inputs");
-    for key in ROOTS {
+    // Elsewhere extensions are something else.
+    let extensions = (dialect == Dialect::Goose).then_some("extensions");
+    for key in ROOTS.into_iter().chain(extensions) {
         let Some(node) = root.get(key) else { continue };
         if key == "mcp" {
             if let Some(servers) = node.get("servers").filter(|servers| servers.as_object().is_some()) {

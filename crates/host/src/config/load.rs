@@ -85,8 +85,11 @@ impl<'a> Loader<'a> {
         let mut merge = Merge::default();
         for file in files {
             let file = file.as_ref();
-            match read_text(file) {
-                Ok(text) => merge.add(self.part(file, &text)),
+            match read(file) {
+                Ok(bytes) => match std::str::from_utf8(&bytes) {
+                    Ok(text) => merge.add(self.part(file, text)),
+                    Err(error) => merge.errors.push(no_text(file, &bytes, &error)),
+                },
                 Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                     merge.errors.push(ConfigError::TooLarge { file: file.to_owned(), limit: MAX_FILE });
                 }
@@ -107,9 +110,9 @@ impl<'a> Loader<'a> {
     fn part(&self, file: &Path, text: &str) -> Part {
         let mut part = Part::default();
         let name: Arc<Path> = file.into();
-        let parsed = format(file, text).and_then(|format| Ok((format, parse(&name, format, text)?)));
-        let (format, root) = match parsed {
-            Ok(parsed) => parsed,
+        let format = format(file, text);
+        let root = match parse(&name, format, text) {
+            Ok(root) => root,
             Err(error) => {
                 part.report.errors.push(*error);
                 return part;
@@ -125,6 +128,7 @@ impl<'a> Loader<'a> {
                 Format::Toml if own => Dialect::Own,
                 Format::Toml => Dialect::Codex,
                 Format::Json => dialect(&absolute),
+                Format::Yaml => Dialect::Goose,
             },
             variable: &*self.variables,
             home: home.as_deref(),
@@ -162,9 +166,24 @@ fn project_folder(folder: &Path) -> &Path {
 
 /// Reads a text file, but never more than [`MAX_FILE`].
 pub(super) fn read_text(file: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(file)?.take(MAX_FILE as u64 + 1).read_to_string(&mut text)?;
-    if text.len() > MAX_FILE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8");
+    String::from_utf8(read(file)?).map_err(not_text)
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)?.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_FILE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+}
+
+fn no_text(file: &Path, bytes: &[u8], error: &std::str::Utf8Error) -> ConfigError {
+    let before = std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
+    let hint = match bytes {
+        // What Windows' shell writes with `>`.
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "; the file looks like UTF-16: save it as UTF-8",
+        _ => "; save the file as UTF-8",
+    };
+    ConfigError::NotText { at: Source::end_of(&file.into(), before), hint }
 }
 
 /// A setting and where it stands.

@@ -14,6 +14,7 @@ mod server;
 mod spellings;
 mod table;
 mod words;
+mod yaml;
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,6 @@ pub use model::{
     ToolFilter, Transport,
 };
 pub use nearest::nearest;
-pub use own::parse_listen;
+pub use own::{HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_listen};
 pub use secret::{Expanded, Secret, ServerUrl, redact_command, redact_url};
 pub use words::{WordsError, split_command};

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use hospes::transport::http_server::AllowedHosts;
+
 use super::document::{Entry, Node, Value};
 use super::expand::Scope;
 use super::load::{Part, Setting};
@@ -19,8 +21,8 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
             part.listen =
                 listen(&endpoint, entry, report).map(|value| Setting { value, at: entry.at.clone() });
         }
-        part.allowed_hosts = endpoint.strings(&["allowed_hosts"], report).unwrap_or_default();
-        part.allowed_origins = endpoint.strings(&["allowed_origins"], report).unwrap_or_default();
+        part.allowed_hosts = patterns(&mut endpoint, "allowed_hosts", is_host, HOST_FORM, report);
+        part.allowed_origins = patterns(&mut endpoint, "allowed_origins", is_origin, ORIGIN_FORM, report);
         endpoint.refuse_unread(report);
     }
     let mut defaults = Timeouts::default();
@@ -82,6 +84,54 @@ pub fn parse_listen(text: &str) -> Option<SocketAddr> {
         port.strip_prefix(':').unwrap_or(port)
     };
     port.parse().ok().map(|port| SocketAddr::new(loopback, port))
+}
+
+/// What a name of this machine looks like.
+pub const HOST_FORM: &str = "a name such as `mcp.example.org`, or with a port `mcp.example.org:8443`";
+
+/// What a web origin looks like.
+pub const ORIGIN_FORM: &str =
+    "an origin such as `https://example.org`, or with any port `https://example.org:*`";
+
+/// Whether the text can be compared with the `Host` of a request: a name or an address, with or without a port, or `*`.
+pub fn is_host(text: &str) -> bool {
+    AllowedHosts::loopback().allow(text).allows(text)
+}
+
+/// Whether the text can be compared with the `Origin` of a request: `scheme://host`, with a port or `:*`; `null`; `*`.
+pub fn is_origin(text: &str) -> bool {
+    let is_scheme =
+        |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.bytes().all(is_of_scheme);
+    match text.split_once("://") {
+        Some((scheme, host)) => {
+            let host = host.strip_suffix(":*").unwrap_or(host);
+            is_scheme(scheme) && host != "*" && is_host(host)
+        }
+        None => matches!(text, "null" | "*"),
+    }
+}
+
+/// RFC 3986, section 3.1.
+fn is_of_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
+}
+
+fn patterns(
+    table: &mut Table<'_>,
+    key: &'static str,
+    is_sound: impl Fn(&str) -> bool,
+    form: &str,
+    report: &mut Report,
+) -> Vec<String> {
+    let Some(entry) = table.take(&[key], report) else { return Vec::new() };
+    let texts = table.texts(entry, report).unwrap_or_default();
+    for (index, (text, at)) in texts.iter().enumerate() {
+        if !is_sound(text) {
+            let field = format!("{}[{index}]", table.field(entry));
+            table.invalid::<()>(at, &field, form, "", report);
+        }
+    }
+    texts.into_iter().map(|(text, _)| text.to_owned()).collect()
 }
 
 fn listen(table: &Table<'_>, entry: &Entry, report: &mut Report) -> Option<SocketAddr> {

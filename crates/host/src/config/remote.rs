@@ -35,8 +35,13 @@ impl Reader<'_, '_, '_> {
         if let Some(entry) = self.take(self.spellings.headers) {
             match entry.node.as_object() {
                 Some(entries) => {
-                    for header in entries {
+                    for (index, header) in entries.iter().enumerate() {
                         let field = format!("{}.{}", entry.key, header.key);
+                        let is_same = |first: &&Entry| first.key.eq_ignore_ascii_case(&header.key);
+                        if let Some(first) = entries[..index].iter().find(is_same) {
+                            self.report.repeated(header, Some(self.name), field, first);
+                            continue;
+                        }
                         if let Some(value) =
                             self.table.expanded(&header.node, &field, self.scope, self.report)
                         {

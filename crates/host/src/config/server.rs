@@ -416,8 +416,13 @@ impl<'n> Reader<'_, 'n, '_> {
                 self.report.wrong_type::<()>(item, Some(self.name), field, "a string");
                 continue;
             };
-            if let Some(value) = (self.scope.variable)(name) {
-                env.insert(name.to_owned(), Secret::new(value));
+            match (self.scope.variable)(name) {
+                Some(value) => drop(env.insert(name.to_owned(), Secret::new(value))),
+                None if self.scope.dialect == Dialect::Goose => {
+                    let message = format!("`{name}` is not set here; Goose may keep it in its keyring");
+                    self.report.warn(&item.at, Some(self.name), message);
+                }
+                None => {}
             }
         }
     }
@@ -427,8 +432,12 @@ impl<'n> Reader<'_, 'n, '_> {
             self.report.wrong_type::<()>(node, Some(self.name), field.to_owned(), "a table");
             return;
         };
-        for variable in entries {
+        for (index, variable) in entries.iter().enumerate() {
             let field = format!("{field}.{}", variable.key);
+            if let Some(first) = entries[..index].iter().find(|first| first.key == variable.key) {
+                self.report.repeated(variable, Some(self.name), field, first);
+                continue;
+            }
             if !is_env_name(&variable.key) {
                 let expected = "a name without `=` and white space";
                 self.table.invalid::<()>(&variable.at, &field, expected, "", self.report);

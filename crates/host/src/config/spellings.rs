@@ -74,7 +74,7 @@ pub(super) const FOREIGN: Spellings = Spellings {
     required: &["required"],
     connect_timeout: &["startup_timeout_sec", "startup_timeout_ms", "connectionTimeout", "connect_timeout"],
     request_timeout: &["tool_timeout_sec", "requestTimeout", "request_timeout", "timeout"],
-    include: &["enabled_tools", "includeTools", "include_tools", "allowedTools", "tools"],
+    include: &["enabled_tools", "includeTools", "include_tools", "allowedTools", "available_tools", "tools"],
     exclude: &["disabled_tools", "excludeTools", "exclude_tools", "disabledTools"],
     era: &["protocolEra"],
     silent: &[
@@ -82,6 +82,8 @@ pub(super) const FOREIGN: Spellings = Spellings {
         "name",
         "title",
         "displayName",
+        "display_name",
+        "bundled",
         "description",
         "icon",
         "icons",

@@ -54,11 +54,7 @@ impl<'n> Table<'n> {
             self.read[index] = true;
             match found {
                 None => found = Some(entry),
-                Some(first) => report.errors.push(ConfigError::Repeated {
-                    at: entry.at.clone(),
-                    place: self.place(&entry.key),
-                    first: first.at.line(),
-                }),
+                Some(first) => report.repeated(entry, self.server, self.field(entry), first),
             }
         }
         found
@@ -126,11 +122,17 @@ impl<'n> Table<'n> {
     /// An array of strings.
     pub(super) fn strings(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<Vec<String>> {
         let entry = self.take(spellings, report)?;
+        let texts = self.texts(entry, report)?;
+        Some(texts.into_iter().map(|(text, _)| text.to_owned()).collect())
+    }
+
+    /// The strings of an array, each with its place.
+    pub(super) fn texts(&self, entry: &'n Entry, report: &mut Report) -> Option<Vec<(&'n str, &'n Source)>> {
         let items = self.items(entry, report)?;
         let mut texts = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             match item.as_str() {
-                Some(text) => texts.push(text.to_owned()),
+                Some(text) => texts.push((text, &item.at)),
                 None => {
                     let field = format!("{}[{index}]", self.field(entry));
                     report.wrong_type(item, self.server, field, "a string")
@@ -258,6 +260,15 @@ impl Report {
             found: node.kind(),
         });
         None
+    }
+
+    /// A key that stands twice, perhaps in two spellings.
+    pub(super) fn repeated(&mut self, second: &Entry, server: Option<&str>, field: String, first: &Entry) {
+        self.errors.push(ConfigError::Repeated {
+            at: second.at.clone(),
+            place: Place { server: server.map(str::to_owned), field },
+            first: first.at.line(),
+        });
     }
 
     pub(super) fn warn(&mut self, at: &Source, server: Option<&str>, message: impl Into<String>) {

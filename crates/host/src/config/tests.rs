@@ -253,7 +253,7 @@ fn mistakes_in_our_format_are_named() {
         ),
         (
             "[servers.a]\nurl = 'https://y'\nheaders = {a = '1', A = '2'}",
-            "h.toml:3:21: server `a` has the header `A` and `headers.A`, which exclude each other",
+            "h.toml:3:21: `headers.A` of server `a` is set a second time; the first is in line 3",
         ),
         (
             "[servers.a]\ncommand = 'x'\nenv = {'A=B' = 'c'}",
@@ -405,21 +405,47 @@ fn files_that_cannot_be_read_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing.toml");
     let latin = folder.path().join("latin.toml");
-    std::fs::write(&latin, [b'a', 0xe9]).unwrap();
+    std::fs::write(&latin, b"# \xc3\xa9\n# \xe9").unwrap();
     let errors = loader().load([&missing, &latin]).unwrap_err();
     assert_eq!(errors.iter().count(), 2);
     let text = errors.to_string();
     assert!(text.contains("missing.toml: cannot be read: No such file"), "{text}");
-    assert!(text.contains("latin.toml: cannot be read: stream did not contain valid UTF-8"), "{text}");
+    assert!(text.contains("latin.toml:2:3: the byte here is not UTF-8; save the file as UTF-8"), "{text}");
+    std::fs::write(&latin, b"\xff\xfea\0").unwrap();
+    let text = loader().load([&latin]).unwrap_err().to_string();
+    assert!(text.ends_with(
+        "latin.toml:1:1: the byte here is not UTF-8; the file looks like UTF-16: save it as UTF-8"
+    ));
     // A single mistake leaves its cause to whoever prints the chain.
     let single = loader().load([&missing]).unwrap_err();
     assert!(single.to_string().ends_with("missing.toml: cannot be read"));
     assert!(std::error::Error::source(&single).is_some());
-    assert!(errors_for_yaml().contains("is YAML, which is not supported"));
 }
 
-fn errors_for_yaml() -> String {
-    errors("/home/me/.config/goose/config.yaml", "extensions:\n  a: {}\n").concat()
+#[test]
+fn what_no_request_could_name_is_no_pattern() {
+    let text = "[endpoint]\nallowed_hosts = ['mcp.example.org', 'http://x/']\nallowed_origins = ['nope']\n";
+    assert_eq!(
+        errors("h.toml", text),
+        [
+            format!("h.toml:2:37: `endpoint.allowed_hosts[1]`: expected {HOST_FORM}"),
+            format!("h.toml:3:20: `endpoint.allowed_origins[0]`: expected {ORIGIN_FORM}"),
+        ]
+    );
+    for host in ["x", "x.org:8443", "[::1]:80", "10.0.0.1", "*"] {
+        assert!(is_host(host), "{host}");
+    }
+    for none in ["", "http://x", "x/", "x:y", "a b", "x.org/mcp", "*.x.org"] {
+        assert!(!is_host(none), "{none}");
+    }
+    for origin in ["https://x.org", "http://x:8080", "https://x:*", "vscode-webview://x", "null", "*"] {
+        assert!(is_origin(origin), "{origin}");
+    }
+    for none in
+        ["", "x.org", "https://x.org/", "https://", "://x", "https://*", "1https://x", "https://x:*:*"]
+    {
+        assert!(!is_origin(none), "{none}");
+    }
 }
 
 /// A secret in every place that can hold one, right and wrong: nothing that can be printed repeats it.
@@ -449,6 +475,20 @@ fn no_secret_is_ever_printed() {
         format!("[servers.a]\nurl = {secret}"),
     ] {
         let errors = loader().parse("h.toml", &bad).unwrap_err();
+        let printed = format!("{errors} {errors:?}");
+        assert!(!printed.contains(secret), "{printed}");
+    }
+    for bad in [
+        format!("extensions: {secret}"),
+        format!("extensions: {{a: {{type: stdio, cmd: x, envs: {secret}}}}}"),
+        format!("a: \"{secret}\\q\""),
+        format!("a: *{secret}"),
+        format!("a: !{secret}!x y"),
+        format!("a: 'b' {secret}"),
+        format!("a:\n- {secret}\n {secret}: b\n{secret}"),
+        format!("%{secret} x\na: b"),
+    ] {
+        let errors = loader().parse("h.yaml", &bad).unwrap_err();
         let printed = format!("{errors} {errors:?}");
         assert!(!printed.contains(secret), "{printed}");
     }

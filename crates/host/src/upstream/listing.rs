@@ -10,6 +10,7 @@ use hospes_model::{
 };
 
 use super::abilities::Abilities;
+use crate::catalogue::Item;
 
 /// The most pages that are read of one list.
 pub const MAX_PAGES: usize = 256;
@@ -170,7 +171,7 @@ impl<'a> Reader<'a> {
         .await
     }
 
-    async fn pages<T>(
+    async fn pages<T: Item>(
         &self,
         method: Method,
         take: impl Fn(Reply) -> Option<(Vec<T>, Option<String>)>,
@@ -196,6 +197,11 @@ impl<'a> Reader<'a> {
                 }
                 _ => break,
             }
+        }
+        let (listed, mut keys) = (all.len(), HashSet::with_capacity(all.len()));
+        all.retain(|item| keys.insert(item.key().to_owned()));
+        if all.len() < listed {
+            tracing::warn!(%method, twice = listed - all.len(), "what is listed twice is kept once: the first");
         }
         if all.len() > MAX_ITEMS {
             tracing::warn!(%method, items = all.len(), max = MAX_ITEMS, "a list is cut");

@@ -151,8 +151,8 @@ impl Adapter {
                 return Err(RpcError::method_not_found(method.name()));
             }
             _ => {
+                let token = read_meta(params.view())?.progress_token;
                 let meta = params.view().meta.clone();
-                let token = read_meta(meta.as_ref())?.progress_token;
                 let mut context = Context::builder(Arc::clone(session.peer()))
                     .request_id(id.clone())
                     .meta(meta)

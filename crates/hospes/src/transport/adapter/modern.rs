@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use hospes_model::{
-    ClientCapabilities, Direction, Id, Implementation, InputResponses, Kind, Method, RawJson, RequestMeta,
-    Revision, RpcError, TASKS_EXTENSION, meta_key,
+    ClientCapabilities, Direction, Id, Implementation, InputResponses, Kind, Method, RequestMeta, Revision,
+    RpcError, TASKS_EXTENSION, meta_key,
 };
 use hospes_proto::state::{Binding, RequestDigest};
 
 use super::programs::{MAX_CLIENT_BYTES, Programs};
 use super::{Adapter, Running, random};
 use crate::exchange::{Exchange, MAX_ROUNDS};
-use crate::params::{Params, decode_part};
+use crate::params::{Params, View, decode_part};
 use crate::service::{Call, Questions};
 use crate::tasks::TaskWish;
 use crate::{Context, Peer, Round};
@@ -61,7 +61,7 @@ impl Adapter {
     /// STLS-03: a request names its version and its sender's capabilities; VER-12: a version that is not spoken here.
     fn check_meta(&self, meta: &RequestMeta<'_>) -> Result<(), RpcError> {
         if let Some(key) = meta.malformed {
-            return Err(RpcError::invalid_params(format!("params._meta[{key:?}] has the wrong shape")));
+            return Err(RpcError::invalid_params(format!("params._meta[{key:?}] must be {}", shape(key))));
         }
         let missing = |key: &str| RpcError::invalid_params(format!("params._meta lacks {key:?}"));
         let Some(version) = &meta.protocol_version else {
@@ -202,11 +202,28 @@ fn read_client(
 }
 
 /// The `_meta` of params, read; empty where there is none.
-pub(crate) fn read_meta(meta: Option<&RawJson>) -> Result<RequestMeta<'_>, RpcError> {
-    match meta {
+///
+/// # Errors
+/// When it is no object, or when a member of the params stands twice.
+pub(crate) fn read_meta(params: &View) -> Result<RequestMeta<'_>, RpcError> {
+    if let Some(member) = params.repeated {
+        return Err(RpcError::invalid_params(format!("params has {member:?} twice")));
+    }
+    match &params.meta {
         None => Ok(RequestMeta::default()),
+        Some(meta) if !meta.is_object() => Err(RpcError::invalid_params("params._meta must be an object")),
         Some(meta) => {
-            meta.decode().map_err(|why| RpcError::invalid_params(format!("_meta must be an object: {why}")))
+            meta.decode().map_err(|why| RpcError::invalid_params(format!("invalid params._meta: {why}")))
         }
+    }
+}
+
+/// What a reserved member of `_meta` must be.
+fn shape(key: &str) -> &'static str {
+    match key {
+        meta_key::PROGRESS_TOKEN => "a string or an integer",
+        meta_key::CLIENT_INFO | meta_key::CLIENT_CAPABILITIES => "an object",
+        meta_key::LOG_LEVEL => "a log level such as \"info\"",
+        _ => "a string",
     }
 }

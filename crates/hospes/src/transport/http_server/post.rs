@@ -112,7 +112,7 @@ fn plan_request<'a>(
         rejection
     };
     let view = params.view();
-    let meta = read_meta(view.meta.as_ref()).map_err(malformed)?;
+    let meta = read_meta(view).map_err(malformed)?;
     let facts = Facts {
         modern: meta.protocol_version.is_some()
             || meta.client_capabilities.is_some()
@@ -214,8 +214,8 @@ fn begin_modern(
     let params = if listen { Params::new(params.raw().detached()) } else { params };
     let principal = principal(&parts);
     let http = (!listen).then(|| Box::new(parts));
-    let meta = params.view().meta.clone();
-    let begun = read_meta(meta.as_ref()).and_then(|meta| {
+    let kept = params.clone();
+    let begun = read_meta(kept.view()).and_then(|meta| {
         let request = ModernRequest { id: id.clone(), method, params, principal, http };
         inner.adapter.begin(request, &meta, peers)
     });

@@ -290,8 +290,7 @@ impl Desk {
             None => RawJson::empty_object(),
         };
         let params = Params::new(params);
-        let meta = params.view().meta.clone();
-        let meta = match read_meta(meta.as_ref()) {
+        let meta = match read_meta(params.view()) {
             Ok(meta) => meta,
             Err(error) => return self.answer_error(out, batch, &id, error),
         };

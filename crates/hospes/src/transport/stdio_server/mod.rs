@@ -143,8 +143,18 @@ impl StdioServer {
     /// When the descriptors cannot be taken or reading fails.
     #[cfg(feature = "stdio")]
     pub async fn serve(self) -> io::Result<()> {
-        let (input, output) = descriptors::take()?;
         let shutdown = super::shutdown_signal()?;
+        self.serve_process(shutdown).await
+    }
+
+    /// Serves the process's own stdin and stdout like [`StdioServer::serve`], but until `shutdown` is ready instead of
+    /// until a signal comes: for programs that have more to end than this server.
+    ///
+    /// # Errors
+    /// When the descriptors cannot be taken or reading fails.
+    #[cfg(feature = "stdio")]
+    pub async fn serve_process<F: Future<Output = ()>>(self, shutdown: F) -> io::Result<()> {
+        let (input, output) = descriptors::take()?;
         self.serve_until(input, output, shutdown).await
     }
 

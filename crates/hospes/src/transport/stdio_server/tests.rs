@@ -318,6 +318,37 @@ async fn other_revisions_have_no_batches() {
     assert_eq!(code(&peer.read().await), -32600);
 }
 
+/// Each says which member is meant, and what it must be.
+#[tokio::test]
+async fn params_that_cannot_be_read_are_named() {
+    let meta = |member: &str| {
+        let version = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+        format!(r#"{{"_meta":{{{version},"io.modelcontextprotocol/clientCapabilities":{{}},{member}}}}}"#)
+    };
+    let mut peer = Peer::new(&Probe::new());
+    for (params, expected) in [
+        (r#"{"_meta":5}"#.to_owned(), "params._meta must be an object"),
+        (meta(r#""progressToken":{}"#), r#"params._meta["progressToken"] must be a string or an integer"#),
+        (
+            meta(r#""io.modelcontextprotocol/clientInfo":[]"#),
+            r#"params._meta["io.modelcontextprotocol/clientInfo"] must be an object"#,
+        ),
+        (
+            meta(r#""io.modelcontextprotocol/logLevel":7"#),
+            r#"params._meta["io.modelcontextprotocol/logLevel"] must be a log level such as "info""#,
+        ),
+        (r#"{"_meta":{},"name":"a","name":"b"}"#.to_owned(), r#"params has "name" twice"#),
+        (r#"{"_meta":{},"_meta":{}}"#.to_owned(), r#"params has "_meta" twice"#),
+    ] {
+        peer.line(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#)).await;
+        let answer = peer.read().await;
+        assert_eq!((code(&answer), answer["error"]["message"].as_str()), (-32602, Some(expected)));
+    }
+    let mut session = Peer::opened(&Probe::new(), "2025-06-18").await;
+    session.line(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","name":"b"}}"#).await;
+    assert_eq!(session.read().await["error"]["message"], r#"params has "name" twice"#);
+}
+
 #[tokio::test]
 async fn probe_an_unknown_tool_is_invalid_params() {
     let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;

@@ -208,6 +208,60 @@ fn zed() {
 }
 
 #[test]
+fn goose() {
+    let config = parse(
+        "/home/me/.config/goose/config.yaml",
+        r#"
+GOOSE_PROVIDER: anthropic
+extensions:
+  developer: { type: builtin, name: developer, display_name: Developer, enabled: true, bundled: true, timeout: 300 }
+  todo: { type: platform, name: todo, enabled: true }
+  fetch:
+    type: stdio
+    name: fetch
+    description: Reads pages
+    cmd: uvx
+    args: [mcp-server-fetch, --port, 8080]
+    envs: { LOG: debug }
+    env_keys: [TOKEN, NONE]
+    timeout: 300
+    enabled: true
+    available_tools: [fetch]
+  web:
+    type: streamable_http
+    uri: https://${HOST}/mcp
+    headers:
+      Authorization: "Bearer ${TOKEN}"
+    enabled: false
+  old: { type: sse, uri: "https://e.com/sse", enabled: true }
+"#,
+    );
+    assert_eq!(names(&config), ["fetch", "web", "old"]);
+    assert_eq!(argv(stdio(&config, "fetch")), ["uvx", "mcp-server-fetch", "--port", "8080"]);
+    assert_eq!(env(stdio(&config, "fetch")), [("LOG", "debug"), ("TOKEN", "t0ps3cret")]);
+    let fetch = config.server("fetch").unwrap();
+    assert_eq!(fetch.timeouts.request, Some(Duration::from_secs(300)));
+    assert!(fetch.tools.allows("fetch") && !fetch.tools.allows("other"));
+    assert_eq!(headers(http(&config, "web")), [("Authorization", "Bearer t0ps3cret")]);
+    assert!(config.server("web").unwrap().disabled);
+    assert_eq!(http(&config, "old").flavour, HttpFlavour::Sse);
+    let file = "/home/me/.config/goose/config.yaml";
+    assert_eq!(
+        warnings(&config),
+        [
+            format!("{file}:13:23: server `fetch`: `NONE` is not set here; Goose may keep it in its keyring"),
+            format!("{file}:4:3: passed over, being parts of Goose and no servers: `developer`, `todo`"),
+        ]
+    );
+    assert!(errors("config.yaml", "GOOSE_MODEL: x\n")[0].contains("names no servers"));
+    // What another application calls extensions holds no servers.
+    assert!(
+        errors("settings.json", r#"{"extensions": {"a": {"command": "x"}}}"#)[0].contains("names no servers")
+    );
+    assert_eq!(names(&parse("librechat.yaml", "mcpServers:\n  a:\n    command: x\n")), ["a"]);
+}
+
+#[test]
 fn inspector_and_fastmcp() {
     let config = parse(
         "mcp.json",
@@ -286,6 +340,18 @@ fn mistakes_in_the_files_of_others_are_named() {
         (
             r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#,
             "m.json:1:40: server `a` is already described in m.json:1:17; rename or remove one",
+        ),
+        (
+            r#"{"mcpServers": {"a": {"command": "x"}}, "mcpServers": {"b": {"command": "y"}}}"#,
+            "m.json:1:41: `mcpServers` is set a second time; the first is in line 1",
+        ),
+        (
+            r#"{"mcpServers": {"a": {"command": "x", "env": {"A": "1", "A": "2"}}}}"#,
+            "m.json:1:57: `env.A` of server `a` is set a second time; the first is in line 1",
+        ),
+        (
+            r#"{"mcpServers": {"a": {"url": "https://e", "headers": {"A": "1", "a": "2"}}}}"#,
+            "m.json:1:65: `headers.a` of server `a` is set a second time; the first is in line 1",
         ),
         (
             r#"{"mcpServers": {"a": {"command": {"args": []}}}}"#,

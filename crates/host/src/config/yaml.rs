@@ -1,0 +1,227 @@
+//! YAML as the same tree. Of the language's types there are those that JSON has (the core schema of YAML 1.2).
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag};
+
+use super::document::{Entry, Node, Value};
+use super::error::{ConfigError, Source};
+
+/// How deep tables and lists may stand in each other.
+pub(super) const MAX_DEPTH: usize = 64;
+
+/// Reads a file's one document.
+pub(super) fn parse(file: &Arc<Path>, text: &str) -> Result<Node, Box<ConfigError>> {
+    let mut tree = Tree { file, open: Vec::new(), root: None };
+    for event in Parser::new_from_str(text) {
+        let done = event.map_err(Mistake::from).and_then(|(event, span)| tree.take(event, span));
+        done.map_err(|Mistake { at, message }| ConfigError::Syntax {
+            at: place(file, &at),
+            format: "YAML",
+            message,
+        })?;
+    }
+    let empty = || {
+        let at = Source::end_of(file, "");
+        ConfigError::Syntax { at, format: "YAML", message: "the file is empty".to_owned() }.into()
+    };
+    tree.root.ok_or_else(empty)
+}
+
+struct Mistake {
+    at: Marker,
+    message: String,
+}
+
+impl Mistake {
+    fn new<T>(at: Marker, message: impl Into<String>) -> Result<T, Self> {
+        Err(Self { at, message: message.into() })
+    }
+}
+
+impl From<ScanError> for Mistake {
+    fn from(error: ScanError) -> Self {
+        Self { at: *error.marker(), message: error.info().to_owned() }
+    }
+}
+
+/// What was begun and is not at its end, and what came out.
+struct Tree<'a> {
+    file: &'a Arc<Path>,
+    open: Vec<Open>,
+    root: Option<Node>,
+}
+
+enum Open {
+    List { at: Source, items: Vec<Node> },
+    Table { at: Source, entries: Vec<Entry>, key: Option<(String, Source)> },
+}
+
+impl Tree<'_> {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Mistake> {
+        let at = || place(self.file, &span.start);
+        let open = match event {
+            Event::Scalar(text, style, _, tag) => {
+                return self.scalar(text, style, tag.as_deref(), span.start);
+            }
+            Event::SequenceStart(..) => Open::List { at: at(), items: Vec::new() },
+            Event::MappingStart(..) => Open::Table { at: at(), entries: Vec::new(), key: None },
+            Event::SequenceEnd | Event::MappingEnd => {
+                let node = match self.open.pop() {
+                    Some(Open::List { at, items }) => Node { at, value: Value::Array(items) },
+                    Some(Open::Table { at, entries, .. }) => Node { at, value: Value::Object(entries) },
+                    None => return Ok(()),
+                };
+                self.put(node);
+                return Ok(());
+            }
+            Event::DocumentStart(_) if self.root.is_some() => {
+                return Mistake::new(span.start, "there is more than one document");
+            }
+            // They would make a small file large.
+            Event::Alias(_) => {
+                return Mistake::new(span.start, "references (`*name`) are not read; write the value out");
+            }
+            _ => return Ok(()),
+        };
+        if let Some(Open::Table { key: None, .. }) = self.open.last() {
+            return Mistake::new(span.start, "a key must be text");
+        }
+        if self.open.len() == MAX_DEPTH {
+            return Mistake::new(span.start, format!("more than {MAX_DEPTH} tables and lists in each other"));
+        }
+        self.open.push(open);
+        Ok(())
+    }
+
+    fn scalar(
+        &mut self,
+        text: Cow<'_, str>,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        start: Marker,
+    ) -> Result<(), Mistake> {
+        let at = place(self.file, &start);
+        if let Some(Open::Table { key: key @ None, entries, .. }) = self.open.last_mut() {
+            if entries.iter().any(|entry| entry.key == *text) {
+                return Mistake::new(start, "duplicate key");
+            }
+            *key = Some((text.into_owned(), at));
+            return Ok(());
+        }
+        let value = match style {
+            ScalarStyle::Plain if tag.is_none() => plain(&text),
+            _ => Value::String(text.into_owned()),
+        };
+        self.put(Node { at, value });
+        Ok(())
+    }
+
+    fn put(&mut self, node: Node) {
+        match self.open.last_mut() {
+            Some(Open::List { items, .. }) => items.push(node),
+            Some(Open::Table { entries, key, .. }) => {
+                if let Some((key, at)) = key.take() {
+                    entries.push(Entry { at, key, node });
+                }
+            }
+            None => self.root = Some(node),
+        }
+    }
+}
+
+fn place(file: &Arc<Path>, at: &Marker) -> Source {
+    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Source::new(file, number(at.line()), number(at.col() + 1))
+}
+
+/// YAML 1.2.2, section 10.3.2.
+fn plain(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Boolean(true),
+        "false" | "False" | "FALSE" => Value::Boolean(false),
+        _ => {
+            let digits = text.trim_start_matches(['+', '-', '.']);
+            let is_number = digits.starts_with(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok();
+            if is_number { Value::Number(text.to_owned()) } else { Value::String(text.to_owned()) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(text: &str) -> Result<Node, String> {
+        parse(&Path::new("a.yaml").into(), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_have_the_types_of_json() {
+        let root =
+            tree("a: [1, -2.5, 1e3, '1', yes, true, ~, 1.2.3, +, \"x\\n\"]\nb: |\n  two\n  lines\nc:\n")
+                .unwrap();
+        let Some(Value::Array(items)) = root.get("a").map(|node| &node.value) else { panic!("{root:?}") };
+        let shown: Vec<String> = items.iter().map(|item| format!("{:?}", item.value)).collect();
+        let expected = [
+            "Number(\"1\")",
+            "Number(\"-2.5\")",
+            "Number(\"1e3\")",
+            "String(\"1\")",
+            "String(\"yes\")",
+            "Boolean(true)",
+            "Null",
+            "String(\"1.2.3\")",
+            "String(\"+\")",
+            "String(\"x\\n\")",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(root.get("b").and_then(Node::as_str), Some("two\nlines\n"));
+        assert_eq!(root.get("c").map(Node::kind), Some("null"));
+    }
+
+    #[test]
+    fn things_know_where_they_stand() {
+        let root = tree("# x\nextensions:\n  é: {cmd: a}\n  b:\n    args:\n      - é\n").unwrap();
+        let entries = root.get("extensions").and_then(Node::as_object).unwrap();
+        assert_eq!(entries[0].at.to_string(), "a.yaml:3:3");
+        assert_eq!(entries[0].node.get("cmd").unwrap().at.to_string(), "a.yaml:3:12");
+        let Some(Value::Array(items)) = entries[1].node.get("args").map(|node| &node.value) else { panic!() };
+        assert_eq!(items[0].at.to_string(), "a.yaml:6:9");
+    }
+
+    #[test]
+    fn mistakes_name_line_and_column() {
+        let deep = format!("a: {}", "[".repeat(MAX_DEPTH + 1));
+        for (text, expected) in [
+            ("", "a.yaml:1:1: not valid YAML: the file is empty"),
+            ("a: 1\na: 2\n", "a.yaml:2:1: not valid YAML: duplicate key"),
+            (
+                "a: &x 1\nb: *x\n",
+                "a.yaml:2:4: not valid YAML: references (`*name`) are not read; write the value out",
+            ),
+            ("a: 1\n---\nb: 2\n", "a.yaml:2:1: not valid YAML: there is more than one document"),
+            ("? [a]\n: 1\n", "a.yaml:1:3: not valid YAML: a key must be text"),
+            (&deep, "a.yaml:1:67: not valid YAML: more than 64 tables and lists in each other"),
+        ] {
+            assert_eq!(tree(text).unwrap_err(), expected, "{text}");
+        }
+        let error = tree("a:\n\t- b\n").unwrap_err();
+        assert!(error.starts_with("a.yaml:2:2: not valid YAML: "), "{error}");
+    }
+
+    #[test]
+    fn nothing_makes_it_panic() {
+        let deep = "[".repeat(100_000);
+        let block = "- ".repeat(100_000);
+        for text in [
+            "{", "}", "[a", "- ", "? ", ": ", "&", "*", "!!", "%YAML", "'", "\"\\x", "|", "a: b: c", &deep,
+            &block,
+        ] {
+            let _ = tree(text);
+        }
+    }
+}
