@@ -13,6 +13,7 @@ use hospes_model::{
 
 use serde::Serialize;
 
+use crate::deprecated::{Deprecated, warn_once};
 use crate::logging::{DEFAULT_LOG_RATE, LogRules};
 use crate::peer::Peer;
 use crate::rate::Rate;
@@ -248,6 +249,9 @@ impl Context {
     pub fn log_as(&self, logger: Option<&str>, level: LoggingLevel, data: impl Serialize) {
         if self.log_level().is_none_or(|wanted| level < wanted) {
             return;
+        }
+        if !self.0.peer.revision.is_legacy() {
+            warn_once(Deprecated::Logging);
         }
         let Some(left_out) = self.admit_log() else { return };
         let rules = self.0.log_rules.get();

@@ -4,6 +4,7 @@ pub mod ask;
 #[cfg(feature = "client")]
 pub mod client;
 mod context;
+mod deprecated;
 mod error;
 mod exchange;
 mod logging;

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::careful;
 use super::error::AskError;
 use super::form::{DEFAULT_FIELD, Form, FormError, Misfit, check_content};
 use super::question::{self, Missing, Question};
@@ -175,6 +176,7 @@ fn look_form<A>(
     form: Form,
     read: impl FnOnce(&Form, &str, ElicitResult) -> Result<Result<A, AskError>, Misfit>,
 ) -> Result<Option<A>, AskError> {
+    careful::form(&message, &form.schema)?;
     let key = key.unwrap_or_else(|| context.next_key());
     if let Some(result) = question::answer::<ElicitResult>(context, &key) {
         match read(&form, &message, result) {
@@ -201,8 +203,9 @@ fn look_url(
     if let Some(result) = question::answer(context, &key) {
         return Ok(Some(result));
     }
-    if let Err(source) = url::Url::parse(&params.url) {
-        return Err(AskError::Url { url: params.url, source });
+    match url::Url::parse(&params.url) {
+        Ok(url) => careful::url(&url)?,
+        Err(source) => return Err(AskError::Url { url: params.url, source }),
     }
     if params.elicitation_id.is_none() {
         let mut random = [0; 16];

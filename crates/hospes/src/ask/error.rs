@@ -38,6 +38,24 @@ pub enum AskError {
         #[source]
         source: url::ParseError,
     },
+    /// A form may not ask for a secret: send the person to a URL instead.
+    #[error("a form may not ask for a secret, which {field:?} seems to be; use `elicit_url`")]
+    Secret {
+        /// The field.
+        field: String,
+    },
+    /// A form may have no link in it: send the person to a URL instead.
+    #[error("a form may have no link in it, and {place} has one; use `elicit_url`")]
+    Link {
+        /// The message, or a field.
+        place: String,
+    },
+    /// The URL to send the person to would give something away.
+    #[error("nobody may be sent to this URL: {why}")]
+    Unsafe {
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// The operating system gave no random numbers for the question's id.
     #[error("no random id for the question: {0}")]
     Random(String),

@@ -26,6 +26,7 @@
 //! }
 //! ```
 
+mod careful;
 mod elicit;
 mod error;
 mod form;
@@ -53,7 +54,8 @@ impl Context {
     ///
     /// `T` is a struct of texts, numbers, switches, enumerations without data and lists of these enumerations, each
     /// possibly an `Option`; or one such value by itself; or `()`, for a yes. Doc comments become the descriptions.
-    /// Content that does not fit is asked for again.
+    /// Content that does not fit is asked for again. A form never asks for secrets; those are for
+    /// [`elicit_url`](Self::elicit_url).
     ///
     /// **Whatever stands before a question runs again; ask first, act after.**
     ///
@@ -85,7 +87,8 @@ impl Context {
     /// Sends the person to a URL, for what must not pass through the client: secrets, payments, signing in elsewhere.
     ///
     /// The answer only says that the person agreed to go there, not what they did; whether it is done is for the
-    /// server to find out. The URL holds nothing personal and no credentials (ELIC-26).
+    /// server to find out. The URL begins with `https:` (`http:` to this machine alone), and holds nothing personal and
+    /// no credentials; one that seems to is refused (ELIC-26, ELIC-27).
     ///
     /// **Whatever stands before a question runs again; ask first, act after.**
     ///

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::AskError;
 use crate::context::Context;
+use crate::deprecated::{Deprecated, warn_once};
 
 /// Something that can be asked in the middle of a call: what [`Context::elicit`], [`Context::sample`] and
 /// [`Context::roots`] make, and tuples and lists of these.
@@ -36,6 +37,13 @@ impl Missing {
     /// [`AskError::Unsupported`] when the peer did not declare what the question needs (MRTR-05).
     pub fn add(&mut self, context: &Context, key: String, request: InputRequest) -> Result<(), AskError> {
         request.required_capability(&context.peer().capabilities).map_err(AskError::Unsupported)?;
+        if !context.peer().revision.is_legacy() {
+            match request {
+                InputRequest::CreateMessage(_) => warn_once(Deprecated::Sampling),
+                InputRequest::ListRoots(_) => warn_once(Deprecated::Roots),
+                _ => {}
+            }
+        }
         self.0.push((key, request));
         Ok(())
     }

@@ -140,7 +140,90 @@ fn a_url_is_checked_before_it_is_sent() {
     });
 }
 
-/// covers: SAMP-07 SAMP-16 SAMP-29
+/// covers: ELIC-07 ELIC-08
+#[test]
+fn a_form_asks_for_no_secret() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its form is looked at")]
+    struct SignIn {
+        user: String,
+        #[serde(rename = "apiKey")]
+        api_key: String,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its form is looked at")]
+    struct Paying {
+        #[schemars(title = "Card number")]
+        number: String,
+    }
+    block_on(async {
+        let context = first();
+        let said = context.elicit::<SignIn>("Sign in").await.err().unwrap();
+        assert!(matches!(&said, AskError::Secret { field } if field == "apiKey"), "{said}");
+        let said = context.elicit::<Paying>("Pay").raw().await.unwrap_err();
+        assert!(matches!(&said, AskError::Secret { field } if field == "number"), "{said}");
+        let schema = json!({ "type": "object", "properties": { "password": { "type": "string" } } });
+        let said = context.elicit::<()>("?").schema(schema).await.unwrap_err();
+        assert!(
+            matches!(&said, AskError::Secret { .. }) && said.to_string().contains("elicit_url"),
+            "{said}"
+        );
+        assert!(context.take_questions().is_none());
+        assert!(context.elicit::<Seat>("Which seat?").await.unwrap_err().is_pending());
+    });
+}
+
+/// covers: ELIC-26 ELIC-27
+#[test]
+fn nobody_is_sent_to_a_url_that_gives_something_away() {
+    block_on(async {
+        let context = first();
+        for url in [
+            "http://example.com/pay",
+            "ftp://example.com/pay",
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "https://ann:pw@example.com/pay",
+            "https://ann@example.com/pay",
+            "https://example.com/pay?access_token=abc",
+            "https://example.com/pay?who=ann%40example.com",
+            "https://example.com/pay?card=4111111111111111",
+            "https://example.com/pay/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
+            "https://example.com/pay#ghp_0123456789abcdef01",
+        ] {
+            let error = context.elicit_url("Pay", url).await.unwrap_err();
+            assert!(matches!(error, AskError::Unsafe { .. }), "{url}: {error}");
+            assert!(!error.to_string().contains("example.com"), "{error}");
+        }
+        for url in [
+            "https://example.com/pay?order=7&state=Zm9v&client_id=x&code_challenge=y",
+            "http://localhost:8080/pay",
+            "http://127.0.0.1/pay",
+            "http://[::1]/pay",
+        ] {
+            assert!(context.elicit_url("Pay", url).await.unwrap_err().is_pending(), "{url}");
+        }
+        // A form has no links to click at, in none of its parts.
+        let form = |title: &str, description: &str| {
+            let field = json!({ "type": "string", "title": title, "description": description });
+            json!({ "type": "object", "properties": { "a": field } })
+        };
+        let context = first();
+        for (message, form) in [
+            ("See HTTPS://example.com", form("a", "b")),
+            ("?", form("http://example.com", "b")),
+            ("?", form("a", "as on https://example.com/x")),
+        ] {
+            let error = context.elicit::<()>(message).schema(form).await.unwrap_err();
+            assert!(matches!(error, AskError::Link { .. }), "{error}");
+        }
+        assert!(
+            context.elicit::<()>("See example.com").schema(form("a", "b")).await.unwrap_err().is_pending()
+        );
+    });
+}
+
+/// covers: SAMP-07 SAMP-16 SAMP-29 DEPR-04
 #[test]
 fn a_sample_carries_all_wishes() {
     block_on(async {

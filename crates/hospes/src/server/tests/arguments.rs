@@ -182,6 +182,54 @@ async fn a_schema_given_by_hand_is_listed_as_written_and_enforced() {
     assert!(failed && text.contains("a: wanted string, given 3"), "{text}");
 }
 
+/// Arrays by position are written with `items` in draft 7 and with `prefixItems` in 2020-12; each means nothing in the
+/// other.
+///
+/// covers: JSCH-02 JSCH-06
+#[cfg(feature = "validate")]
+#[tokio::test]
+async fn a_schema_is_read_in_the_dialect_that_it_names() {
+    let pair = |dialect: Option<&str>, keyword: &str| {
+        let mut schema = json!({
+            "type": "object",
+            "properties": { "pair": { "type": "array", keyword: [{ "type": "string" }, { "type": "integer" }] } },
+        });
+        if let Some(dialect) = dialect {
+            schema["$schema"] = dialect.into();
+        }
+        Server::new("x", "1").tool(Tool::new("t").input_schema(schema), |_: RawJson| async { "ok" })
+    };
+    let refuses = async |server: Server| tool(&server, "t", json!({ "pair": [1, "x"] })).await.1;
+    let (new, old) =
+        ("https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#");
+    assert!(refuses(pair(Some(old), "items")).await);
+    assert!(!refuses(pair(Some(old), "prefixItems")).await);
+    for newest in [Some(new), None] {
+        assert!(refuses(pair(newest, "prefixItems")).await, "2020-12 where nothing is said");
+    }
+    // Another dialect is refused with a list of those that are spoken, the preferred one first.
+    let said = refusal(file!(), || pair(Some("https://example.com/mine"), "items"));
+    let spoken = said.split_once("these are: ").unwrap().1;
+    assert!(spoken.starts_with(new) && spoken.contains("draft-07"), "{said}");
+}
+
+/// Nobody hears a knock at the door that a `$ref` names.
+///
+/// covers: JSCH-08
+#[cfg(feature = "validate")]
+#[test]
+fn no_schema_makes_us_connect_to_anybody() {
+    let door = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    door.set_nonblocking(true).unwrap();
+    let there = format!("http://{}/schema", door.local_addr().unwrap());
+    let schema = json!({ "type": "object", "properties": { "a": { "$ref": there } } });
+    let said = refusal(file!(), || {
+        Server::new("x", "1").tool(Tool::new("raw").input_schema(schema), |_: RawJson| async {})
+    });
+    assert!(said.contains("schemas are never fetched"), "{said}");
+    assert_eq!(door.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
 /// covers: JSCH-04 JSCH-05 JSCH-07 JSCH-10
 #[cfg(feature = "validate")]
 #[test]

@@ -119,6 +119,28 @@ async fn a_variable_of_the_wrong_type_is_an_error_that_says_so() {
     assert_eq!(wrong.message, "trips://trains/seven: id: wanted a whole number, 0 or more, given \"seven\"");
 }
 
+/// covers: RES-09
+#[tokio::test]
+async fn what_is_listed_with_a_media_type_has_it() {
+    let page = |mime: &'static str| {
+        move |Uri(uri): Uri| async move { ResourceContents::text(uri, "x").with_mime_type(mime) }
+    };
+    let server = Server::new("x", "1")
+        .resource_template(Template::new("x://good/{id}").mime("text/html"), page("Text/HTML; charset=utf-8"))
+        .resource_template(Template::new("x://bad/{id}").mime("text/html"), page("text/markdown"))
+        .resource_template("x://any/{id}", page("text/markdown"));
+    let list = result(&server, "resources/templates/list", json!({})).await;
+    assert!(list["resourceTemplates"][2].get("mimeType").is_none());
+    let read = |uri: &str| json!({ "uri": uri });
+    result(&server, "resources/read", read("x://good/1")).await;
+    result(&server, "resources/read", read("x://any/1")).await;
+    let failed = error(&server, "resources/read", read("x://bad/1")).await;
+    assert_eq!(failed.code, -32603);
+    assert_eq!(failed.message, "x://bad/1 is listed as text/html, and was read as text/markdown");
+    let said = refusal(file!(), || Server::new("x", "1").resource(Resource::new("x:y").mime("html"), "text"));
+    assert!(said.contains("\"html\" is no media type"), "{said}");
+}
+
 /// covers: RES-19
 #[tokio::test]
 async fn a_failing_handler_is_an_internal_error() {

@@ -169,6 +169,29 @@ async fn a_tool_may_return_any_content() {
     assert_eq!(tool(&server, "flag", json!({})).await, ("true".into(), false));
 }
 
+/// covers: TOOL-12 TOOL-14
+#[tokio::test]
+async fn what_a_tool_embeds_or_links_to_can_be_read_and_need_not_be_listed() {
+    let server = Server::new("x", "1")
+        .resource_template("notes://{id}", |uri: crate::server::Uri| async move { format!("note {}", uri.0) })
+        .tool("embeds", || async { hospes_model::ResourceContents::text("notes://1", "note notes://1") })
+        .tool("links", || async { hospes_model::Resource::new("notes://2", "the second") });
+    assert_eq!(result(&server, "resources/list", json!({})).await["resources"], json!([]));
+    let embedded = result(&server, "tools/call", json!({ "name": "embeds" })).await["content"][0].clone();
+    let linked = result(&server, "tools/call", json!({ "name": "links" })).await["content"][0].clone();
+    assert_eq!(linked, json!({ "type": "resource_link", "uri": "notes://2", "name": "the second" }));
+    for uri in [&embedded["resource"]["uri"], &linked["uri"]] {
+        let read = result(&server, "resources/read", json!({ "uri": uri })).await;
+        assert_eq!(read["contents"][0]["text"], format!("note {}", uri.as_str().unwrap()));
+        let asked = json!({ "notifications": { "resourceSubscriptions": [uri] } });
+        assert!(!matches!(
+            futures::FutureExt::now_or_never(outcome(&server, "subscriptions/listen", asked)),
+            Some(Outcome::Failed(_))
+        ));
+    }
+    assert_eq!(embedded["resource"]["text"], "note notes://1");
+}
+
 /// covers: TOOL-38 TOOL-07
 #[test]
 fn mistakes_of_the_program_panic_at_its_line() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Args, Completes, Server, Typed};
 use crate::transport::stdio_server::StdioServer;
-use crate::transport::stdio_server::tests::{Peer, code, modern, tool};
+use crate::transport::stdio_server::tests::{Peer, code, modern, text, tool};
 use crate::{Context, Rate};
 
 const OLDER: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -344,4 +344,280 @@ async fn a_server_that_offers_nothing_is_a_server() {
     }
     let found = ask(&mut peer(&server), modern(1, "server/discover", json!({}))).await;
     assert_eq!(found["result"]["capabilities"], json!({ "logging": {} }));
+}
+
+fn asking() -> Server {
+    Server::new("x", "1")
+        .tool("roots", |ctx: Context| async move {
+            let first = ctx.roots().key("roots").await?;
+            // The handler runs again after this; the roots are not asked for again.
+            let _: bool = ctx.elicit("Go on?").key("go").await?;
+            let again = ctx.roots().key("roots").await?;
+            let uris: Vec<_> = first.iter().chain(&again).map(|root| root.uri.clone()).collect();
+            Ok::<_, crate::Error>(uris.join(" "))
+        })
+        .tool("sample", |ctx: Context| async move {
+            let n: String = ctx.sample("Say hello").key("hello").await?.text();
+            Ok::<_, crate::Error>(n)
+        })
+        .tool("who", |ctx: Context| async move { ctx.principal().unwrap_or("nobody").to_owned() })
+        .tool("visit", |ctx: Context| async move {
+            ctx.elicit_url("Go there", "https://example.com/").key("go").id("e-1").await?;
+            let done = hospes_model::ElicitationCompleteParams::new("e-1");
+            ctx.notify(hospes_model::Notification::ElicitationComplete(done));
+            Ok::<_, crate::Error>("visited")
+        })
+}
+
+/// A request of 2026-07-28 by a client with these capabilities.
+fn able(id: u32, params: Value, capabilities: Value) -> Value {
+    let mut request = modern(id, "tools/call", params);
+    request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    request
+}
+
+fn answer(question: &Value, result: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": question["id"], "result": result })
+}
+
+async fn open_with(peer: &mut Peer, revision: &str, capabilities: Value) -> Value {
+    let opened = ask(
+        peer,
+        request(
+            90,
+            "initialize",
+            json!({ "protocolVersion": revision, "capabilities": capabilities,
+                    "clientInfo": { "name": "peer", "version": "1" } }),
+        ),
+    )
+    .await;
+    peer.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    opened
+}
+
+/// Once in a call, however often the handler looks and runs, and afresh in the next one.
+///
+/// covers: ROOT-02 ROOT-04 ROOT-20 ROOT-21
+#[tokio::test]
+async fn roots_are_asked_for_once_a_call_and_again_in_the_next() {
+    for revision in ["2025-06-18", "2025-11-25"] {
+        let mut peer = peer(&asking());
+        open_with(&mut peer, revision, json!({ "roots": { "listChanged": true }, "elicitation": {} })).await;
+        for (id, root) in [(1, "file:///a"), (2, "file:///b")] {
+            let asked = ask(&mut peer, tool(id, "roots", json!({}))).await;
+            assert_eq!(asked["method"], "roots/list", "{revision}");
+            let asked = ask(&mut peer, answer(&asked, json!({ "roots": [{ "uri": root }] }))).await;
+            assert_eq!(asked["method"], "elicitation/create", "{revision}");
+            let go = json!({ "action": "accept", "content": { "value": true } });
+            let done = ask(&mut peer, answer(&asked, go)).await;
+            assert_eq!(text(&done), format!("{root} {root}"), "{revision}");
+            peer.send(json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" })).await;
+        }
+    }
+}
+
+/// No request of the server's own; and when nothing comes back, nothing is waited for.
+///
+/// covers: ROOT-22 SAMP-38
+#[tokio::test]
+async fn the_newest_revision_is_asked_in_results_alone() {
+    let mut peer = peer(&asking());
+    let all = || json!({ "roots": {}, "sampling": {}, "elicitation": {} });
+    for (id, name, key, method) in
+        [(1, "roots", "roots", "roots/list"), (2, "sample", "hello", "sampling/createMessage")]
+    {
+        let round = ask(&mut peer, able(id, json!({ "name": name }), all())).await;
+        assert_eq!(round["id"], id, "an answer, not a request");
+        assert_eq!(round["result"]["resultType"], "input_required");
+        assert_eq!(round["result"]["inputRequests"][key]["method"], method);
+        // What refuses does not come back: nobody is asked again, and others are served.
+        peer.silence_modern().await;
+    }
+    // There is no such notification here; it changes nothing.
+    peer.send(json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" })).await;
+    peer.silence_modern().await;
+}
+
+/// covers: CAP-12
+#[tokio::test]
+async fn what_one_request_declares_holds_for_no_other() {
+    let mut peer = peer(&asking());
+    let call = || json!({ "name": "sample" });
+    for (id, capabilities, is_asked) in [
+        (1, json!({ "sampling": {} }), true),
+        (2, json!({}), false),
+        (3, json!({ "roots": {} }), false),
+        (4, json!({ "sampling": {} }), true),
+        (5, json!({}), false),
+    ] {
+        let said = ask(&mut peer, able(id, call(), capabilities)).await;
+        if is_asked {
+            assert_eq!(said["result"]["resultType"], "input_required", "{id}");
+        } else {
+            assert_eq!(code(&said), -32021, "{id}");
+            assert_eq!(said["error"]["data"]["requiredCapabilities"], json!({ "sampling": {} }));
+        }
+    }
+}
+
+/// covers: CAP-07
+#[tokio::test]
+async fn capabilities_that_nobody_knows_are_passed_over() {
+    let strange = || json!({ "telepathy": { "range": 7 }, "x": null, "y": [1], "elicitation": { "dream": {} }, "sampling": {} });
+    for revision in OLDER {
+        let mut peer = peer(&asking());
+        let opened = open_with(&mut peer, revision, strange()).await;
+        assert_eq!(opened["result"]["protocolVersion"], revision, "{opened}");
+        assert_eq!(text(&ask(&mut peer, tool(1, "who", json!({}))).await), "nobody");
+        // The other side: what a server declares beyond what is known, and what is known beside it.
+        let mut found = opened["result"].clone();
+        found["capabilities"]["telepathy"] = json!({ "range": 7 });
+        found["capabilities"]["tools"]["shine"] = json!(true);
+        let read: hospes_model::InitializeResult = serde_json::from_value(found).unwrap();
+        assert_eq!(read.capabilities.tools.unwrap().list_changed, Some(true));
+    }
+    let said = ask(&mut peer(&asking()), able(1, json!({ "name": "who" }), strange())).await;
+    assert_eq!(text(&said), "nobody");
+}
+
+/// Reserved keys may come with any value: the server asks for no shape but of those it uses itself.
+///
+/// covers: META-02
+#[tokio::test]
+async fn metadata_of_others_may_have_any_shape() {
+    let strange = || {
+        json!({
+            "io.modelcontextprotocol/future": [1, { "a": null }], "mcp.dev/x": 7, "dev.mcp/y": "z",
+            "io.modelcontextprotocol/related-task": 5, "com.example/mine": false,
+        })
+    };
+    for revision in OLDER {
+        let mut peer = peer(&asking());
+        peer.open(revision).await;
+        let mut meta = strange();
+        // In these revisions even the names that the newest one uses are nobody's.
+        meta["io.modelcontextprotocol/logLevel"] = json!({ "very": "loud" });
+        meta["io.modelcontextprotocol/protocolVersion"] = json!(7);
+        let said = ask(&mut peer, request(1, "tools/call", json!({ "name": "who", "_meta": meta }))).await;
+        assert_eq!(text(&said), "nobody", "{revision}");
+    }
+    let said =
+        ask(&mut peer(&asking()), modern(1, "tools/call", json!({ "name": "who", "_meta": strange() })))
+            .await;
+    assert_eq!(text(&said), "nobody");
+    // And on the way back.
+    let result = json!({ "content": [], "_meta": strange() });
+    let read: hospes_model::CallToolResult = serde_json::from_value(result).unwrap();
+    assert_eq!(read.meta.len(), 5);
+}
+
+/// covers: CAP-18
+#[tokio::test]
+async fn what_a_client_calls_itself_changes_nothing() {
+    let server = asking();
+    let mut seen: Vec<Value> = Vec::new();
+    let known = json!({ "name": "claude-ai", "version": "1" });
+    let admin = json!({ "name": "admin", "version": "root", "title": "Administrator" });
+    for info in [None, Some(known), Some(admin)] {
+        let mut peer = peer(&server);
+        let mut said = Vec::new();
+        for (id, method, params) in [
+            (1, "server/discover", json!({})),
+            (2, "tools/list", json!({})),
+            (3, "tools/call", json!({ "name": "who" })),
+            (4, "tools/call", json!({ "name": "sample" })),
+            (5, "tools/call", json!({ "name": "nothing" })),
+        ] {
+            let mut request = modern(id, method, params);
+            if let Some(info) = &info {
+                request["params"]["_meta"]["io.modelcontextprotocol/clientInfo"] = info.clone();
+            }
+            said.push(ask(&mut peer, request).await);
+        }
+        seen.push(said.into());
+    }
+    assert_eq!(seen[0], seen[1]);
+    assert_eq!(seen[0], seen[2]);
+}
+
+/// covers: ELIC-21
+#[tokio::test]
+async fn the_end_of_a_visit_is_told_to_whoever_was_sent_there() {
+    let server = asking();
+    let (mut one, mut other) = (peer(&server), peer(&server));
+    for peer in [&mut one, &mut other] {
+        open_with(peer, "2025-11-25", json!({ "elicitation": { "url": {} } })).await;
+    }
+    let asked = ask(&mut one, tool(1, "visit", json!({}))).await;
+    assert_eq!((&asked["params"]["mode"], &asked["params"]["elicitationId"]), (&json!("url"), &json!("e-1")));
+    let told = ask(&mut one, answer(&asked, json!({ "action": "accept" }))).await;
+    assert_eq!(told["method"], "notifications/elicitation/complete");
+    assert_eq!(told["params"], json!({ "elicitationId": "e-1" }));
+    assert_eq!(text(&one.read().await), "visited");
+    other.silence().await;
+}
+
+/// covers: MSG-16
+#[tokio::test]
+async fn an_error_is_one_short_sentence() {
+    let mut peer = peer(&asking());
+    let long = "n".repeat(100_000);
+    let mut strange_version = modern(1, "server/discover", json!({}));
+    strange_version["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(long);
+    let bad = [
+        modern(1, "tools/call", json!({ "name": long })),
+        modern(1, "tools/call", json!({ "name": 7 })),
+        modern(1, "tools/call", json!({ "name": "who", "arguments": [] })),
+        modern(1, "tools/list", json!({ "cursor": long })),
+        modern(1, "tools/list", json!({ "cursor": { "a": 1 } })),
+        modern(1, "no/such", json!({})),
+        strange_version,
+        able(1, json!({ "name": "sample" }), json!({})),
+        able(1, json!({ "name": "sample" }), json!({ "sampling": 7 })),
+        modern(1, "tools/call", json!({ "name": "who", "requestState": long })),
+        json!({ "jsonrpc": "2.0", "id": 1, "method": 7 }),
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": 7 }),
+        json!([]),
+    ];
+    for message in bad {
+        let said = ask(&mut peer, message.clone()).await;
+        let sentence = said["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {said}"));
+        assert!(!sentence.is_empty() && sentence.len() < 400, "{} bytes: {message:.100}", sentence.len());
+        assert!(!sentence.contains('\n') && !sentence.ends_with('.'), "{sentence:?}");
+    }
+    for line in ["{", "nonsense", "{\"jsonrpc\":\"2.0\",\"id\":{}}"] {
+        peer.line(line).await;
+        let said = peer.read().await;
+        let sentence = said["error"]["message"].as_str().unwrap();
+        assert!(sentence.len() < 400 && !sentence.contains('\n'), "{sentence:?}");
+    }
+}
+
+/// Servers in one process know nothing of each other, whatever names they share.
+///
+/// covers: ARCH-10
+#[tokio::test]
+async fn servers_side_by_side_are_servers_apart() {
+    let make = |text: &'static str| {
+        Server::new("same", "1")
+            .state(text)
+            .tool("t", |crate::server::State(text): crate::server::State<&'static str>| async move {
+                (*text).to_owned()
+            })
+    };
+    let (one, other) = (make("one"), make("other"));
+    let (mut to_one, mut to_other) = (peer(&one), peer(&other));
+    to_one.open("2025-11-25").await;
+    to_other.open("2025-11-25").await;
+    while one.handle().listeners() == 0 || other.handle().listeners() == 0 {
+        to_one.silence().await;
+    }
+    one.handle().add_tool("u", || async {}).unwrap();
+    assert_eq!(to_one.read().await["method"], "notifications/tools/list_changed");
+    to_other.silence().await;
+    for (peer, text_of, tools) in [(&mut to_one, "one", 2), (&mut to_other, "other", 1)] {
+        assert_eq!(text(&ask(peer, tool(1, "t", json!({}))).await), text_of);
+        let listed = ask(peer, request(2, "tools/list", json!({}))).await;
+        assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), tools);
+    }
 }

@@ -69,6 +69,12 @@ impl Peer {
         (bytes > 0).then(|| serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}")))
     }
 
+    /// The same for a peer of 2026-07-28, where there is no ping.
+    pub(crate) async fn silence_modern(&mut self) {
+        self.send(modern(4711, "server/discover", json!({}))).await;
+        assert_eq!(self.read().await["id"], 4711);
+    }
+
     /// That nothing more has been said: the answer to a ping comes next.
     pub(crate) async fn silence(&mut self) {
         self.send(json!({"jsonrpc": "2.0", "id": "silence", "method": "ping"})).await;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "helpers of tests")]
 
+mod callers;
 mod legacy;
 mod limits;
 mod modern;
