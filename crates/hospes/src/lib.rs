@@ -7,6 +7,8 @@ mod context;
 mod deprecated;
 mod error;
 mod exchange;
+#[cfg(any(feature = "server", all(feature = "client", feature = "validate")))]
+mod json_schema;
 mod logging;
 mod params;
 mod peer;

@@ -197,7 +197,7 @@ impl IntoFuture for Sample<'_> {
 
 /// The two rules on tools in a conversation (SAMP-32, SAMP-33): a message with tool results has nothing else in it,
 /// and the message after a tool use has the result of each.
-fn check_conversation(messages: &[SamplingMessage]) -> Result<(), AskError> {
+pub(crate) fn check_conversation(messages: &[SamplingMessage]) -> Result<(), AskError> {
     let mut wanted: Vec<&str> = Vec::new();
     for message in messages {
         let results = message.content.iter().filter_map(|block| match block {

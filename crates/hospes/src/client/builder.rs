@@ -16,12 +16,13 @@ use super::Client;
 use super::connect;
 use super::desk::{Desk, List};
 use super::error::ConnectError;
-use super::handlers::root;
+use super::handlers::{Pace, root};
 use super::health::HealthCheck;
 use super::receiver::Receiver;
 use super::settings::Settings;
 use super::target::Target;
 use crate::error::Result;
+use crate::rate::Rate;
 #[cfg(feature = "server")]
 use crate::service::IntoService;
 use crate::tasks::TaskSettings;
@@ -82,7 +83,8 @@ impl ClientBuilder {
     }
 
     /// Who answers when the server asks the person to fill in a form. Declares the capability `elicitation.form`.
-    /// Fields that an accepted answer leaves out take the defaults that the form has for them.
+    /// Fields that an accepted answer leaves out take the defaults that the form has for them; an answer that does not
+    /// fit the form is not sent.
     pub fn elicitation<F, Fut>(mut self, handler: F) -> Self
     where
         F: Fn(ElicitParams) -> Fut + Send + Sync + 'static,
@@ -94,9 +96,30 @@ impl ClientBuilder {
     }
 
     /// The elicitation handler can send the person to a URL: declares `elicitation.url`. It must show the whole URL and
-    /// ask before it opens it, and must not fetch it.
+    /// ask before it opens it, and must not fetch it; [`UrlReview`](super::UrlReview) has what there is to show.
     pub fn elicitation_urls(mut self) -> Self {
         self.elicitation_capability().url = Some(RawJson::empty_object());
+        self
+    }
+
+    /// Called when the server says that the person has done what a URL was for (2025-11-25), with the elicitation's id.
+    /// It may never come: whatever waits for it needs another way to go on, and one to give up.
+    pub fn on_elicitation_complete(mut self, listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.desk.handlers.on_elicitation_complete = Some(Arc::new(listener));
+        self
+    }
+
+    /// How often the server may ask for a model, and how often for the person; beyond that it is refused. The default is
+    /// [`DEFAULT_QUESTION_RATE`](super::DEFAULT_QUESTION_RATE).
+    pub fn question_rate(mut self, rate: Rate) -> Self {
+        self.desk.handlers.pace = Pace::new(rate);
+        self
+    }
+
+    /// Whether `structuredContent` is checked against the `outputSchema` of its tool, as far as the tool has been listed
+    /// (and the feature `validate` is on); a result that does not fit is an error. By default it is.
+    pub fn check_outputs(mut self, check: bool) -> Self {
+        self.settings.checks_outputs = check;
         self
     }
 

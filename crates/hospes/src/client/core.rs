@@ -294,6 +294,16 @@ impl Core {
         {
             return Ok(reply);
         }
+        // Every round reports from the start again; whoever listens hears of one call.
+        let mut furthest = f64::NEG_INFINITY;
+        let mut on_progress = on_progress.as_mut().map(|listener| -> OnProgress<'_> {
+            Box::new(|report| {
+                if report.progress > furthest {
+                    furthest = report.progress;
+                    listener(report);
+                }
+            })
+        });
         let mut more = Vec::new();
         let mut pause = FIRST_PAUSE;
         for left in (0..=self.settings.max_input_rounds).rev() {
@@ -314,6 +324,7 @@ impl Core {
             };
             let asked = match self.decode(method, &raw)? {
                 Answer::Complete(reply) => {
+                    self.check_output(&outgoing, &reply)?;
                     if let Some(cacheable) = cacheable {
                         self.desk.cache.keep(cacheable, &raw);
                     }
@@ -336,6 +347,19 @@ impl Core {
             more = self.next_round(asked).await?;
         }
         Err(CallError::TooManyRounds(self.settings.max_input_rounds))
+    }
+
+    /// Whether a tool's structured result is what the tool says it is.
+    fn check_output(&self, outgoing: &Outgoing<'_>, reply: &Reply) -> Result<(), CallError> {
+        #[cfg(feature = "validate")]
+        if let (Reply::CallTool(result), Some(tool), true) =
+            (reply, outgoing.name, self.settings.checks_outputs)
+        {
+            self.desk.outputs.check(tool, result).map_err(|why| malformed(outgoing.method, &why))?;
+        }
+        #[cfg(not(feature = "validate"))]
+        let _ = (outgoing, reply);
+        Ok(())
     }
 
     /// The request, where its answer may be kept.
@@ -379,6 +403,10 @@ impl Core {
         if let Answer::Complete(Reply::ListTools(list)) = &mut answer {
             self.learn_tasks(list);
             self.link.learn_tools(list, &self.speech);
+            #[cfg(feature = "validate")]
+            if self.settings.checks_outputs {
+                self.desk.outputs.learn(list);
+            }
         }
         Ok(answer)
     }

@@ -19,6 +19,9 @@ use super::receiver::{Receiver, relate_answer};
 #[cfg(feature = "http")]
 use crate::transport::http_client;
 
+/// How much of a reason is logged, in characters.
+const MAX_REASON: usize = 200;
+
 /// A list of the server that can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -40,6 +43,8 @@ pub(crate) struct Desk {
     pub(crate) handlers: Handlers,
     pub(crate) changes: Changes,
     pub(crate) cache: Cache,
+    #[cfg(feature = "validate")]
+    pub(crate) outputs: super::outputs::Outputs,
     pub(crate) on_log: Option<OnLog>,
     pub(crate) on_list_changed: Option<OnListChanged>,
     /// Where it runs what the server asks as tasks.
@@ -129,7 +134,9 @@ impl Desk {
     }
 
     /// The server no longer wants an answer; it gets none.
-    pub(crate) fn cancelled(&self, id: &Id) {
+    pub(crate) fn cancelled(&self, id: &Id, reason: Option<String>) {
+        let reason: Option<String> = reason.map(|reason| reason.chars().take(MAX_REASON).collect());
+        tracing::info!(%id, ?reason, "cancelled by the server");
         if let Some(task) = self.running().remove(id) {
             task.abort();
         }
@@ -147,10 +154,17 @@ impl Desk {
         self.tell(notification);
     }
 
+    /// What was known of something that has changed is forgotten.
+    pub(crate) fn changed(&self, change: &Notification) {
+        self.cache.changed(change);
+        #[cfg(feature = "validate")]
+        self.outputs.changed(change);
+    }
+
     /// Tells whoever wants to know.
     pub(crate) fn tell(&self, notification: Notification) {
         // First of all: whoever is told may ask at once.
-        self.cache.changed(&notification);
+        self.changed(&notification);
         let list = match &notification {
             Notification::ToolsListChanged => Some(List::Tools),
             Notification::PromptsListChanged => Some(List::Prompts),
@@ -161,6 +175,9 @@ impl Desk {
             on_list_changed(list);
         }
         self.changes.tell(&notification);
+        if let Notification::ElicitationComplete(params) = &notification {
+            self.handlers.elicitation_complete(&params.elicitation_id);
+        }
         if let (Notification::LogMessage(message), Some(on_log)) = (notification, &self.on_log) {
             on_log(message);
         }

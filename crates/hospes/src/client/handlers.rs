@@ -1,25 +1,35 @@
 //! Who answers what a server asks: the same handlers whether it asks by a request of its own or by `input_required`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, join_all};
 use hospes_model::{
-    ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams,
-    ElicitParams, ElicitResult, ElicitUrlParams, InputRequest, InputRequests, InputResponse, ListRootsResult,
-    PrimitiveSchemaDefinition, RawJson, Root, RpcError, code,
+    ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitParams, ElicitResult,
+    ElicitSchema, ElicitUrlParams, InputRequest, InputRequests, InputResponse, ListRootsResult,
+    PrimitiveSchemaDefinition, RawJson, Root, RpcError, ToolChoiceMode, code,
 };
 use serde_json::{Map, Value, json};
 
 use super::error::CallError;
+use super::settings::DEFAULT_QUESTION_RATE;
+use super::url_review::UrlReview;
+use crate::ask::{check_content, check_conversation};
 use crate::error::Error;
+use crate::rate::{Bucket, Rate};
 
 pub(crate) type Sampler =
     Arc<dyn Fn(CreateMessageParams) -> BoxFuture<'static, Result<CreateMessageResult, Error>> + Send + Sync>;
 pub(crate) type Elicitor =
     Arc<dyn Fn(ElicitParams) -> BoxFuture<'static, Result<ElicitResult, Error>> + Send + Sync>;
+
+pub(crate) type OnElicitationComplete = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// How many URL elicitations are remembered until the server says that they are complete; beyond it the oldest is
+/// forgotten.
+const MAX_OPEN_URLS: usize = 256;
 
 /// Answers for the server.
 #[derive(Default)]
@@ -30,6 +40,41 @@ pub(crate) struct Handlers {
     pub(crate) roots: Mutex<Option<Vec<Root>>>,
     /// What the server was told; what goes beyond it is refused.
     pub(crate) declared: ClientCapabilities,
+    /// How often the server may ask for a model, and how often for the person.
+    pub(crate) pace: Pace,
+    pub(crate) on_elicitation_complete: Option<OnElicitationComplete>,
+    /// The URL elicitations that may still be told to be complete (2025-11-25).
+    open_urls: Mutex<VecDeque<String>>,
+}
+
+/// How often the server may ask for a model, and how often for the person.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    rate: Rate,
+    models: Bucket,
+    people: Bucket,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self::new(DEFAULT_QUESTION_RATE)
+    }
+}
+
+impl Pace {
+    pub(crate) fn new(rate: Rate) -> Self {
+        Self { rate, models: Bucket::new(), people: Bucket::new() }
+    }
+
+    fn admit(&self, bucket: &Bucket) -> Result<(), RpcError> {
+        bucket.take(self.rate).map_err(|wait| {
+            tracing::warn!(rate = %self.rate, "the server asks too often and is refused (setting question_rate)");
+            let (rate, wait) = (self.rate, wait.as_secs_f64());
+            RpcError::internal(format!(
+                "more than {rate} questions; the next one in {wait:.1} seconds (setting question_rate)"
+            ))
+        })
+    }
 }
 
 impl Handlers {
@@ -54,30 +99,84 @@ impl Handlers {
                 {
                     return Err(RpcError::invalid_params("this client did not declare sampling.tools"));
                 }
-                sampler(*params).await.map(Into::into).map_err(|error| refusal(&error))
+                check_conversation(&params.messages)
+                    .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+                self.pace.admit(&self.pace.models)?;
+                let choice = Choice::of(&params);
+                let result = sampler(*params).await.map_err(|error| refusal(&error))?;
+                choice.check(&result).map_err(RpcError::internal)?;
+                Ok(result.into())
             }
             InputRequest::Elicit(params) => {
                 let elicitor = self.elicitor.as_ref();
                 let elicitor = elicitor.ok_or_else(|| RpcError::method_not_found("elicitation/create"))?;
-                let schema = match &*params {
+                match *params {
                     ElicitParams::Form(_) if !self.declared.elicits_forms() => {
-                        return Err(RpcError::invalid_params("this client did not declare elicitation.form"));
+                        Err(RpcError::invalid_params("this client did not declare elicitation.form"))
                     }
                     ElicitParams::Url(_) if !self.declared.elicits_urls() => {
-                        return Err(RpcError::invalid_params("this client did not declare elicitation.url"));
+                        Err(RpcError::invalid_params("this client did not declare elicitation.url"))
                     }
-                    ElicitParams::Form(form) => Some(form.clone()),
-                    _ => None,
-                };
-                let result = elicitor(*params).await.map_err(|error| refusal(&error))?;
-                Ok(match schema {
-                    Some(form) => with_defaults(result, &form).into(),
-                    None => result.into(),
-                })
+                    ElicitParams::Form(form) => {
+                        self.pace.admit(&self.pace.people)?;
+                        let asked = elicitor(ElicitParams::Form(form.clone())).await;
+                        let result = asked.map_err(|error| refusal(&error))?;
+                        filled_in(result, &form.requested_schema).map(Into::into)
+                    }
+                    ElicitParams::Url(url) => {
+                        UrlReview::of(&url.url)
+                            .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+                        self.pace.admit(&self.pace.people)?;
+                        self.visit(elicitor, url).await.map(Into::into)
+                    }
+                    _ => Err(RpcError::invalid_params("an elicitation of a mode that is not known here")),
+                }
             }
             InputRequest::ListRoots(_) => self.roots().map(Into::into),
             other => Err(RpcError::method_not_found(other.method())),
         }
+    }
+
+    /// Sends the person to a URL. Nothing is fetched from there.
+    async fn visit(&self, elicitor: &Elicitor, url: ElicitUrlParams) -> Result<ElicitResult, RpcError> {
+        let id = url.elicitation_id.clone();
+        if let Some(id) = &id {
+            let mut open = self.open_urls();
+            if open.len() >= MAX_OPEN_URLS {
+                open.pop_front();
+            }
+            // The person may be done before we know that they agreed.
+            open.push_back(id.clone());
+        }
+        let asked = elicitor(ElicitParams::Url(url)).await;
+        if let Some(id) = id
+            && !matches!(&asked, Ok(result) if result.action == ElicitAction::Accept)
+        {
+            self.close_url(&id);
+        }
+        let mut result = asked.map_err(|error| refusal(&error))?;
+        result.content = None;
+        Ok(result)
+    }
+
+    /// The server says that the person has done what a URL was for. It is told once, and only of elicitations that are
+    /// known and not over (ELIC-22).
+    pub(crate) fn elicitation_complete(&self, id: &str) {
+        if self.close_url(id)
+            && let Some(listener) = &self.on_elicitation_complete
+        {
+            listener(id);
+        }
+    }
+
+    fn close_url(&self, id: &str) -> bool {
+        let mut open = self.open_urls();
+        let position = open.iter().position(|known| known == id);
+        position.and_then(|position| open.remove(position)).is_some()
+    }
+
+    fn open_urls(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.open_urls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the person went to every one of these URLs.
@@ -113,24 +212,58 @@ fn refusal(error: &Error) -> RpcError {
     error.protocol().cloned().unwrap_or_else(|| RpcError::internal(error.to_string()))
 }
 
-/// An accepted form is complete: fields left out take their defaults (ELIC-16).
-fn with_defaults(mut result: ElicitResult, form: &ElicitFormParams) -> ElicitResult {
+/// An accepted form is complete: fields left out take their defaults (ELIC-16), and what does not fit is not sent
+/// (ELIC-14). Only an accepted form has content.
+fn filled_in(mut result: ElicitResult, form: &ElicitSchema) -> Result<ElicitResult, RpcError> {
     if result.action != ElicitAction::Accept {
-        return result;
+        result.content = None;
+        return Ok(result);
     }
-    let given = result.content.as_ref().and_then(|content| content.to_value().ok());
-    let Some(Value::Object(mut content)) = given.or_else(|| Some(Value::Object(Map::new()))) else {
-        return result;
+    let misfit =
+        |why: &dyn fmt::Display| RpcError::internal(format!("the answer does not fit the form: {why}"));
+    let mut content = match result.content.as_ref().map(RawJson::to_value) {
+        None => Map::new(),
+        Some(Ok(Value::Object(content))) => content,
+        Some(_) => return Err(misfit(&"it is no object")),
     };
-    for (name, field) in &form.requested_schema.properties.0 {
+    for (name, field) in &form.properties.0 {
         if !content.contains_key(name)
             && let Some(default) = default_of(field)
         {
             content.insert(name.clone(), default);
         }
     }
+    check_content(form, &content).map_err(|why| misfit(&why))?;
     result.content = Some(RawJson::from(Value::Object(content)));
-    result
+    Ok(result)
+}
+
+/// What a server leaves the model to choose (SAMP-35).
+struct Choice {
+    mode: ToolChoiceMode,
+    tools: Vec<String>,
+}
+
+impl Choice {
+    fn of(params: &CreateMessageParams) -> Self {
+        let mode = params.tool_choice.as_ref().and_then(|choice| choice.mode.clone());
+        let tools = params.tools.iter().map(|tool| tool.name.clone()).collect();
+        Self { mode: mode.unwrap_or(ToolChoiceMode::Auto), tools }
+    }
+
+    fn check(&self, result: &CreateMessageResult) -> Result<(), &'static str> {
+        let mut uses = result.tool_uses().peekable();
+        match self.mode {
+            ToolChoiceMode::None if uses.peek().is_some() => {
+                Err("the model called a tool, and was to call none")
+            }
+            ToolChoiceMode::Required if uses.peek().is_none() => {
+                Err("the model called no tool, and was to call one")
+            }
+            _ if uses.all(|called| self.tools.contains(&called.name)) => Ok(()),
+            _ => Err("the model called a tool that it was not offered"),
+        }
+    }
 }
 
 fn default_of(field: &PrimitiveSchemaDefinition) -> Option<Value> {

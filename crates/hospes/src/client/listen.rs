@@ -133,7 +133,7 @@ impl Core {
             self.listen_to_stream(&params, |method, params| {
                 let notification = Notification::decode(method, self.speech.revision, params);
                 if let Ok(notification) = notification {
-                    self.desk.cache.changed(&notification);
+                    self.desk.changed(&notification);
                     call.context.notify(without_subscription(notification));
                 }
             })

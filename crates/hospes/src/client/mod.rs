@@ -25,9 +25,13 @@ pub(crate) mod error;
 mod forward;
 mod handlers;
 mod health;
+pub(crate) mod inbox;
 pub(crate) mod link;
 mod listen;
 mod listing;
+mod model_choice;
+#[cfg(feature = "validate")]
+mod outputs;
 mod parked;
 mod receiver;
 mod request;
@@ -35,6 +39,7 @@ mod service;
 pub(crate) mod settings;
 mod target;
 mod tasks;
+mod url_review;
 
 pub use api::Client;
 pub use builder::ClientBuilder;
@@ -44,10 +49,12 @@ pub use error::{Attempt, CallError, Closed, ConnectError, ConnectFailure, HttpFa
 pub use health::{DEFAULT_PING_TIMEOUT, HealthCheck, MIN_PING_INTERVAL};
 pub use listen::Subscription;
 pub use listing::{Listed, Listing, MAX_PAGES};
+pub use model_choice::{ModelCandidate, choose_model};
 pub use request::{FromReply, Request};
 pub use settings::{
     DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_INPUT_ROUNDS, DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TIMEOUT,
-    DEFAULT_PARK_TIMEOUT, DEFAULT_TIMEOUT, MAX_PARKED_CALLS,
+    DEFAULT_PARK_TIMEOUT, DEFAULT_QUESTION_RATE, DEFAULT_TIMEOUT, MAX_PARKED_CALLS,
 };
 pub use target::{Command, Target, Url};
 pub use tasks::{RunningTask, TaskRequest};
+pub use url_review::{UrlRefusal, UrlReview, UrlWarning};

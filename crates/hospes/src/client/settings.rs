@@ -8,6 +8,7 @@ use hospes_proto::session::client::{DEFAULT_MAX_IN_FLIGHT, DEFAULT_MAX_SERVER_RE
 
 use super::cache::DEFAULT_CACHE_BYTES;
 use super::health::HealthCheck;
+use crate::rate::Rate;
 
 /// How long a call may take without an answer or progress, unless told otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -21,6 +22,8 @@ pub const DEFAULT_PARK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 pub const MAX_PARKED_CALLS: usize = 1024;
 /// How many rounds of questions a call may have, unless told otherwise.
 pub const DEFAULT_MAX_INPUT_ROUNDS: u32 = 32;
+/// How often a server may ask for a model, and how often for the person, unless told otherwise.
+pub const DEFAULT_QUESTION_RATE: Rate = Rate::per_minute(120);
 /// The longest request sent over stdio, unless told otherwise: there are servers whose reader gives up the connection
 /// at 10 MiB.
 pub const DEFAULT_MAX_REQUEST_BYTES: usize = 10 * 1024 * 1024 - 1024;
@@ -45,6 +48,7 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) park_timeout: Duration,
     pub(crate) max_input_rounds: u32,
+    pub(crate) checks_outputs: bool,
     pub(crate) cache_bytes: usize,
     pub(crate) health_check: Option<HealthCheck>,
     pub(crate) limits: Limits,
@@ -62,6 +66,7 @@ impl Default for Settings {
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             park_timeout: DEFAULT_PARK_TIMEOUT,
             max_input_rounds: DEFAULT_MAX_INPUT_ROUNDS,
+            checks_outputs: true,
             cache_bytes: DEFAULT_CACHE_BYTES,
             health_check: None,
             limits: Limits {

@@ -74,6 +74,7 @@ use rules::Rules;
 use shared::Shared;
 use tool::ToolEntry;
 
+pub use crate::json_schema::{MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS};
 pub use bus::MAX_SUBSCRIBED_URIS;
 pub use complete::{Completer, Completes, IntoCompletion, Listed, Suggests, fitting};
 pub use error::RegisterError;
@@ -85,7 +86,6 @@ pub use prompt::{IntoPrompt, Prompt};
 pub use resource::{Contents, Fixed, IntoContents, Reader, Resource, Source, Template};
 pub use result::{IntoToolResult, Json};
 pub use rules::{DEFAULT_COMPLETION_RATE, Feature, MAX_COUNTED_CALLERS, hide_invisible};
-pub use schema::{MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS};
 pub use template::{BadTemplate, MAX_URI_LENGTH, UriTemplate};
 pub use tool::{MAX_TOOL_NAME, Tool};
 pub use variables::{Variable, Variables};

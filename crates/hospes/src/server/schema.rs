@@ -1,17 +1,9 @@
 //! JSON Schemas of Rust types, made fit for tools: 2020-12, an object at the root, closed unless the type is open.
 
-use std::fmt;
-
 use hospes_model::RawJson;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, json};
-
-/// The most nested schemas that one tool's schema may have; beyond it checking arguments costs too much (JSCH-11).
-pub const MAX_SUBSCHEMAS: usize = 10_000;
-/// How deep they may nest.
-pub const MAX_SCHEMA_DEPTH: usize = 64;
 
 /// The schema of what `T` reads.
 pub(crate) fn of<T: JsonSchema>() -> Value {
@@ -259,81 +251,6 @@ pub(crate) fn is_of_object(schema: &RawJson) -> bool {
     kind.and_then(|kind| kind.text()).as_deref() == Some("object")
 }
 
-/// Whether a schema is small enough to check arguments against.
-pub(crate) fn is_bounded(schema: &RawJson) -> bool {
-    let mut left = MAX_SUBSCHEMAS;
-    let mut json = serde_json::Deserializer::from_slice(schema.as_bytes());
-    Count { left: &mut left, depth: 0 }.deserialize(&mut json).is_ok()
-}
-
-/// Counts objects, and how deep they are, while it passes over them.
-struct Count<'l> {
-    left: &'l mut usize,
-    depth: usize,
-}
-
-impl Count<'_> {
-    fn below(&mut self) -> Count<'_> {
-        Count { left: self.left, depth: self.depth + 1 }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Count<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Count<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a schema")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        if self.depth > 2 * MAX_SCHEMA_DEPTH || *self.left == 0 {
-            return Err(de::Error::custom("too large or too deep"));
-        }
-        *self.left -= 1;
-        while map.next_key::<IgnoredAny>()?.is_some() {
-            map.next_value_seed(self.below())?;
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(self.below())?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -372,18 +289,6 @@ mod tests {
         assert!(!shape(of::<Plain>()).unwrap_or_else(|_| panic!("an object")).exacting);
         assert!(shape(of::<Bounded>()).unwrap_or_else(|_| panic!("an object")).exacting);
         assert!(shape(of::<Narrow>()).unwrap_or_else(|_| panic!("an object")).exacting);
-    }
-
-    #[test]
-    fn what_is_too_large_or_too_deep_is_found_out() {
-        let raw = |value: Value| RawJson::from(value);
-        let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({ "not": inner }));
-        assert!(is_bounded(&raw(nested(120))));
-        assert!(!is_bounded(&raw(nested(2 * MAX_SCHEMA_DEPTH + 1))));
-        let wide = |count: usize| json!({ "allOf": vec![json!({}); count] });
-        assert!(is_bounded(&raw(wide(MAX_SUBSCHEMAS - 1))));
-        assert!(!is_bounded(&raw(wide(MAX_SUBSCHEMAS))));
-        assert!(is_bounded(&raw(json!({ "default": [1, -1, 1.5, "a", null, true, [{}]] }))));
     }
 
     #[test]

@@ -249,7 +249,7 @@ impl ToolEntry {
             listed.input_schema = shaped.schema.into();
             (shaped.known, shaped.exacting)
         };
-        if !schema::is_bounded(&listed.input_schema) {
+        if !crate::json_schema::is_bounded(&listed.input_schema) {
             return Err(bad_schema("it is too large or too deep to be checked".into()));
         }
         #[cfg(feature = "validate")]

@@ -1,8 +1,9 @@
-//! JSON Schema validation, offline: no schema makes us fetch anything (JSCH-07).
+//! What is wrong with a value, in words.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::{Map, Value};
 
+use crate::json_schema::compile;
 use crate::server::mistakes::{MAX_MISTAKES, Mistake, shortened};
 use crate::server::schema::resolve;
 use crate::server::suggest::did_you_mean;
@@ -20,21 +21,7 @@ impl Validator {
     /// Why not: it is not valid, names a dialect that is not spoken here (JSCH-04), or refers to something outside of
     /// itself (JSCH-10).
     pub(crate) fn new(schema: &Value) -> Result<Self, String> {
-        let options = jsonschema::options().with_retriever(Nowhere);
-        let options = if schema.get("$schema").is_none() {
-            options.with_draft(jsonschema::Draft::Draft202012)
-        } else {
-            options
-        };
-        if let Some(dialect) = schema.get("$schema").and_then(Value::as_str) {
-            let known = DIALECTS.contains(&dialect.trim_end_matches('#'));
-            if !known {
-                let spoken = DIALECTS.join(", ");
-                return Err(format!("the dialect {dialect} is not spoken here; these are: {spoken}"));
-            }
-        }
-        let compiled =
-            options.should_validate_formats(true).build(schema).map_err(|error| error.to_string())?;
+        let compiled = compile(schema)?;
         Ok(Self { compiled })
     }
 
@@ -112,27 +99,6 @@ impl Validator {
             }
         }
         mistakes
-    }
-}
-
-/// The dialects that are spoken here; 2020-12 is the one to write (JSCH-06).
-const DIALECTS: [&str; 5] = [
-    "https://json-schema.org/draft/2020-12/schema",
-    "https://json-schema.org/draft/2019-09/schema",
-    "http://json-schema.org/draft-07/schema",
-    "http://json-schema.org/draft-06/schema",
-    "http://json-schema.org/draft-04/schema",
-];
-
-/// Finds no schema anywhere.
-struct Nowhere;
-
-impl jsonschema::Retrieve for Nowhere {
-    fn retrieve(
-        &self,
-        uri: &jsonschema::Uri<String>,
-    ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Err(format!("the schema refers to {uri}, and schemas are never fetched").into())
     }
 }
 

@@ -9,7 +9,7 @@ use hospes::model::Revision;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::{Peer, settle};
+use crate::{Log, Peer, settle};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -46,9 +46,10 @@ async fn a_server_is_pinged_as_often_as_was_wanted() {
     assert_eq!(peer.count("ping"), 0);
 }
 
-/// covers: PING-03 PING-06 PING-08 PING-09
+/// covers: PING-03 PING-06 PING-08 PING-09 PING-10
 #[tokio::test(start_paused = true)]
 async fn a_server_that_answers_no_pings_is_given_up() {
+    let log = Log::new();
     let pings = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&pings);
     let answer = move |message: &Value| match message["method"].as_str() {
@@ -63,6 +64,7 @@ async fn a_server_that_answers_no_pings_is_given_up() {
     assert_eq!(closed.what, "the server did not answer 2 pings within 5s");
     assert_eq!(pings.load(Ordering::Relaxed), 6, "lost, answered, lost, answered, lost, lost");
     let silence = began.elapsed();
+    assert_eq!(log.lines("did not answer a ping").len(), 4);
     assert!(silence > MINUTE * 6 && silence < MINUTE * 7, "{silence:?}");
     let CallError::Closed(again) = client.call("any", ()).await.unwrap_err() else { panic!("it is closed") };
     assert_eq!(again, closed);

@@ -2,8 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod cache;
+mod calls;
 mod health;
+mod outputs;
+mod questions;
 
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use hospes::client::{Client, ClientBuilder};
@@ -11,6 +15,7 @@ use hospes::model::Revision;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::Notify;
+use tracing::subscriber::DefaultGuard;
 
 /// What the peer says to a message; nothing to say is silence.
 type Answer = Box<dyn FnMut(&Value) -> Option<Value> + Send>;
@@ -46,25 +51,30 @@ impl Peer {
         mut answer: impl FnMut(&Value) -> Option<Value> + Send + 'static,
     ) -> (Client, Self) {
         let capabilities = capabilities.clone();
-        let (ours, theirs) = tokio::io::duplex(1024 * 1024);
-        let (read, write) = tokio::io::split(ours);
-        let (input, output) = tokio::io::split(theirs);
-        let output = Arc::new(tokio::sync::Mutex::new(output));
-        let peer = Self { heard: Arc::default(), news: Arc::default(), output };
-        let answer: Answer = Box::new(move |message| match message["method"].as_str() {
+        let (wire, peer) = Self::new(move |message| match message["method"].as_str() {
             Some("initialize") => Some(json!({
                 "protocolVersion": message["params"]["protocolVersion"], "capabilities": capabilities,
-                "serverInfo": { "name": "peer", "version": "1" },
+                "serverInfo": { "name": "peer", "version": "1" }, "instructions": "Ask nicely.",
             })),
             Some("server/discover") => Some(json!({
                 "resultType": "complete", "supportedVersions": [revision.as_str()], "capabilities": capabilities,
-                "ttlMs": 0, "cacheScope": "private",
+                "ttlMs": 0, "cacheScope": "private", "instructions": "Ask nicely.",
             })),
             _ => answer(message),
         });
-        tokio::spawn(peer.clone().converse(input, answer));
+        let (read, write) = tokio::io::split(wire);
         let client = builder.revision(revision).over(read, write).await.unwrap();
         (client, peer)
+    }
+
+    /// The client's end of a connection to a server that has to answer the handshake too.
+    fn new(answer: impl FnMut(&Value) -> Option<Value> + Send + 'static) -> (DuplexStream, Self) {
+        let (ours, theirs) = tokio::io::duplex(1024 * 1024);
+        let (input, output) = tokio::io::split(theirs);
+        let output = Arc::new(tokio::sync::Mutex::new(output));
+        let peer = Self { heard: Arc::default(), news: Arc::default(), output };
+        tokio::spawn(peer.clone().converse(input, Box::new(answer)));
+        (ours, peer)
     }
 
     async fn converse(self, input: ReadHalf<DuplexStream>, mut answer: Answer) {
@@ -92,6 +102,13 @@ impl Peer {
         self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
     }
 
+    /// Asks the client something; its answer, without the envelope.
+    async fn ask(&self, id: &str, method: &str, params: Value) -> Value {
+        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+        let answers = self.wait(1, |message| message["id"] == id && message.get("method").is_none()).await;
+        answers[0].clone()
+    }
+
     /// Everything that came.
     fn heard(&self) -> Vec<Value> {
         self.heard.lock().unwrap().clone()
@@ -117,6 +134,40 @@ impl Peer {
     /// Messages with this method, once there are as many.
     async fn wait_for(&self, count: usize, method: &str) -> Vec<Value> {
         self.wait(count, |message| message["method"] == method).await
+    }
+}
+
+/// What is logged meanwhile on this thread, from debug messages on.
+struct Log(Arc<Mutex<Vec<u8>>>, #[expect(dead_code, reason = "it ends with this")] DefaultGuard);
+
+impl Log {
+    fn new() -> Self {
+        let text = Arc::<Mutex<Vec<u8>>>::default();
+        let writer = Arc::clone(&text);
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_ansi(false)
+            .with_writer(move || Writer(Arc::clone(&writer)))
+            .finish();
+        Self(text, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// The lines with this text.
+    fn lines(&self, text: &str) -> Vec<String> {
+        let log = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        log.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+    }
+}
+
+struct Writer(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::Write::write(&mut *self.0.lock().unwrap(), bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

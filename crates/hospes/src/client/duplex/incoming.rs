@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use bytes::Bytes;
 use hospes_model::message::{self, Frame, Message};
-use hospes_model::{Id, Method, ProgressToken, RawJson, Revision, RpcError, meta_key};
+use hospes_model::{Id, Method, RawJson, Revision, RpcError, meta_key};
 use hospes_proto::frame::{Line, Oversize, Subject};
 use hospes_proto::session::client::Refusal;
 use serde::Deserialize;
@@ -13,9 +13,10 @@ use tokio::time::Instant;
 
 use std::sync::Arc;
 
-use super::{Ears, MAX_EVENTS, Shared, Slot, State, write_answer};
+use super::{Ears, Shared, Slot, State, write_answer};
 use crate::client::desk::ReplyTo;
 use crate::client::error::{CallError, excerpt};
+use crate::client::inbox::{self, Progress};
 use crate::client::link::LinkEvent;
 
 /// What is left to do once the lock is let go.
@@ -30,7 +31,7 @@ pub(super) struct Batch {
 enum Outside {
     Notification(Method, Option<RawJson>),
     Request(Id, Method, Option<RawJson>),
-    Cancelled(Id),
+    Cancelled(Id, Option<String>),
 }
 
 /// Several may be meant.
@@ -54,7 +55,7 @@ impl Shared {
                 Outside::Request(id, method, params) => {
                     self.desk.request(id, method, params, ReplyTo::Duplex(Arc::clone(self)));
                 }
-                Outside::Cancelled(id) => self.desk.cancelled(&id),
+                Outside::Cancelled(id, reason) => self.desk.cancelled(&id, reason),
             }
         }
         if std::mem::take(&mut batch.wrote) {
@@ -123,16 +124,8 @@ impl State {
     fn handle_notification(&mut self, method: Method, params: Option<RawJson>, batch: &mut Batch) {
         match method {
             Method::Progress => {
-                #[derive(Deserialize)]
-                #[serde(rename_all = "camelCase")]
-                struct Progress {
-                    progress_token: ProgressToken,
-                    progress: f64,
-                }
                 let now = Instant::now().into_std();
-                let Some(Ok(progress)) = params.as_ref().map(|params| params.decode::<Progress>()) else {
-                    return;
-                };
+                let Some(progress) = Progress::of(params.as_ref()) else { return };
                 let slot = self.session.handle_progress(now, &progress.progress_token, progress.progress);
                 if let Some(slot) = slot
                     && slot.ears != Ears::Deaf
@@ -141,18 +134,11 @@ impl State {
                 }
             }
             Method::Cancelled => {
-                #[derive(Deserialize)]
-                #[serde(rename_all = "camelCase")]
-                struct Cancelled {
-                    request_id: Id,
-                }
-                let Some(Ok(cancelled)) = params.as_ref().map(|params| params.decode::<Cancelled>()) else {
-                    return;
-                };
-                if self.session.handle_cancelled(&cancelled.request_id) {
-                    batch.outside.push(Outside::Cancelled(cancelled.request_id));
+                let Some((cancelled, reason)) = inbox::cancelled(params.as_ref()) else { return };
+                if self.session.handle_cancelled(&cancelled) {
+                    batch.outside.push(Outside::Cancelled(cancelled, reason));
                 } else if self.revision.is_some_and(|revision| !revision.is_legacy())
-                    && let Id::Number(id) = cancelled.request_id
+                    && let Id::Number(id) = cancelled
                     && self
                         .session
                         .waiting_mut(id)
@@ -301,15 +287,7 @@ impl State {
 
 impl Slot {
     fn push(&mut self, event: LinkEvent, batch: &mut Batch) {
-        if self.events.len() >= MAX_EVENTS {
-            // A caller this slow gets the newest news; a question is never dropped.
-            if matches!(self.events.front(), Some(LinkEvent::Notification(..))) {
-                self.events.pop_front();
-            } else if matches!(event, LinkEvent::Notification(..)) {
-                return;
-            }
-        }
-        self.events.push_back(event);
+        self.inbox.push(event);
         batch.wakers.extend(self.waker.take());
     }
 }

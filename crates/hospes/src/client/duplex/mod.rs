@@ -8,7 +8,7 @@ mod incoming;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use super::desk::{Desk, ReplyTo};
 use super::error::{CallError, Closed, TimeLimit};
+use super::inbox::Inbox;
 use super::link::{Ears, Exchange, LinkEvent, Outgoing};
 use super::settings::Limits;
 
@@ -28,8 +29,6 @@ pub(crate) use driver::{Wire, spawn};
 
 /// How much may wait to be written before callers wait too.
 const MAX_QUEUED_BYTES: usize = 4 * 1024 * 1024;
-/// The most events that wait for one caller; beyond it the oldest is dropped.
-const MAX_EVENTS: usize = 1024;
 /// Messages from this size on are worth a warning: there are peers whose reader gives up at 10 MiB.
 const LARGE_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 
@@ -76,13 +75,13 @@ struct Slot {
     method: Method,
     ears: Ears,
     principal: Option<Arc<str>>,
-    events: VecDeque<LinkEvent>,
+    inbox: Inbox,
     waker: Option<Waker>,
 }
 
 #[derive(Debug)]
 struct Done {
-    events: VecDeque<LinkEvent>,
+    inbox: Inbox,
     outcome: Result<RawJson, CallError>,
 }
 
@@ -135,7 +134,7 @@ impl Duplex {
             method: outgoing.method.clone(),
             ears: outgoing.ears,
             principal: outgoing.principal.cloned(),
-            events: VecDeque::new(),
+            inbox: Inbox::default(),
             waker: None,
         };
         let now = Instant::now().into_std();
@@ -318,7 +317,7 @@ impl Shared {
 
 impl State {
     fn finish(&mut self, id: i64, slot: Slot, outcome: Result<RawJson, CallError>, wakers: &mut Vec<Waker>) {
-        self.done.insert(id, Done { events: slot.events, outcome });
+        self.done.insert(id, Done { inbox: slot.inbox, outcome });
         wakers.extend(slot.waker);
     }
 }
@@ -327,7 +326,7 @@ impl Exchange for DuplexCall {
     fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
         let mut state = self.shared.lock();
         if let Some(slot) = state.session.waiting_mut(self.id) {
-            if let Some(event) = slot.events.pop_front() {
+            if let Some(event) = slot.inbox.pop() {
                 return Poll::Ready(event);
             }
             if !slot.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -335,7 +334,7 @@ impl Exchange for DuplexCall {
             }
             return Poll::Pending;
         }
-        if let Some(event) = state.done.get_mut(&self.id).and_then(|done| done.events.pop_front()) {
+        if let Some(event) = state.done.get_mut(&self.id).and_then(|done| done.inbox.pop()) {
             return Poll::Ready(event);
         }
         self.finished = true;
@@ -356,20 +355,13 @@ impl Drop for DuplexCall {
         state.done.remove(&self.id);
         let Some(slot) = state.session.cancel(self.id) else { return };
         // The questions that nobody will answer now.
-        let unanswered: Vec<Id> = slot.events.iter().filter_map(question).collect();
+        let unanswered: Vec<Id> = slot.inbox.questions().cloned().collect();
         drop(state);
         if may_be_cancelled(&slot.method) {
             self.shared.send(|out| write_cancelled(out, self.id, "no longer wanted"));
         }
         let gone = RpcError::internal("the call that this belongs to was cancelled");
         unanswered.iter().for_each(|id| self.shared.answer(id, Err(&gone)));
-    }
-}
-
-fn question(event: &LinkEvent) -> Option<Id> {
-    match event {
-        LinkEvent::Question(id, ..) => Some(id.clone()),
-        _ => None,
     }
 }
 
@@ -380,6 +372,7 @@ fn may_be_cancelled(method: &Method) -> bool {
 
 pub(crate) fn write_cancelled(out: &mut Vec<u8>, id: i64, reason: &str) {
     use std::io::Write as _;
+    tracing::debug!(id, reason, "the server is told that an answer is no longer wanted");
     // Writing into memory cannot fail.
     let _ = write!(
         out,

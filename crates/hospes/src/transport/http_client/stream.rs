@@ -1,6 +1,5 @@
 //! Answers that stream: events in, messages out, and going on where a broken stream stopped.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,7 +16,6 @@ use hospes_model::{Id, Method, ProgressToken, RawJson, Revision, RpcError};
 use hospes_proto::frame::{Oversize, SseDecoder, Subject};
 use hospes_proto::session::client::TimeLimits;
 use hyper::body::{Body as _, Incoming};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -28,12 +26,11 @@ use super::{Shared, deadline};
 use crate::client::core::Speech;
 use crate::client::desk::ReplyTo;
 use crate::client::error::{CallError, TimeLimit};
+use crate::client::inbox::{self, Inbox, Progress};
 use crate::client::link::{Ears, LinkEvent, Outgoing};
 
 /// How often in a row a stream is resumed without anything coming of it.
 const MAX_RESUMPTIONS: u32 = 5;
-/// The most events that wait for one caller; beyond it the oldest is dropped.
-const MAX_EVENTS: usize = 1024;
 /// How many pieces of a body that say nothing are read in one go. Whoever waits also has a clock to look at.
 const MAX_FRAMES_A_TURN: usize = 16;
 
@@ -158,7 +155,7 @@ pub(super) struct Stream {
     ears: Ears,
     reader: Reader,
     source: Source,
-    events: VecDeque<LinkEvent>,
+    inbox: Inbox,
     done: Option<Result<RawJson, CallError>>,
     finished: bool,
     failures: u32,
@@ -204,7 +201,7 @@ impl Stream {
             ears: outgoing.ears,
             reader: Reader::new(shared.limits.max_message_bytes),
             source: Source::Open(body, connection),
-            events: VecDeque::new(),
+            inbox: Inbox::default(),
             done: None,
             finished: false,
             failures: 0,
@@ -221,7 +218,7 @@ impl Stream {
 
     pub(super) fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
         loop {
-            if let Some(event) = self.events.pop_front() {
+            if let Some(event) = self.inbox.pop() {
                 return Poll::Ready(event);
             }
             if let Some(outcome) = self.done.take() {
@@ -328,7 +325,7 @@ impl Stream {
             Message::Request(request) if self.ears == Ears::Questions && self.method.may_ask() => {
                 let method = Method::from_name(&request.method);
                 if self.shared.take_up(&request.id, &method, &self.speech) {
-                    self.push(LinkEvent::Question(request.id, method, raw(data, request.params)));
+                    self.inbox.push(LinkEvent::Question(request.id, method, raw(data, request.params)));
                 }
             }
             Message::Request(_) => self.shared.handle_unbidden_message(data, message, &self.speech),
@@ -343,13 +340,7 @@ impl Stream {
     fn handle_notification(&mut self, method: Method, params: Option<RawJson>) {
         match method {
             Method::Progress => {
-                #[derive(Deserialize)]
-                #[serde(rename_all = "camelCase")]
-                struct Progress {
-                    progress_token: ProgressToken,
-                    progress: f64,
-                }
-                let Some(Ok(progress)) = params.as_ref().map(RawJson::decode::<Progress>) else { return };
+                let Some(progress) = Progress::of(params.as_ref()) else { return };
                 if progress.progress_token != ProgressToken::from(self.id) {
                     return;
                 }
@@ -357,17 +348,17 @@ impl Stream {
                 if progress.progress > self.progress {
                     self.progress = progress.progress;
                     if self.ears != Ears::Deaf {
-                        self.push(LinkEvent::Notification(method, params));
+                        self.inbox.push(LinkEvent::Notification(method, params));
                     }
                 }
             }
             // Everything on a stream of changes belongs to it.
             _ if self.method == Method::SubscriptionsListen => {
-                self.push(LinkEvent::Notification(method, params))
+                self.inbox.push(LinkEvent::Notification(method, params))
             }
             _ => {
                 if method == Method::LogMessage && self.ears != Ears::Deaf {
-                    self.push(LinkEvent::Notification(method.clone(), params.clone()));
+                    self.inbox.push(LinkEvent::Notification(method.clone(), params.clone()));
                     // Whoever relays a call relays its messages too; told twice they would arrive twice.
                     if self.ears == Ears::Questions {
                         return;
@@ -376,18 +367,6 @@ impl Stream {
                 self.shared.handle_outside(&method, params.as_ref());
             }
         }
-    }
-
-    fn push(&mut self, event: LinkEvent) {
-        if self.events.len() >= MAX_EVENTS {
-            // A caller this slow gets the newest news; a question is never dropped.
-            if matches!(self.events.front(), Some(LinkEvent::Notification(..))) {
-                self.events.pop_front();
-            } else if matches!(event, LinkEvent::Notification(..)) {
-                return;
-            }
-        }
-        self.events.push_back(event);
     }
 }
 
@@ -398,11 +377,7 @@ impl Drop for Stream {
             return;
         }
         let gone = RpcError::internal("the call that this belongs to was cancelled");
-        for event in &self.events {
-            if let LinkEvent::Question(id, ..) = event {
-                self.shared.answer(id, Err(&gone));
-            }
-        }
+        self.inbox.questions().for_each(|id| self.shared.answer(id, Err(&gone)));
         // With the stream its connection is closed, which is what a modern server wants to see.
         self.shared.cancel(self.id, &self.method, &self.speech);
     }
@@ -502,15 +477,10 @@ impl Shared {
 
     fn handle_outside(&self, method: &Method, params: Option<&RawJson>) {
         if *method == Method::Cancelled {
-            #[derive(Deserialize)]
-            #[serde(rename_all = "camelCase")]
-            struct Cancelled {
-                request_id: Id,
-            }
-            if let Some(Ok(cancelled)) = params.map(RawJson::decode::<Cancelled>)
-                && self.answering().remove(&cancelled.request_id)
+            if let Some((id, reason)) = inbox::cancelled(params)
+                && self.answering().remove(&id)
             {
-                self.desk.cancelled(&cancelled.request_id);
+                self.desk.cancelled(&id, reason);
             }
             return;
         }

@@ -1,0 +1,62 @@
+//! What comes for a caller before its answer, on whatever connection.
+
+use std::collections::VecDeque;
+
+use hospes_model::{CancelledParams, Id, ProgressToken, RawJson};
+use serde::Deserialize;
+
+use super::link::LinkEvent;
+
+/// The most events that wait for one caller; beyond it the oldest notification is dropped.
+const MAX_EVENTS: usize = 1024;
+
+/// What waits for one caller.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox(VecDeque<LinkEvent>);
+
+impl Inbox {
+    pub(crate) fn push(&mut self, event: LinkEvent) {
+        if self.0.len() >= MAX_EVENTS {
+            // A caller this slow gets the newest news; a question is never dropped.
+            if matches!(self.0.front(), Some(LinkEvent::Notification(..))) {
+                self.0.pop_front();
+            } else if matches!(event, LinkEvent::Notification(..)) {
+                return;
+            }
+        }
+        self.0.push_back(event);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<LinkEvent> {
+        self.0.pop_front()
+    }
+
+    /// The questions that nobody has looked at.
+    pub(crate) fn questions(&self) -> impl Iterator<Item = &Id> {
+        self.0.iter().filter_map(|event| match event {
+            LinkEvent::Question(id, ..) => Some(id),
+            _ => None,
+        })
+    }
+}
+
+/// What has to be known of a report of progress to hand it on.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Progress {
+    pub(crate) progress_token: ProgressToken,
+    pub(crate) progress: f64,
+}
+
+impl Progress {
+    /// None where the report is none.
+    pub(crate) fn of(params: Option<&RawJson>) -> Option<Self> {
+        params?.decode().ok()
+    }
+}
+
+/// The request that the server no longer wants an answer to, and why; none where the notification names none.
+pub(crate) fn cancelled(params: Option<&RawJson>) -> Option<(Id, Option<String>)> {
+    let params: CancelledParams = params?.decode().ok()?;
+    Some((params.request_id?, params.reason))
+}

@@ -1,0 +1,96 @@
+//! Whether structured results are what their tools say they are (TOOL-33).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use hospes_model::{CallToolResult, ListToolsResult, Notification, RawJson};
+
+use crate::json_schema::{compile, is_bounded};
+
+/// Of how many tools the schema of the result is remembered.
+const MAX_SCHEMAS: usize = 4096;
+/// How long such a schema may be, in bytes; results are not checked against a longer one.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+
+/// What the tools that were listed say of their results.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs(Mutex<HashMap<Box<str>, Arc<Output>>>);
+
+#[derive(Debug)]
+struct Output {
+    schema: RawJson,
+    /// Made for the first result. None for a schema that cannot be used.
+    compiled: OnceLock<Option<jsonschema::Validator>>,
+}
+
+impl Outputs {
+    /// Remembers what the tools of a list, or of a page of it, say.
+    pub(crate) fn learn(&self, list: &ListToolsResult) {
+        let mut outputs = self.lock();
+        for tool in &list.tools {
+            let known = outputs.get(tool.name.as_str());
+            match &tool.output_schema {
+                Some(schema) if known.is_some_and(|known| known.schema == *schema) => {}
+                Some(schema)
+                    if schema.as_bytes().len() <= MAX_SCHEMA_BYTES
+                        && (known.is_some() || outputs.len() < MAX_SCHEMAS) =>
+                {
+                    let output = Output { schema: schema.detached(), compiled: OnceLock::new() };
+                    outputs.insert(tool.name.as_str().into(), Arc::new(output));
+                }
+                _ => {
+                    outputs.remove(tool.name.as_str());
+                }
+            }
+        }
+    }
+
+    /// The tools have changed: what they said of their results may be so no more.
+    pub(crate) fn changed(&self, change: &Notification) {
+        if *change == Notification::ToolsListChanged {
+            self.lock().clear();
+        }
+    }
+
+    /// Checks a result.
+    ///
+    /// # Errors
+    /// What is wrong with it. The result's own values are not part of that.
+    pub(crate) fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), String> {
+        let Some(output) = self.lock().get(tool).cloned() else { return Ok(()) };
+        if result.is_error == Some(true) {
+            return Ok(());
+        }
+        let Some(content) = &result.structured_content else {
+            return Err("it has no structuredContent, though the tool has an outputSchema".into());
+        };
+        let compiled = output.compiled.get_or_init(|| match usable(&output.schema) {
+            Ok(compiled) => Some(compiled),
+            Err(why) => {
+                tracing::warn!(tool, why, "results cannot be checked against this outputSchema");
+                None
+            }
+        });
+        let Some(compiled) = compiled else { return Ok(()) };
+        let content = content.to_value().map_err(|error| format!("structuredContent: {error}"))?;
+        match compiled.iter_errors(&content).next() {
+            None => Ok(()),
+            Some(error) => {
+                let (at, what) = (error.instance_path().as_str(), error.masked());
+                Err(format!("structuredContent{at} does not fit the tool's outputSchema: {what}"))
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Output>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nothing is fetched for a schema, and none is followed that costs too much (TOOL-43).
+fn usable(schema: &RawJson) -> Result<jsonschema::Validator, String> {
+    if !is_bounded(schema) {
+        return Err("it is too large".into());
+    }
+    compile(&schema.to_value().map_err(|error| error.to_string())?)
+}

@@ -1,0 +1,133 @@
+//! What a person has to see of a URL before it is opened.
+
+use std::fmt;
+
+/// A URL that a server wants a person to visit, taken apart for showing (ELIC-29, ELIC-31).
+///
+/// Looking at it fetches nothing. Whoever shows it shows the whole [`url`](Self::url), sets the
+/// [`domain`](Self::domain) off, says the [`warnings`](Self::warnings), and opens it in a browser of the person's, never
+/// through a shell, once they have agreed.
+///
+/// ```
+/// # use hospes::client::UrlReview;
+/// let review = UrlReview::of("https://accounts.example.com/sign-in?for=files").unwrap();
+/// assert_eq!(review.domain, "accounts.example.com");
+/// assert!(review.warnings.is_empty());
+/// assert!(UrlReview::of("javascript:alert(1)").is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UrlReview {
+    /// The whole URL, in ASCII, as a browser will take it.
+    pub url: String,
+    /// The host, in ASCII.
+    pub domain: String,
+    /// What should make a person look twice.
+    pub warnings: Vec<UrlWarning>,
+}
+
+/// What should make a person look twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UrlWarning {
+    /// The domain has letters beyond ASCII, which may look like others (Punycode).
+    Punycode,
+    /// The connection is not encrypted.
+    NotEncrypted,
+    /// The host is an address and no name.
+    Address,
+}
+
+impl fmt::Display for UrlWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Punycode => "the domain has letters that may look like others",
+            Self::NotEncrypted => "the connection is not encrypted",
+            Self::Address => "the host is an address and has no name",
+        })
+    }
+}
+
+/// Why a URL is not one to send a person to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlRefusal {
+    /// It is no URL.
+    #[error("it is no URL")]
+    Malformed,
+    /// It is no page of the web: only `https` is, and `http`.
+    #[error("only https and http URLs can be visited")]
+    Scheme,
+    /// It holds a name or a password, which also lets one host look like another.
+    #[error("a URL with credentials in it is not visited")]
+    Credentials,
+}
+
+impl UrlReview {
+    /// Takes a URL apart.
+    ///
+    /// # Errors
+    /// When no person should be sent there.
+    pub fn of(url: &str) -> Result<Self, UrlRefusal> {
+        if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(UrlRefusal::Malformed);
+        }
+        let url = url::Url::parse(url).map_err(|_| UrlRefusal::Malformed)?;
+        if !matches!(url.scheme(), "https" | "http") {
+            return Err(UrlRefusal::Scheme);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(UrlRefusal::Credentials);
+        }
+        let host = url.host().ok_or(UrlRefusal::Malformed)?;
+        let (is_name, is_here) = match &host {
+            url::Host::Domain(name) => (true, *name == "localhost" || name.ends_with(".localhost")),
+            url::Host::Ipv4(address) => (false, address.is_loopback()),
+            url::Host::Ipv6(address) => (false, address.is_loopback()),
+        };
+        let domain = host.to_string();
+        let mut warnings = Vec::new();
+        if domain.split('.').any(|label| label.starts_with("xn--")) {
+            warnings.push(UrlWarning::Punycode);
+        }
+        if url.scheme() == "http" && !is_here {
+            warnings.push(UrlWarning::NotEncrypted);
+        }
+        if !is_name && !is_here {
+            warnings.push(UrlWarning::Address);
+        }
+        Ok(Self { url: url.into(), domain, warnings })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// covers: ELIC-31
+    #[test]
+    fn a_url_is_shown_whole_with_its_domain_and_what_is_odd_about_it() {
+        let warnings = |url: &str| UrlReview::of(url).unwrap().warnings;
+        assert_eq!(warnings("https://example.com/a?b#c"), []);
+        assert_eq!(warnings("http://localhost:8080/"), []);
+        assert_eq!(warnings("http://127.0.0.1/"), []);
+        assert_eq!(warnings("http://example.com/"), [UrlWarning::NotEncrypted]);
+        assert_eq!(warnings("https://203.0.113.7/"), [UrlWarning::Address]);
+        let odd = UrlReview::of("https://ex\u{430}mple.com/sign-in").unwrap();
+        assert_eq!(odd.warnings, [UrlWarning::Punycode]);
+        assert_eq!(
+            (odd.domain.as_str(), odd.url.as_str()),
+            ("xn--exmple-4nf.com", "https://xn--exmple-4nf.com/sign-in")
+        );
+        for (url, refusal) in [
+            ("example.com", UrlRefusal::Malformed),
+            ("https://", UrlRefusal::Malformed),
+            ("https://example.com/\n", UrlRefusal::Malformed),
+            ("javascript:alert(1)", UrlRefusal::Scheme),
+            ("file:///etc/passwd", UrlRefusal::Scheme),
+            ("https://example.com@evil.test/", UrlRefusal::Credentials),
+        ] {
+            assert_eq!(UrlReview::of(url), Err(refusal), "{url}");
+        }
+    }
+}

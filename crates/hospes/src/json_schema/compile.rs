@@ -1,0 +1,46 @@
+//! JSON Schema validation, offline: no schema makes us fetch anything (JSCH-07).
+
+use serde_json::Value;
+
+/// Compiles a schema under the dialect it names; 2020-12 if it names none (JSCH-01).
+///
+/// # Errors
+/// Why not: it is not valid, names a dialect that is not spoken here (JSCH-04), or refers to something outside of
+/// itself (JSCH-10).
+pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
+    let options = jsonschema::options().with_retriever(Nowhere);
+    let options = if schema.get("$schema").is_none() {
+        options.with_draft(jsonschema::Draft::Draft202012)
+    } else {
+        options
+    };
+    if let Some(dialect) = schema.get("$schema").and_then(Value::as_str) {
+        let known = DIALECTS.contains(&dialect.trim_end_matches('#'));
+        if !known {
+            let spoken = DIALECTS.join(", ");
+            return Err(format!("the dialect {dialect} is not spoken here; these are: {spoken}"));
+        }
+    }
+    options.should_validate_formats(true).build(schema).map_err(|error| error.to_string())
+}
+
+/// The dialects that are spoken here; 2020-12 is the one to write (JSCH-06).
+const DIALECTS: [&str; 5] = [
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-04/schema",
+];
+
+/// Finds no schema anywhere.
+struct Nowhere;
+
+impl jsonschema::Retrieve for Nowhere {
+    fn retrieve(
+        &self,
+        uri: &jsonschema::Uri<String>,
+    ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+        Err(format!("the schema refers to {uri}, and schemas are never fetched").into())
+    }
+}
