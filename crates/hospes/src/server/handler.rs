@@ -20,7 +20,7 @@ use crate::server::extract::{Declaration, FromCall, Parts};
     message = "`{Self}` cannot be a handler",
     label = "not a handler",
     note = "a handler is an async function or closure, such as `async fn add(Args(numbers): Args<Add>) -> i64`",
-    note = "each parameter must be one of `Args<T>`, `State<T>`, `Context`, `RawJson`, `ServerHandle`, `Uri`, `Typed`, or another type that implements `FromCall`",
+    note = "each parameter must be one of `Args<T>` (`T` with `Deserialize` and `JsonSchema`), `State<T>`, `Context`, `RawJson`, `ServerHandle`, `Uri`, `Typed`, or another type that implements `FromCall`",
     note = "a closure must be `async move` inside, and what it holds must be `Send + Sync + 'static`"
 )]
 pub trait Handler<Parameters>: Send + Sync + 'static {
