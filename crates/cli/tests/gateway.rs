@@ -73,6 +73,7 @@ fn servers_that_are_dead_or_noisy_or_silent_hide_nothing() {
     host.said(|line| line.contains("cannot be reached") && line.contains("dead"));
 }
 
+/// covers: STDIO-14
 #[test]
 fn a_server_that_exits_is_started_again_and_stays_listed() {
     let house = House::new();
@@ -91,6 +92,36 @@ fn a_server_that_exits_is_started_again_and_stays_listed() {
     // Waits for the restart instead of failing.
     let answer = host.ask(4, "tools/call", &json!({ "name": "fragile__work" }));
     assert_eq!(answer["result"]["content"][0]["text"], "back again");
+}
+
+/// covers: STDIO-15
+#[test]
+fn a_modern_server_is_asked_for_its_changes_again_when_it_is_started_again() {
+    let house = House::new();
+    let modern = format!(
+        r#"*'"method":"server/discover"'*) answer '{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{"listChanged":true}}}},"ttlMs":0,"cacheScope":"private"}}';;
+    *'"method":"subscriptions/listen"'*) printf '{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"notifications":{{"toolsListChanged":true}},"_meta":{{"io.modelcontextprotocol/subscriptionId":%s}}}}}}\n' "$id";;
+    *'"method":"tools/list"'*) answer '{{"resultType":"complete","tools":[{{"name":"work","inputSchema":{{"type":"object"}}}}],"ttlMs":0,"cacheScope":"private"}}';;
+    *'"method":"tools/call"'*) if [ ! -e '{once}' ]; then touch '{once}'; exit 7; fi; answer '{{"resultType":"complete","content":[{{"type":"text","text":"back again"}}]}}';;"#,
+        once = house.path("once").display()
+    );
+    let mut host = stdio(&house, &[("fragile", house.server("fragile", &[], &modern))]);
+    host.initialize(&json!({}));
+    host.ask(1, "tools/list", &json!({}));
+    let listens = || house.read("fragile.log").matches("subscriptions/listen").count();
+    let until = |count: usize| {
+        let begun = std::time::Instant::now();
+        while listens() < count {
+            assert!(begun.elapsed() < support::LIMIT, "{}", house.read("fragile.log"));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    until(1);
+    let broken = host.ask(2, "tools/call", &json!({ "name": "fragile__work" }));
+    assert!(broken["error"]["message"].as_str().unwrap().contains("status 7"), "{broken}");
+    let answer = host.ask(3, "tools/call", &json!({ "name": "fragile__work" }));
+    assert_eq!(answer["result"]["content"][0]["text"], "back again", "{answer}");
+    until(2);
 }
 
 /// The probe of a server's era is paid once for each definition of a server.

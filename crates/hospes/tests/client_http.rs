@@ -5,6 +5,9 @@
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod fake_http;
 
+#[path = "client/log.rs"]
+mod log;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -66,7 +69,7 @@ async fn newer(fake: &Fake) -> Client {
     Client::builder().revision(Revision::V2026_07_28).connect(&fake.url).await.unwrap()
 }
 
-/// covers: HTTP-08 HTTP-09 HTTP-11 HTTP-29 HHDR-01 HHDR-02 HSES-04 HSES-09
+/// covers: HTTP-08 HTTP-09 HTTP-11 HTTP-28 HTTP-29 HTTP-34 HHDR-01 HHDR-02 HSES-04 HSES-09
 #[tokio::test]
 async fn a_session_is_named_on_every_request_and_ended() {
     let fake = Fake::serve(legacy(|asked| Said::json(&text(asked, "hi")))).await;
@@ -97,6 +100,116 @@ async fn a_session_is_named_on_every_request_and_ended() {
     assert!(accept.contains("application/json") && accept.contains("text/event-stream"), "{accept}");
     // One after the other they share a connection.
     assert!(asked.iter().all(|asked| asked.connection == 0), "{asked:#?}");
+}
+
+/// covers: HTTP-08 HTTP-10 HTTP-11 HTTP-12
+#[tokio::test]
+async fn every_post_holds_one_message() {
+    for revision in Revision::ALL.into_iter().filter(|revision| *revision > Revision::V2024_11_05) {
+        let old = legacy(|asked| Said::json(&text(asked, "hi")));
+        let new = modern(|asked| Said::json(&text(asked, "hi")));
+        let is_old = revision.is_legacy();
+        let fake = Fake::serve(move |asked| if is_old { old(asked) } else { new(asked) }).await;
+        let client = Client::builder().revision(revision).connect(&fake.url).await.unwrap();
+        let calls = (0..10).map(|_| client.call("echo", ()).into_future());
+        for outcome in futures::future::join_all(calls).await {
+            assert_eq!(outcome.unwrap().all_text(), "hi");
+        }
+        drop(client);
+        let asked = fake.asked();
+        let posts: Vec<_> = asked.iter().filter(|asked| asked.verb == "POST").collect();
+        assert_eq!(posts.iter().filter(|post| post.method() == "tools/call").count(), 10, "{revision}");
+        assert!(posts.iter().all(|post| post.body.is_object() && !post.method().is_empty()), "{posts:#?}");
+        let ids: std::collections::HashSet<_> =
+            posts.iter().filter_map(|post| post.body["id"].as_i64()).collect();
+        assert_eq!(ids.len(), posts.iter().filter(|post| post.body.get("id").is_some()).count());
+    }
+}
+
+/// covers: HTTP-43
+#[tokio::test]
+async fn a_request_lost_with_its_stream_is_asked_anew_under_another_id() {
+    let lost = AtomicUsize::new(0);
+    let fake = Fake::serve(modern(move |asked| match lost.fetch_add(1, Ordering::Relaxed) {
+        0 => Said::stream(vec![Step::Text("id: 1-1\nretry: 1\ndata:\n\n".into()), Step::Cut]),
+        1 => Said::stream(vec![]),
+        _ => Said::json(&text(asked, "hi")),
+    }))
+    .await;
+    let client = newer(&fake).await;
+    for _ in 0..2 {
+        let error = client.call("echo", ()).await.unwrap_err();
+        assert!(error.to_string().contains("broke off"), "{error}");
+    }
+    assert_eq!(client.call("echo", ()).await.unwrap().all_text(), "hi");
+    let asked = fake.asked();
+    let calls: Vec<_> = asked.iter().filter(|asked| asked.method() == "tools/call").collect();
+    let ids: std::collections::HashSet<_> = calls.iter().map(|call| call.body["id"].to_string()).collect();
+    assert_eq!((calls.len(), ids.len()), (3, 3));
+    // Nothing is resumed: there is no GET, and no cursor.
+    assert!(asked.iter().all(|asked| asked.verb != "GET" && asked.header("last-event-id").is_none()));
+}
+
+/// covers: HSES-11
+#[tokio::test]
+async fn a_session_id_is_neither_logged_nor_shown() {
+    let log = log::Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let fake = Fake::serve(legacy(|asked| match asked.tool() {
+        "gone" => Said::status(404).text("Session not found"),
+        "broken" => Said::status(500),
+        _ => Said::json(&text(asked, "hi")),
+    }))
+    .await;
+    let client = older(&fake).await;
+    let mut shown = format!("{client:?}");
+    for tool in ["echo", "broken", "gone", "echo"] {
+        let outcome = client.call(tool, ()).await;
+        shown.push_str(&format!("{outcome:?}"));
+        shown.extend(outcome.err().map(|error| error.to_string()));
+    }
+    client.close().await;
+    let asked = fake.asked();
+    assert!(asked.iter().any(|asked| asked.header("mcp-session-id") == Some("session-1")));
+    assert!(log.text().contains("a new one is opened"), "nothing was logged: {}", log.text());
+    for text in [shown, log.text()] {
+        assert!(!text.contains("session-0") && !text.contains("session-1"), "{text}");
+    }
+}
+
+/// covers: HHDR-29 HHDR-30
+#[tokio::test]
+async fn a_tool_whose_headers_break_the_rules_is_dropped_and_the_log_says_why() {
+    let log = log::Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let tool = |name: &str, header: Value| {
+        let schema = json!({ "type": "object",
+            "properties": { "a": { "type": "string", "x-mcp-header": header } } });
+        json!({ "name": name, "inputSchema": schema })
+    };
+    let tools = json!([
+        tool("good", json!("Region")),
+        tool("empty", json!("")),
+        tool("blank", json!("two words")),
+        tool("number", json!(7)),
+        { "name": "plain", "inputSchema": { "type": "object" } },
+    ]);
+    let fake = Fake::serve(modern(move |asked| {
+        Said::json(&result(
+            asked,
+            &json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" }),
+        ))
+    }))
+    .await;
+    let names: Vec<String> =
+        newer(&fake).await.tools().all().await.unwrap().into_iter().map(|tool| tool.name).collect();
+    assert_eq!(names, ["good", "plain"]);
+    let log = log.text();
+    let said: Vec<&str> = log.lines().filter(|line| line.contains("was dropped")).collect();
+    assert_eq!(said.len(), 3, "{log}");
+    for (line, name) in said.iter().zip(["empty", "blank", "number"]) {
+        assert!(line.starts_with("WARN") && line.contains(name) && line.contains("error="), "{line}");
+    }
 }
 
 /// covers: HSES-08

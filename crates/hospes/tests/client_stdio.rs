@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use hospes::client::{CallError, Client, ClientBuilder, Command, Stage, Target, TimeLimit};
 use hospes::model::{
-    CreateMessageResult, ElicitResult, Era, RawJson, Revision, RpcError, SamplingMessageContentBlock,
+    CreateMessageResult, ElicitResult, Era, Notification, RawJson, Revision, RpcError,
+    SamplingMessageContentBlock, SubscriptionFilter,
 };
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 fn scripted(behaviours: &[&str]) -> Command {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/scripted.py");
@@ -27,7 +29,7 @@ async fn parsed(client: &Client, tool: &str, arguments: Value) -> Value {
     client.call(tool, arguments).await.unwrap().parse().unwrap()
 }
 
-/// covers: VER-16 VER-17 LIFE-01 LIFE-02 LIFE-06 LIFE-07 STDIO-02
+/// covers: VER-16 VER-17 LIFE-01 LIFE-02 LIFE-06 LIFE-07 STDIO-01 STDIO-02
 #[tokio::test]
 async fn an_older_server_is_found_by_the_probe_and_opened_its_way() {
     let client = Client::connect(scripted(&[])).await.unwrap();
@@ -227,6 +229,42 @@ async fn a_server_that_dies_fails_every_call_at_once_and_says_why() {
     assert_eq!(client.wait_closed().await.what, "the server exited with status 3");
 }
 
+/// covers: STDIO-05 STDIO-06
+#[tokio::test]
+async fn what_a_server_writes_to_stderr_is_passed_on_and_no_error() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&heard);
+    let mut command =
+        Target::command("sh").arg("-c").arg("echo 'ERROR: all is well' >&2; exec \"$0\" \"$@\"");
+    let server = scripted(&[]);
+    command = command.arg(server.program).args(server.args);
+    let builder = Client::builder().on_stderr(move |line| told.lock().unwrap().push(line.to_owned()));
+    let client = builder.connect(command).await.unwrap();
+    assert_eq!(parsed(&client, "seen", json!({})).await.as_array().unwrap().len(), 4);
+    assert!(client.closed().is_none());
+    let came = async {
+        while heard.lock().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), came).await.unwrap();
+    assert_eq!(heard.lock().unwrap()[0], "ERROR: all is well");
+}
+
+/// covers: STDIO-19
+#[tokio::test]
+async fn a_server_outlives_the_thread_and_the_task_that_started_it() {
+    let runtime = tokio::runtime::Handle::current();
+    let started = tokio::task::spawn_blocking(move || {
+        std::thread::spawn(move || runtime.block_on(legacy(&[]))).join().unwrap()
+    });
+    let client = started.await.unwrap();
+    let other = client.clone();
+    tokio::spawn(async move { other.call("seen", ()).await.unwrap() }).await.unwrap();
+    assert_eq!(parsed(&client, "seen", json!({})).await[0], "initialize");
+    client.close().await;
+}
+
 #[tokio::test]
 async fn what_a_server_prints_on_stdout_is_skipped_counted_and_shown() {
     let client = Client::connect(scripted(&["noise"])).await.unwrap();
@@ -407,4 +445,82 @@ async fn many_calls_at_once_get_their_own_answers() {
         }
     });
     futures::future::join_all(calls).await;
+}
+
+/// A server of 2026-07-28 in this task: `answer` says what follows each request.
+async fn by_hand(answer: impl Fn(&Value) -> Vec<Value> + Send + 'static) -> Client {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (input, mut output) = tokio::io::split(theirs);
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(input).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let asked: Value = serde_json::from_str(&line).unwrap();
+            let said = match asked["method"].as_str() {
+                Some("server/discover") => vec![json!({ "id": asked["id"], "result": {
+                    "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+                    "cacheScope": "private",
+                    "capabilities": { "tools": { "listChanged": true }, "prompts": { "listChanged": true } } } })],
+                _ => answer(&asked),
+            };
+            for mut message in said {
+                message["jsonrpc"] = "2.0".into();
+                output.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+            }
+        }
+    });
+    let (read, write) = tokio::io::split(ours);
+    Client::builder().revision(Revision::V2026_07_28).over(read, write).await.unwrap()
+}
+
+/// covers: STDIO-18
+#[tokio::test]
+async fn a_change_is_heard_by_the_listener_whose_subscription_it_names() {
+    let first = Mutex::new(None);
+    let client = by_hand(move |asked| {
+        if asked["method"] != "subscriptions/listen" {
+            return Vec::new();
+        }
+        let note = |method: &str, to: &Value| {
+            json!({ "method": method, "params": { "notifications": asked["params"]["notifications"],
+                "_meta": { "io.modelcontextprotocol/subscriptionId": to } } })
+        };
+        let acknowledged = note("notifications/subscriptions/acknowledged", &asked["id"]);
+        let mut first = first.lock().unwrap();
+        let Some(other) = first.as_ref() else {
+            *first = Some(asked["id"].clone());
+            return vec![acknowledged];
+        };
+        // For the first, for nobody, for the second.
+        vec![
+            acknowledged,
+            note("notifications/prompts/list_changed", other),
+            note("notifications/prompts/list_changed", &json!(4711)),
+            note("notifications/tools/list_changed", &asked["id"]),
+            note("notifications/tools/list_changed", other),
+        ]
+    })
+    .await;
+    let filter = || SubscriptionFilter::new().with_tools_list_changed(true).with_prompts_list_changed(true);
+    let mut one = client.listen(filter()).await.unwrap();
+    let mut two = client.listen(filter()).await.unwrap();
+    assert_eq!(two.next().await, Some(Notification::ToolsListChanged));
+    assert_eq!(one.next().await, Some(Notification::PromptsListChanged));
+    assert_eq!(one.next().await, Some(Notification::ToolsListChanged));
+    let more = tokio::time::timeout(Duration::from_millis(50), async {
+        tokio::select! { more = one.next() => more, more = two.next() => more }
+    });
+    assert!(more.await.is_err(), "something was heard twice, or by somebody else");
+}
+
+/// covers: HHDR-31
+#[tokio::test]
+async fn without_headers_their_rules_mean_nothing() {
+    let client = by_hand(|asked| {
+        let schema = json!({ "type": "object", "properties": { "a": { "type": "number", "x-mcp-header": "" } } });
+        vec![json!({ "id": asked["id"], "result": { "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+            "tools": [{ "name": "odd", "inputSchema": schema }] } })]
+    })
+    .await;
+    let tools = client.tools().all().await.unwrap();
+    assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["odd"]);
 }

@@ -131,6 +131,7 @@ fn a_server_on_files_serves_too() {
     assert_eq!((text(&answers[1]), text(&answers[2])), ("hi", "slept"));
 }
 
+/// covers: STDIO-12
 #[test]
 fn a_signal_ends_a_server_behind_what_it_owes() {
     use rustix::process::Signal;

@@ -158,6 +158,7 @@ fn our_format_understands_every_server_setting() {
     assert_eq!(headers(d), [("X-Port", "80")]);
 }
 
+/// covers: HTTP-06
 #[test]
 fn addresses_to_listen_on_are_read_in_every_form() {
     for (text, expected) in [

@@ -22,7 +22,8 @@ use super::body::Body;
 use super::endpoint::{Inner, Source, handle};
 use crate::transport::adapter::PeerCache;
 
-/// How many connections are served at once unless told otherwise: the setting `max_connections`.
+/// How many connections are served at once unless told otherwise: the setting `max_connections`. Where the process may
+/// open fewer descriptors, three quarters of those: handlers need some, too, and children.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 32 * 1024;
 /// How long a connection may take to send a whole request head unless told otherwise: the setting `idle_timeout`.
 pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -76,7 +77,7 @@ impl HttpServer {
             listener,
             address,
             endpoint,
-            max_connections: DEFAULT_MAX_CONNECTIONS,
+            max_connections: DEFAULT_MAX_CONNECTIONS.min(most_connections()),
             idle: DEFAULT_IDLE_TIMEOUT,
             shutdown: DEFAULT_SHUTDOWN_TIMEOUT,
         })
@@ -182,6 +183,15 @@ impl HttpServer {
         self.endpoint.abort();
         Ok(())
     }
+}
+
+/// As many connections as there are descriptors for, with some left over.
+fn most_connections() -> usize {
+    #[cfg(unix)]
+    if let Some(descriptors) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        return usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX).max(1);
+    }
+    usize::MAX
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

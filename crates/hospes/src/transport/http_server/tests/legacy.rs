@@ -100,7 +100,7 @@ async fn a_version_header_must_name_a_version() {
     }
 }
 
-/// covers: HTTP-16 HTTP-18 HTTP-19 HTTP-24 HTTP-35 HRES-01 HRES-02 HRES-08
+/// covers: HTTP-16 HTTP-18 HTTP-19 HTTP-24 HTTP-35 HRES-01 HRES-02 HRES-08 HMUL-03
 #[tokio::test]
 async fn a_call_that_notifies_is_answered_as_a_stream_that_can_be_resumed() {
     let site = Site::new().await;
@@ -158,7 +158,7 @@ async fn a_question_is_a_request_on_the_calls_own_stream() {
     assert_eq!(site.post(reply, &[]).await.status, StatusCode::BAD_REQUEST);
 }
 
-/// covers: HTTP-30 HTTP-31 HTTP-33 HMUL-02
+/// covers: HTTP-30 HTTP-31 HTTP-33 HTTP-34 HMUL-02
 #[tokio::test]
 async fn changes_come_on_the_sessions_stream() {
     let site = Site::new().await;
@@ -212,6 +212,115 @@ async fn a_handler_may_close_its_stream_and_the_client_polls() {
     let session = site.session("2025-06-18").await;
     let answer = site.in_session(&session, tool(1, "poll", json!({}))).await;
     assert_eq!(text(&answer.json().await), "came back");
+}
+
+/// covers: HTTP-22
+#[tokio::test]
+async fn before_2025_11_25_a_stream_ends_behind_its_answer_and_never_before() {
+    let site = Site::new().await;
+    for revision in ["2025-03-26", "2025-06-18"] {
+        let session = site.session(revision).await;
+        let answer = site.in_session(&session, tool(1, "poll", json!({"millis": 20}))).await;
+        assert!(!answer.is_stream(), "nothing was to be closed");
+        assert_eq!(text(&answer.json().await), "came back");
+        // One that streams already.
+        let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+                          "params": {"name": "progress", "arguments": {"millis": 20}, "_meta": {"progressToken": 1}}});
+        let mut answer = site.in_session(&session, call).await;
+        let mut last = Value::Null;
+        while let Some(event) = answer.event().await {
+            last = event.data;
+        }
+        assert_eq!(text(&last), "there");
+    }
+}
+
+/// covers: HTTP-20 HTTP-32 HMUL-02
+#[tokio::test]
+async fn what_a_call_says_is_heard_on_its_stream_and_what_changes_on_the_sessions() {
+    let site = Site::new().await;
+    for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let session = site.session(revision).await;
+        let mut changes = site.get(&session, &[]).await;
+        until(|| site.probe.listening() == 1).await;
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                          "params": {"name": "progress", "arguments": {"millis": 20}, "_meta": {"progressToken": 1}}});
+        let mut answer = site.in_session(&session, call).await;
+        site.probe.change(Change::Tools);
+        let mut said = Vec::new();
+        while let Some(event) = answer.event().await {
+            if !event.data.is_null() {
+                said.push(event.data["method"].as_str().unwrap_or("answer").to_owned());
+            }
+        }
+        let progress = "notifications/progress";
+        assert_eq!(said, [progress, progress, progress, "answer"], "{revision}");
+        // Nothing of the call came between the two.
+        site.probe.change(Change::Prompts);
+        assert_eq!(changes.message().await["method"], "notifications/tools/list_changed");
+        assert_eq!(changes.message().await["method"], "notifications/prompts/list_changed");
+        site.delete(&session).await;
+        assert!(changes.event().await.is_none());
+        until(|| site.probe.listening() == 0).await;
+    }
+}
+
+/// covers: HTTP-14 HTTP-15
+#[tokio::test]
+async fn what_asks_nothing_and_cannot_be_taken_is_refused_by_status() {
+    let site = Site::new().await;
+    let note =
+        |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+    let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
+    for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let id = site.session(revision).await;
+        let (known, unknown) = (("mcp-session-id", &*id), ("mcp-session-id", "unknown"));
+        for (body, headers, status) in [
+            (note(json!({})), vec![known], 202),
+            (note(json!({})), vec![], 400),
+            (note(json!({})), vec![unknown], 404),
+            (note(json!(7)), vec![known], 400),
+            (note(json!({})), vec![known, ("mcp-protocol-version", "1999-01-01")], 400),
+            (answer.clone(), vec![known], 202),
+            (answer.clone(), vec![], 400),
+            (answer.clone(), vec![unknown], 404),
+            (json!({"jsonrpc": "1.0", "method": "x"}), vec![known], 400),
+            (json!("{"), vec![known], 400),
+        ] {
+            let refused = site.post(body.clone(), &headers).await;
+            assert_eq!(refused.status, status, "{revision}: {body} {headers:?}");
+            if status != 202 {
+                let error = refused.json().await;
+                assert!(
+                    error["error"]["code"].is_i64() && error["id"].is_null() || body["id"] == 1,
+                    "{error}"
+                );
+            }
+        }
+    }
+    // In 2026-07-28 there are no answers to send.
+    let headers = [("mcp-protocol-version", "2026-07-28")];
+    assert_eq!(site.post(answer, &headers).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(site.post(note(json!(7)), &headers).await.status, StatusCode::BAD_REQUEST);
+}
+
+/// covers: HSES-02
+#[tokio::test]
+async fn no_two_sessions_have_one_id_and_nothing_in_it_counts_up() {
+    let endpoints = [Endpoint::new(Probe::new()), Endpoint::new(Probe::new())];
+    let mut ids = std::collections::HashSet::new();
+    for number in 0..200 {
+        let answer = direct(&endpoints[number % 2], post(initialize("2025-11-25"), &[])).await;
+        let id = answer.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        // 128 bits, of which about half differ from one to the next.
+        assert_eq!(id.len(), 22);
+        assert!(ids.insert(id));
+    }
+    let ids: Vec<_> = ids.into_iter().map(String::into_bytes).collect();
+    for position in 0..21 {
+        let seen: std::collections::HashSet<u8> = ids.iter().map(|id| id[position]).collect();
+        assert!(seen.len() > 32, "only {} characters at {position}", seen.len());
+    }
 }
 
 /// covers: HTTP-25

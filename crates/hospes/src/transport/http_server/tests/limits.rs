@@ -231,6 +231,7 @@ async fn connections_over_the_limit_are_turned_away_by_name() {
     assert_eq!(status, StatusCode::OK);
 }
 
+/// covers: HSES-06
 #[tokio::test(start_paused = true)]
 async fn unused_sessions_expire_and_used_ones_do_not() {
     let endpoint = Endpoint::builder(Probe::new()).session_idle_timeout(Duration::from_secs(80)).build();

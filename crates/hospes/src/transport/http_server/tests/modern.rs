@@ -114,6 +114,27 @@ async fn there_is_nothing_to_get_or_delete() {
     }
 }
 
+/// covers: HRES-09
+#[tokio::test]
+async fn there_is_nothing_to_resume() {
+    let site = Site::new().await;
+    let session = site.session("2025-11-25").await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                      "params": {"name": "progress", "_meta": {"progressToken": 1}}});
+    let mut logged = site.in_session(&session, call).await;
+    let id = logged.event().await.unwrap().id.unwrap();
+    let params = json!({"name": "progress", "_meta": {"progressToken": "p"}});
+    let mut headers = modern_headers("tools/call", &params);
+    headers.extend([("last-event-id", &*id), ("mcp-session-id", &*session)]);
+    let mut answer = site.post(modern_body(2, "tools/call", params.clone()), &headers).await;
+    let mut events = 0;
+    while let Some(event) = answer.event().await {
+        assert!(event.id.is_none() && event.retry.is_none(), "{event:?}");
+        events += 1;
+    }
+    assert_eq!(events, 4, "its own, from the beginning");
+}
+
 /// covers: HTTP-13 CANC-12
 #[tokio::test]
 async fn notifications_are_taken_without_a_word() {
