@@ -220,19 +220,25 @@ impl From<&GetTaskResult> for WireTask {
 fn tool_failure(result: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Failure {
+    struct Failure<'a> {
         #[serde(default)]
         is_error: bool,
-        #[serde(default)]
-        content: Vec<ContentBlock>,
+        #[serde(borrow, default)]
+        content: Vec<Block<'a>>,
+    }
+    // No more of a block than is wanted here: programs that read no content shall not carry its reader.
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow)]
+        r#type: Cow<'a, str>,
+        #[serde(borrow, default)]
+        text: Option<Cow<'a, str>>,
     }
     /// Enough for a line; the whole is the task's result.
     const SHOWN: usize = 200;
-    let failure: Failure = result.decode().ok().filter(|failure: &Failure| failure.is_error)?;
-    let text = failure.content.iter().find_map(|block| match block {
-        ContentBlock::Text(text) => Some(text.text.as_str()),
-        _ => None,
-    });
+    let failure: Failure<'_> = result.decode().ok().filter(|failure: &Failure<'_>| failure.is_error)?;
+    let mut texts = failure.content.iter().filter(|block| block.r#type == "text");
+    let text = texts.find_map(|block| block.text.as_deref());
     Some(text.unwrap_or("the tool failed").chars().take(SHOWN).collect())
 }
 
