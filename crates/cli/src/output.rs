@@ -68,7 +68,11 @@ impl Output {
             err(&(failure.envelope() + "\n"));
             return;
         }
-        err(&format!("{}: {failure}\n", paint(RED, "error")));
+        let text = failure.to_string();
+        // With -v all of it is shown.
+        let details = tracing::enabled!(tracing::Level::INFO);
+        let lines: Vec<&str> = text.lines().filter(|line| details || !is_detail(line)).collect();
+        err(&format!("{}: {}\n", paint(RED, "error"), lines.join("\n")));
         if let Some(hint) = &failure.hint {
             err(&format!("{}: {hint}\n", paint(CYAN, "hint")));
         }
@@ -93,6 +97,16 @@ pub(crate) fn announce(text: impl fmt::Display) {
 /// Whether results are seen by a person, not written to a file or read by a program.
 pub(crate) fn is_result_seen() -> bool {
     io::stdout().is_terminal()
+}
+
+/// Tells a person who started it by hand what a program does that reads its standard input and says nothing.
+pub(crate) fn explain_stdio(other: &str) {
+    if is_interactive() {
+        announce(paint(
+            DIM,
+            format!("speaking MCP over stdin and stdout, as applications start it; {other}, Ctrl-D ends"),
+        ));
+    }
 }
 
 /// Whether there is a person who sees talk and can answer.
@@ -132,6 +146,45 @@ pub(crate) fn printable(text: &str) -> String {
     safe
 }
 
+/// Whether a line of a problem is for the curious: what was tried on the way to a failure, and pages of HTML.
+pub(crate) fn is_detail(line: &str) -> bool {
+    ["  tried: ", "         ", "  body: <"].iter().any(|head| line.starts_with(head))
+}
+
+/// How wide the terminal is that talk goes to, in columns.
+pub(crate) fn talk_width() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| width.0.into())
+}
+
+/// How wide the terminal is that results go to, in columns.
+pub(crate) fn result_width() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0.into())
+}
+
+/// Puts `margin` before a text, and breaks it at spaces into lines no longer than `width`, if there is one; a word that
+/// is longer stays whole.
+pub(crate) fn folded(text: &str, margin: usize, width: Option<usize>) -> String {
+    /// Text in a narrower column is harder to read than broken lines.
+    const NARROWEST: usize = 20;
+
+    let most = width.map_or(usize::MAX, |width| width.saturating_sub(margin).max(NARROWEST));
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.trim_end().split(' ') {
+        match lines.last_mut() {
+            // What is empty so far is the text's own indentation.
+            Some(line)
+                if line.trim().is_empty() || line.chars().count() + 1 + word.chars().count() <= most =>
+            {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    let margin = " ".repeat(margin);
+    lines.iter().map(|line| format!("{margin}{line}")).collect::<Vec<_>>().join("\n")
+}
+
 /// The first line of a text, cut where it is long.
 pub(crate) fn headline(text: &str, most: usize) -> String {
     let line = printable(text.trim().lines().next().unwrap_or_default().trim());
@@ -144,6 +197,20 @@ pub(crate) fn headline(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_broken_at_spaces() {
+        assert_eq!(folded("one two", 2, None), "  one two");
+        assert_eq!(
+            folded("one two three four five six seven", 4, Some(24)),
+            "    one two three four\n    five six seven"
+        );
+        assert_eq!(folded("  stderr: x", 0, Some(80)), "  stderr: x");
+        assert_eq!(
+            folded("a averyveryveryveryverylongword b", 0, Some(5)),
+            "a\naveryveryveryveryverylongword\nb"
+        );
+    }
 
     #[test]
     fn a_server_cannot_write_to_the_terminal() {

@@ -116,6 +116,33 @@ fn a_server_that_cannot_be_reached_is_code_4_and_says_what_was_tried() {
 }
 
 #[test]
+fn what_was_tried_is_told_to_who_wants_to_know() {
+    let house = House::new();
+    let failing = ["list", "--", "sh", "-c", "exit 3"];
+    let short = house.run(&failing).stderr;
+    assert!(short.contains("exited with status 3") && !short.contains("tried: "), "{short}");
+    let mut args = vec!["-v"];
+    args.extend(failing);
+    assert!(house.run(&args).stderr.contains("  tried: server/discover"));
+    args[0] = "--json";
+    let message = house.run(&args).envelope()["error"]["message"].to_string();
+    assert!(message.contains("tried: server/discover"), "{message}");
+}
+
+#[test]
+fn a_call_that_fails_for_want_of_something_says_what_to_do() {
+    let house = House::new();
+    let hint =
+        |args: &[&str]| house.run(args).envelope()["error"]["hint"].as_str().unwrap_or_default().to_owned();
+    assert!(
+        hint(&["--json", "call", "everything", "test_elicitation", "message=x"]).contains("from a terminal")
+    );
+    assert!(hint(&["--json", "call", "everything", "test_sampling", "prompt=x"]).contains("with a model"));
+    let slow = ["--json", "call", "everything", "slow_compute", "seconds=1000", "--timeout", "0.01"];
+    assert!(hint(&slow).contains("--timeout SECONDS"));
+}
+
+#[test]
 fn a_mistake_in_a_configuration_names_the_line_and_starts_nothing() {
     let house = House::new();
     let file = house.write("hospes.toml", "[servers.one]\ncommand = \"sh\"\nargz = []\n");

@@ -1,7 +1,7 @@
 //! `hospes call TARGET TOOL name=value …`: one call of one tool.
 
-use hospes::client::Client;
-use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool};
+use hospes::client::{CallError, Client};
+use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool, code};
 use serde_json::Value;
 
 use super::{Ending, interrupted};
@@ -19,7 +19,8 @@ pub(crate) async fn run(args: Call, output: Output) -> Outcome {
         _ => (None, words),
     };
     let Some((tool, words)) = words.split_first() else {
-        return Err(Failure::usage("no tool is named").hint("hospes call TARGET TOOL name=value …"));
+        return Err(Failure::usage("no tool is named")
+            .hint("hospes call TARGET TOOL name=value …, with a tool from `hospes list TARGET`"));
     };
     let found = find(target, &args.program, &args.reach)?;
     let mut ending = Ending::new()?;
@@ -51,13 +52,31 @@ async fn call(client: &Client, asked: Asked<'_>, output: Output) -> Outcome {
     }
     let result = request.await;
     bar.end();
-    let result = result?;
+    let result = result.map_err(failed)?;
     if output.json {
         output.value(&result);
     } else {
         output.result(shown(&result));
     }
     if result.failed() { Err(Failure::silent(Code::Tool)) } else { Ok(()) }
+}
+
+/// What may be done about a call that failed.
+fn failed(error: CallError) -> Failure {
+    let hint = match &error {
+        CallError::Rpc(error) if error.code == code::MISSING_CLIENT_CAPABILITY => {
+            match error.message.contains("elicitation") {
+                true => Some("it asks a person something: call it from a terminal"),
+                false => Some("only an application with a model can answer what it asks"),
+            }
+        }
+        CallError::Timeout { .. } => Some("`--timeout SECONDS` waits longer"),
+        _ => None,
+    };
+    match hint {
+        Some(hint) => Failure::from(error).hint(hint),
+        None => error.into(),
+    }
 }
 
 fn given(tool: &Tool, source: Source<'_>) -> Outcome<Value> {

@@ -11,11 +11,15 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hospes::transport::shutdown_signal;
 use tokio::sync::oneshot;
 
 use crate::exit::{Failure, Outcome};
+
+/// How long the end may take until something is said about it.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Does work until the program is asked to end: Ctrl-C, SIGTERM, or the terminal going away.
 ///
@@ -45,8 +49,8 @@ impl Ending {
         }
     }
 
-    /// Serves until the program is asked to end, says so by `asked`, and lets what was begun come to its end, unless
-    /// the program is asked again. `serve` is given what tells it to end.
+    /// Serves until the program is asked to end, and lets what was begun come to its end unless the program is asked
+    /// again; where that takes a while, `asked` says so. `serve` is given what tells it to end.
     pub(crate) async fn serve<S: Future<Output = io::Result<()>>>(
         &mut self,
         serve: impl FnOnce(Shutdown) -> S,
@@ -57,9 +61,19 @@ impl Ending {
         if let Some(served) = self.unless(&mut serving).await {
             return served;
         }
-        asked();
         drop(tell);
-        self.unless(serving).await.unwrap_or(Ok(()))
+        let late = async {
+            tokio::time::sleep(PATIENCE).await;
+            asked();
+            std::future::pending().await
+        };
+        let last = async {
+            tokio::select! {
+                served = serving => served,
+                never = late => never,
+            }
+        };
+        self.unless(last).await.unwrap_or(Ok(()))
     }
 }
 

@@ -12,6 +12,7 @@ use super::Ending;
 use crate::args::Serve;
 use crate::builtins;
 use crate::exit::{Failure, Outcome};
+use crate::output::explain_stdio;
 use crate::settings::allowed;
 
 pub(crate) async fn run(args: Serve) -> Outcome {
@@ -20,6 +21,7 @@ pub(crate) async fn run(args: Serve) -> Outcome {
     match &args.http {
         Some(address) => over_http(service, address, &args.allow_host).await,
         None => {
+            explain_stdio("`--http 8080` serves over HTTP");
             let served = StdioServer::boxed(service).serve().await;
             served.map_err(|error| Failure::usage("cannot serve over stdin and stdout").because(&error))
         }

@@ -9,7 +9,7 @@ use hospes_host::catalogue::STATUS_URI;
 use super::up::line;
 use crate::args;
 use crate::exit::{Code, Failure, Outcome};
-use crate::output::{BOLD, CYAN, DIM, Output, YELLOW, paint, printable};
+use crate::output::{BOLD, CYAN, DIM, Output, YELLOW, paint, printable, result_width};
 use crate::place;
 
 /// How long a host has to answer.
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
         paint(DIM, format!("process {}, up {}", status.pid, duration(status.uptime_ms)))
     );
     for server in &status.servers {
-        text.push_str(&format!("  {}\n", line(server)));
+        text.push_str(&format!("  {}\n", line(server, result_width())));
     }
     for (name, why) in &status.left_out {
         text.push_str(&format!(

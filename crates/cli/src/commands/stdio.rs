@@ -6,7 +6,7 @@ use super::Ending;
 use super::up::{require, start, stop};
 use crate::args::Stdio;
 use crate::exit::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, explain_stdio};
 use crate::settings::{defaults, load};
 
 pub(crate) async fn run(args: Stdio) -> Outcome {
@@ -18,6 +18,7 @@ pub(crate) async fn run(args: Stdio) -> Outcome {
         tracing::info!("no configuration: the built-in servers are started");
         loaded.config.servers = defaults();
     }
+    explain_stdio("`hospes up` is the same over HTTP");
     let mut ending = Ending::new()?;
     let host = start(&args.host, loaded.config, output)?;
     let Some(ready) = ending.unless(require(&host)).await else {

@@ -15,7 +15,9 @@ use super::Ending;
 use super::serve::{listen, taken};
 use crate::args::{HostOptions, Up};
 use crate::exit::{Code, Failure, Outcome};
-use crate::output::{BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, headline, paint, printable};
+use crate::output::{
+    BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, folded, headline, is_detail, paint, printable, talk_width,
+};
 use crate::place;
 use crate::settings::{Loaded, allowed, defaults, host, load};
 
@@ -171,7 +173,7 @@ async fn report(host: &Host, output: Output) -> std::convert::Infallible {
         for server in host.status().servers {
             let said = known.get(&server.name).is_some_and(|before| is_said(before, &server));
             if !said && server.state != State::Starting {
-                output.say(format_args!("  {}", line(&server)));
+                output.say(format_args!("  {}", line(&server, talk_width())));
                 known.insert(server.name.clone(), server);
             }
         }
@@ -191,8 +193,11 @@ fn is_said(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
         && before.warnings == now.warnings
 }
 
-/// One server on one line.
-pub(crate) fn line(server: &UpstreamStatus) -> String {
+/// How far what is said of a server stands below its name, in columns.
+const MARGIN: usize = 6;
+
+/// One server on one line, and what is wrong with it below, in lines no longer than `width`.
+pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
     let (sign, style) = match server.state {
         State::Ready => ("●", GREEN),
         State::Starting => ("◌", YELLOW),
@@ -225,25 +230,21 @@ pub(crate) fn line(server: &UpstreamStatus) -> String {
             let next =
                 server.next_try_ms.map(|wait| format!(", again in {}", wait_text(wait))).unwrap_or_default();
             let _ = write!(text, "{}{next}", paint(style, state.as_str()));
-            for line in
-                server.problem.iter().flat_map(|problem| problem.lines()).filter(|line| !is_detail(line))
-            {
-                let _ = write!(text, "\n      {}", paint(DIM, printable(line)));
+            let problem = server.problem.iter().flat_map(|problem| problem.lines());
+            for line in problem.filter(|line| !is_detail(line)) {
+                let _ = write!(text, "\n{}", paint(DIM, folded(&printable(line), MARGIN, width)));
             }
             if let Some(hint) = &server.hint {
-                let _ = write!(text, "\n      {}: {}", paint(CYAN, "hint"), printable(hint));
+                let hint = folded(&format!("hint: {}", printable(hint)), MARGIN, width);
+                let _ = write!(text, "\n{}", hint.replacen("hint", &paint(CYAN, "hint"), 1));
             }
         }
     }
     for warning in &server.warnings {
-        let _ = write!(text, "\n      {}: {}", paint(YELLOW, "warning"), printable(warning));
+        let warning = folded(&format!("warning: {}", printable(warning)), MARGIN, width);
+        let _ = write!(text, "\n{}", warning.replacen("warning", &paint(YELLOW, "warning"), 1));
     }
     text
-}
-
-/// What was tried on the way to a failure is for `--json` and the log.
-fn is_detail(line: &str) -> bool {
-    line.starts_with("  tried: ") || line.starts_with("         ")
 }
 
 fn wait_text(millis: u64) -> String {
