@@ -18,6 +18,7 @@ use crate::logging::{DEFAULT_LOG_RATE, LogRules};
 use crate::peer::Peer;
 use crate::rate::Rate;
 use crate::round::Round;
+use crate::spent::Ticket;
 use crate::tasks::TaskWish;
 
 /// The most notifications that wait for a slow reader; beyond it progress is merged and log messages are dropped.
@@ -38,6 +39,7 @@ struct Inner {
     task: TaskWish,
     stream: AtomicU8,
     log_rules: OnceLock<Arc<LogRules>>,
+    ticket: Option<Ticket>,
     state: Mutex<State>,
 }
 
@@ -57,6 +59,10 @@ struct State {
     unnamed: u32,
     outbox: VecDeque<Notification>,
     progress: Option<f64>,
+    /// Whether this run has used up the state that it began from.
+    spent: bool,
+    /// Whether a step has run in this run, and its result is remembered.
+    stepped: bool,
     waker: Option<Waker>,
     kept: Vec<Box<dyn Any + Send>>,
     leaving: Leaving,
@@ -84,6 +90,7 @@ pub struct ContextBuilder {
     task: TaskWish,
     closable: bool,
     round: Round,
+    ticket: Option<Ticket>,
 }
 
 impl Context {
@@ -101,6 +108,7 @@ impl Context {
             task: TaskWish::None,
             closable: false,
             round: Round::default(),
+            ticket: None,
         }
     }
 
@@ -365,7 +373,27 @@ impl Context {
 
     /// Remembers the result of the step `key` for the rounds to come.
     pub fn remember_step(&self, key: impl Into<String>, result: RawJson) {
-        self.state().round.steps.insert(key.into(), result);
+        let mut state = self.state();
+        state.stepped = true;
+        state.round.steps.insert(key.into(), result);
+    }
+
+    /// Uses up the state that this run began from, before a step that must not run twice; false if another run has.
+    pub(crate) fn spend_state(&self) -> bool {
+        let Some(ticket) = &self.0.ticket else { return true };
+        let mut state = self.state();
+        state.spent = state.spent || ticket.spend();
+        state.spent
+    }
+
+    /// The step came to nothing: the state may be used again, if nothing else has run.
+    pub(crate) fn regain_state(&self) {
+        let Some(ticket) = &self.0.ticket else { return };
+        let mut state = self.state();
+        if state.spent && !state.stepped {
+            ticket.give_back();
+            state.spent = false;
+        }
     }
 
     /// Takes the questions that this run of the handler has asked, if any.
@@ -484,6 +512,13 @@ impl ContextBuilder {
         self
     }
 
+    /// The right to use the state that these rounds were sealed in.
+    #[cfg(feature = "server")]
+    pub(crate) fn ticket(mut self, ticket: Option<Ticket>) -> Self {
+        self.ticket = ticket;
+        self
+    }
+
     /// The context.
     #[must_use]
     pub fn build(self) -> Context {
@@ -499,6 +534,7 @@ impl ContextBuilder {
             task: self.task,
             stream: AtomicU8::new(if self.closable { CLOSABLE } else { FIXED }),
             log_rules: OnceLock::new(),
+            ticket: self.ticket,
             state: Mutex::new(state),
         }))
     }

@@ -21,6 +21,7 @@ mod serve;
 #[cfg(feature = "server")]
 pub mod server;
 mod service;
+mod spent;
 pub mod tasks;
 pub mod transport;
 

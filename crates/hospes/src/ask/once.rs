@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 
-use hospes_model::RawJson;
+use hospes_model::{RawJson, RpcError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -15,6 +15,10 @@ impl Context {
     /// The handler runs again from the top after each question; a step under a key that has run before is then not
     /// run but gives the result it had. The result travels with the call's state, so it had better be small: an order
     /// number, not the order. A failure is not remembered.
+    ///
+    /// A client of 2026-07-28 holds the state itself, and could send an older one again, from before the step. This
+    /// process remembers which states have led to a step (the last 100,000 within their lifetime) and refuses them;
+    /// behind several processes with the same keys, make the step itself safe to repeat.
     ///
     /// # Errors
     /// The step's own; or the result cannot be written as JSON, or not be read back as `T`.
@@ -42,7 +46,18 @@ impl Context {
                 Error::msg(format_args!("the remembered result of step {key:?} cannot be read back: {why}"))
             });
         }
-        let result = step().await.map_err(Error::new)?;
+        if !self.spend_state() {
+            let why =
+                "this requestState has led to an irrevocable step before; send the request again without it";
+            return Err(RpcError::invalid_params(why).into());
+        }
+        let result = match step().await {
+            Ok(result) => result,
+            Err(error) => {
+                self.regain_state();
+                return Err(Error::new(error));
+            }
+        };
         let json = RawJson::from_serialize(&result).map_err(|why| {
             Error::msg(format_args!("the result of step {key:?} cannot be remembered: {why}"))
         })?;

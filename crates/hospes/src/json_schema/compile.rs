@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use super::MAX_SUBSCHEMAS;
+use super::composition::Composition;
+
 /// Compiles a schema under the dialect it names; 2020-12 if it names none (JSCH-01).
 ///
 /// # Errors
@@ -20,6 +23,10 @@ pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
             let spoken = DIALECTS.join(", ");
             return Err(format!("the dialect {dialect} is not spoken here; these are: {spoken}"));
         }
+    }
+    let most = MAX_SUBSCHEMAS as u64;
+    if Composition::default().cost(schema, schema).is_none_or(|cost| cost > most) {
+        return Err(format!("it applies more than {most} schemas to one value, or refers to itself there"));
     }
     options.should_validate_formats(true).build(schema).map_err(|error| error.to_string())
 }

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "validate")]
 mod compile;
+#[cfg(feature = "validate")]
+mod composition;
 
 use std::fmt;
 

@@ -5,7 +5,9 @@ use std::cell::Cell;
 use std::fmt;
 
 use hospes_model::RawJson;
-use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 #[cfg(feature = "validate")]
 use serde_json::Value;
 
@@ -40,7 +42,7 @@ impl Arguments {
         let unknown = Cell::new(false);
         let known = Known { names: self.known.as_deref(), unknown: &unknown };
         let mut json = serde_json::Deserializer::from_slice(raw.as_bytes());
-        match T::deserialize(Strict { inner: &mut json, known }) {
+        match T::deserialize(Watch { inner: &mut json, known, at: At::Object }) {
             Ok(value) if !unknown.get() => Ok(value),
             _ => Err(mistakes::explain::<T>(self, raw)),
         }
@@ -92,74 +94,56 @@ impl Known<'_> {
     }
 }
 
-/// A deserializer that looks at the names of the outermost object's members as they pass.
-struct Strict<'k, D> {
-    inner: D,
+/// A deserializer, a visitor, a map or a seed on the way to the names of the outermost object's members.
+struct Watch<'k, T> {
+    inner: T,
     known: Known<'k>,
+    at: At,
+}
+
+/// What is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// The object whose members' names count.
+    Object,
+    /// One of these names.
+    Name,
+}
+
+impl<'k, T> Watch<'k, T> {
+    /// The same around something else.
+    fn with<U>(&self, inner: U) -> Watch<'k, U> {
+        Watch { inner, known: self.known, at: self.at }
+    }
 }
 
 macro_rules! forward {
-    ($($method:ident)*) => { $(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.inner.$method(StrictVisitor { inner: visitor, known: self.known })
+    ($($method:ident($($argument:ident: $type:ty),*);)*) => { $(
+        fn $method<V: Visitor<'de>>(self $(, $argument: $type)*, visitor: V) -> Result<V::Value, D::Error> {
+            let visitor = self.with(visitor);
+            self.inner.$method($($argument,)* visitor)
         }
     )* };
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Watch<'_, D> {
     type Error = D::Error;
 
     forward! {
-        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
-        deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
-        deserialize_f32 deserialize_f64 deserialize_char deserialize_str deserialize_string deserialize_bytes
-        deserialize_byte_buf deserialize_option deserialize_unit deserialize_seq deserialize_map
-        deserialize_identifier
+        deserialize_any(); deserialize_bool(); deserialize_i8(); deserialize_i16(); deserialize_i32();
+        deserialize_i64(); deserialize_i128(); deserialize_u8(); deserialize_u16(); deserialize_u32();
+        deserialize_u64(); deserialize_u128(); deserialize_f32(); deserialize_f64(); deserialize_char();
+        deserialize_str(); deserialize_string(); deserialize_bytes(); deserialize_byte_buf();
+        deserialize_option(); deserialize_unit(); deserialize_seq(); deserialize_map();
+        deserialize_identifier();
+        deserialize_unit_struct(name: &'static str);
+        deserialize_newtype_struct(name: &'static str);
+        deserialize_tuple(len: usize);
+        deserialize_tuple_struct(name: &'static str, len: usize);
+        deserialize_struct(name: &'static str, fields: &'static [&'static str]);
     }
 
-    /// To look at the names, even what is ignored has to be walked through.
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_map(StrictVisitor { inner: visitor, known: self.known })
-    }
-
-    fn deserialize_unit_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_unit_struct(name, StrictVisitor { inner: visitor, known: self.known })
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_newtype_struct(name, StrictVisitor { inner: visitor, known: self.known })
-    }
-
-    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_tuple(len, visitor)
-    }
-
-    fn deserialize_tuple_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        len: usize,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_tuple_struct(name, len, visitor)
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_struct(name, fields, StrictVisitor { inner: visitor, known: self.known })
-    }
-
+    /// An enumeration's value is no object of members; its names are checked by the schema.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -168,30 +152,63 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
     ) -> Result<V::Value, D::Error> {
         self.inner.deserialize_enum(name, variants, visitor)
     }
+
+    /// To look at the names, even what is ignored has to be walked through.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let visitor = self.with(visitor);
+        match self.at {
+            At::Object => self.inner.deserialize_map(visitor),
+            At::Name => self.inner.deserialize_str(visitor),
+        }
+    }
 }
 
-struct StrictVisitor<'k, V> {
-    inner: V,
-    known: Known<'k>,
+macro_rules! visit {
+    ($($method:ident($type:ty);)*) => { $(
+        fn $method<E: de::Error>(self, value: $type) -> Result<V::Value, E> {
+            self.inner.$method(value)
+        }
+    )* };
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<'_, V> {
+macro_rules! visit_name {
+    ($($method:ident($type:ty);)*) => { $(
+        fn $method<E: de::Error>(self, name: $type) -> Result<V::Value, E> {
+            if self.at == At::Name {
+                self.known.meet(&name);
+            }
+            self.inner.$method(name)
+        }
+    )* };
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Watch<'_, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.expecting(f)
     }
 
+    visit_name! { visit_str(&str); visit_borrowed_str(&'de str); visit_string(String); }
+    visit! { visit_bool(bool); visit_i64(i64); visit_u64(u64); visit_f64(f64); }
+
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        self.inner.visit_map(StrictMap { inner: map, known: self.known })
+        let map = self.with(map);
+        self.inner.visit_map(map)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_seq(seq)
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        self.inner.visit_newtype_struct(Strict { inner: deserializer, known: self.known })
+        let deserializer = self.with(deserializer);
+        self.inner.visit_newtype_struct(deserializer)
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        self.inner.visit_some(Strict { inner: deserializer, known: self.known })
+        let deserializer = self.with(deserializer);
+        self.inner.visit_some(deserializer)
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<V::Value, E> {
@@ -203,16 +220,12 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<'_, V> {
     }
 }
 
-struct StrictMap<'k, A> {
-    inner: A,
-    known: Known<'k>,
-}
-
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for StrictMap<'_, A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Watch<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        self.inner.next_key_seed(KeySeed { inner: seed, known: self.known })
+        let seed = Watch { inner: seed, known: self.known, at: At::Name };
+        self.inner.next_key_seed(seed)
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, A::Error> {
@@ -224,115 +237,11 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for StrictMap<'_, A> {
     }
 }
 
-struct KeySeed<'k, S> {
-    inner: S,
-    known: Known<'k>,
-}
-
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for KeySeed<'_, S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Watch<'_, S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
-        self.inner.deserialize(Key { inner: deserializer, known: self.known })
-    }
-}
-
-struct Key<'k, D> {
-    inner: D,
-    known: Known<'k>,
-}
-
-macro_rules! forward_key {
-    ($($method:ident)*) => { $(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.inner.$method(KeyVisitor { inner: visitor, known: self.known })
-        }
-    )* };
-}
-
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Key<'_, D> {
-    type Error = D::Error;
-
-    forward_key! {
-        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
-        deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
-        deserialize_f32 deserialize_f64 deserialize_char deserialize_str deserialize_string deserialize_bytes
-        deserialize_byte_buf deserialize_option deserialize_unit deserialize_seq deserialize_map
-        deserialize_identifier deserialize_ignored_any
-    }
-
-    fn deserialize_unit_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_unit_struct(name, visitor)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_newtype_struct(name, visitor)
-    }
-
-    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_tuple(len, visitor)
-    }
-
-    fn deserialize_tuple_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        len: usize,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_tuple_struct(name, len, visitor)
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_struct(name, fields, visitor)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_enum(name, variants, visitor)
-    }
-}
-
-struct KeyVisitor<'k, V> {
-    inner: V,
-    known: Known<'k>,
-}
-
-impl<'de, V: Visitor<'de>> Visitor<'de> for KeyVisitor<'_, V> {
-    type Value = V::Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.expecting(f)
-    }
-
-    fn visit_str<E: de::Error>(self, name: &str) -> Result<V::Value, E> {
-        self.known.meet(name);
-        self.inner.visit_str(name)
-    }
-
-    fn visit_borrowed_str<E: de::Error>(self, name: &'de str) -> Result<V::Value, E> {
-        self.known.meet(name);
-        self.inner.visit_borrowed_str(name)
-    }
-
-    fn visit_string<E: de::Error>(self, name: String) -> Result<V::Value, E> {
-        self.known.meet(&name);
-        self.inner.visit_string(name)
+        let deserializer = self.with(deserializer);
+        self.inner.deserialize(deserializer)
     }
 }

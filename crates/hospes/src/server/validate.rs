@@ -1,5 +1,6 @@
 //! What is wrong with a value, in words.
 
+use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::{Map, Value};
 
@@ -39,67 +40,94 @@ impl Validator {
             if mistakes.len() > MAX_MISTAKES {
                 break;
             }
-            // The schema that holds the failed keyword.
-            let holder = error.schema_path().as_str().rsplit_once('/').map_or("", |(holder, _)| holder);
-            let holder = schema.pointer(holder).unwrap_or(schema);
-            let path = error.instance_path().as_str();
-            match error.kind() {
-                ValidationErrorKind::Required { property } => {
-                    let name = property.as_str().unwrap_or_default();
-                    let property = holder.get("properties").and_then(|all| all.get(name));
-                    let what = property.map_or_else(|| "a value".to_owned(), |schema| wanted(schema, root));
-                    mistakes.push(Mistake::at_member(path, name, format!("missing; wanted {what}")));
-                }
-                ValidationErrorKind::AdditionalProperties { unexpected }
-                | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-                    let properties = holder.get("properties").and_then(Value::as_object);
-                    for name in unexpected {
-                        let known = || properties.into_iter().flat_map(Map::keys).map(String::as_str);
-                        let mut text = format!("not known here{}", did_you_mean(name, known()));
-                        if !text.ends_with('?') {
-                            let all =
-                                known().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
-                            text += &if all.is_empty() {
-                                "; nothing is taken".to_owned()
-                            } else {
-                                format!("; known: {all}")
-                            };
-                        }
-                        mistakes.push(Mistake::at_member(path, name, text));
-                    }
-                }
-                kind => {
-                    let wanted = match kind {
-                        ValidationErrorKind::Type { kind: TypeKind::Single(_) | TypeKind::Multiple(_) }
-                        | ValidationErrorKind::Enum { .. }
-                        | ValidationErrorKind::Constant { .. }
-                        | ValidationErrorKind::AnyOf { .. }
-                        | ValidationErrorKind::OneOfNotValid { .. } => wanted(holder, root),
-                        ValidationErrorKind::Minimum { limit } => format!("at least {limit}"),
-                        ValidationErrorKind::Maximum { limit } => format!("at most {limit}"),
-                        ValidationErrorKind::ExclusiveMinimum { limit } => format!("more than {limit}"),
-                        ValidationErrorKind::ExclusiveMaximum { limit } => format!("less than {limit}"),
-                        ValidationErrorKind::MultipleOf { multiple_of } => {
-                            format!("a multiple of {multiple_of}")
-                        }
-                        ValidationErrorKind::MinLength { limit } => format!("{limit} characters or more"),
-                        ValidationErrorKind::MaxLength { limit } => format!("{limit} characters or fewer"),
-                        ValidationErrorKind::MinItems { limit } => format!("{limit} items or more"),
-                        ValidationErrorKind::MaxItems { limit } => format!("{limit} items or fewer"),
-                        ValidationErrorKind::UniqueItems => "no item twice".to_owned(),
-                        ValidationErrorKind::Pattern { pattern } => format!("text that matches {pattern}"),
-                        ValidationErrorKind::Format { format } => format!("text in the format {format}"),
-                        _ => {
-                            mistakes.push(Mistake::at(path, shortened(&error.to_string(), 300)));
-                            continue;
-                        }
-                    };
-                    mistakes.push(Mistake::wrong(path, &wanted, error.instance()));
-                }
-            }
+            tell(&error, schema, root, &mut mistakes);
         }
         mistakes
     }
+}
+
+/// Tells a mistake; of a choice among several schemas, the mistakes in the one that comes nearest.
+fn tell(error: &ValidationError<'_>, schema: &Value, root: &Map<String, Value>, mistakes: &mut Vec<Mistake>) {
+    // The schema that holds the failed keyword.
+    let holder = error.schema_path().as_str().rsplit_once('/').map_or("", |(holder, _)| holder);
+    let holder = schema.pointer(holder).unwrap_or(schema);
+    let path = error.instance_path().as_str();
+    match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            let property = holder.get("properties").and_then(|all| all.get(name));
+            let what = property.map_or_else(|| "a value".to_owned(), |schema| wanted(schema, root));
+            mistakes.push(Mistake::at_member(path, name, format!("missing; wanted {what}")));
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            let properties = holder.get("properties").and_then(Value::as_object);
+            for name in unexpected {
+                let known = || properties.into_iter().flat_map(Map::keys).map(String::as_str);
+                let mut text = format!("not known here{}", did_you_mean(name, known()));
+                if !text.ends_with('?') {
+                    let all = known().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
+                    text += &if all.is_empty() {
+                        "; nothing is taken".to_owned()
+                    } else {
+                        format!("; known: {all}")
+                    };
+                }
+                mistakes.push(Mistake::at_member(path, name, text));
+            }
+        }
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }
+            if error.instance().is_object() && nearest(context, path).is_some() =>
+        {
+            for error in nearest(context, path).into_iter().flatten() {
+                tell(error, schema, root, mistakes);
+            }
+        }
+        kind => {
+            let wanted = match kind {
+                ValidationErrorKind::Type { kind: TypeKind::Single(_) | TypeKind::Multiple(_) }
+                | ValidationErrorKind::Enum { .. }
+                | ValidationErrorKind::Constant { .. }
+                | ValidationErrorKind::AnyOf { .. }
+                | ValidationErrorKind::OneOfNotValid { .. } => wanted(holder, root),
+                ValidationErrorKind::Minimum { limit } => format!("at least {limit}"),
+                ValidationErrorKind::Maximum { limit } => format!("at most {limit}"),
+                ValidationErrorKind::ExclusiveMinimum { limit } => format!("more than {limit}"),
+                ValidationErrorKind::ExclusiveMaximum { limit } => format!("less than {limit}"),
+                ValidationErrorKind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
+                ValidationErrorKind::MinLength { limit } => format!("{limit} characters or more"),
+                ValidationErrorKind::MaxLength { limit } => format!("{limit} characters or fewer"),
+                ValidationErrorKind::MinItems { limit } => format!("{limit} items or more"),
+                ValidationErrorKind::MaxItems { limit } => format!("{limit} items or fewer"),
+                ValidationErrorKind::UniqueItems => "no item twice".to_owned(),
+                ValidationErrorKind::Pattern { pattern } => format!("text that matches {pattern}"),
+                ValidationErrorKind::Format { format } => format!("text in the format {format}"),
+                ValidationErrorKind::OneOfMultipleValid { .. } => {
+                    let text = "fits more than one of the shapes that are wanted here".to_owned();
+                    return mistakes.push(Mistake::at(path, text));
+                }
+                _ => return mistakes.push(Mistake::at(path, shortened(&error.to_string(), 300))),
+            };
+            mistakes.push(Mistake::wrong(path, &wanted, error.instance()));
+        }
+    }
+}
+
+/// Of several schemas that an object does not fit, the one that it comes nearest to: first by what a member must be
+/// exactly (such members tell the variants of a type apart), then by how little is wrong. None where it fits none by
+/// being an object.
+fn nearest<'e>(
+    branches: &'e [Vec<ValidationError<'static>>],
+    path: &str,
+) -> Option<&'e Vec<ValidationError<'static>>> {
+    let of_another_kind = |error: &ValidationError<'_>| {
+        matches!(error.kind(), ValidationErrorKind::Type { .. }) && error.instance_path().as_str() == path
+    };
+    let exact = |error: &&ValidationError<'_>| {
+        matches!(error.kind(), ValidationErrorKind::Constant { .. } | ValidationErrorKind::Enum { .. })
+    };
+    let possible = branches.iter().filter(|errors| !errors.iter().any(of_another_kind));
+    possible.min_by_key(|errors| (errors.iter().filter(exact).count(), errors.len()))
 }
 
 /// What a schema wants, in few words: `integer`, `one of "a", "b"`, `array of string`.

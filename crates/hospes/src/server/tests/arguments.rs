@@ -248,6 +248,68 @@ fn a_schema_that_cannot_be_used_is_refused_and_nothing_is_fetched() {
     assert!(said.contains("cannot be used"), "{said}");
 }
 
+/// Thirty short definitions can ask for a thousand million checks of one value, and one for endless ones.
+///
+/// covers: JSCH-11
+#[cfg(feature = "validate")]
+#[test]
+fn a_schema_that_multiplies_by_references_is_refused() {
+    let build = |schema: Value| {
+        Server::new("x", "1").tool(Tool::new("raw").input_schema(schema), |_: RawJson| async {})
+    };
+    let doubling = |levels: usize| {
+        let mut definitions = json!({ "d0": { "type": "object" } });
+        for level in 1..=levels {
+            let below = json!({ "$ref": format!("#/$defs/d{}", level - 1) });
+            definitions[format!("d{level}")] = json!({ "allOf": [below, below] });
+        }
+        json!({ "type": "object", "$ref": format!("#/$defs/d{levels}"), "$defs": definitions })
+    };
+    for schema in [doubling(30), doubling(64), json!({ "type": "object", "allOf": [{ "$ref": "#" }] })] {
+        let said = refusal(file!(), || build(schema));
+        assert!(said.contains("applies more than 10000 schemas to one value"), "{said}");
+    }
+    let _ = build(doubling(8));
+    // One that refers to itself further down is a tree, and fine.
+    let _ = build(
+        json!({ "type": "object", "properties": { "left": { "$ref": "#" }, "right": { "$ref": "#" } } }),
+    );
+}
+
+/// Of several shapes the one that was meant is explained, not all of them at once.
+#[cfg(feature = "validate")]
+#[tokio::test]
+async fn a_choice_is_explained_by_the_shape_that_comes_nearest() {
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(tag = "kind", rename_all = "lowercase")]
+    #[expect(dead_code, reason = "only its schema matters")]
+    enum Shape {
+        Circle { radius: f64 },
+        Square { side: f64, turned: Option<bool> },
+    }
+    let server = Server::new("x", "1").tool("draw", |_: Args<Shape>| async { "ok" });
+    assert!(!tool(&server, "draw", json!({ "kind": "circle", "radius": 1 })).await.1);
+    let (text, _) = tool(&server, "draw", json!({ "kind": "square", "side": "long" })).await;
+    assert_eq!(text, "invalid arguments for draw:\n- side: wanted number, given \"long\"");
+    let (text, _) = tool(&server, "draw", json!({ "kind": "circle" })).await;
+    assert_eq!(text, "invalid arguments for draw:\n- radius: missing; wanted number");
+    let (text, _) = tool(&server, "draw", json!({ "kind": "line", "radius": 1 })).await;
+    assert!(text.contains("kind: wanted \"circle\", given \"line\""), "{text}");
+}
+
+/// Maps may have numbers for keys.
+#[tokio::test]
+async fn names_of_members_are_read_as_whatever_type_they_have() {
+    let server = Server::new("x", "1").tool(
+        "sum",
+        |Args(all): Args<std::collections::BTreeMap<u32, i64>>| async move {
+            all.into_iter().map(|(key, value)| i64::from(key) * value).sum::<i64>()
+        },
+    );
+    assert_eq!(tool(&server, "sum", json!({ "2": 10, "3": 1 })).await, ("23".into(), false));
+    assert!(tool(&server, "sum", json!({ "two": 1 })).await.1);
+}
+
 /// covers: JSCH-11
 #[test]
 fn a_schema_without_measure_is_refused() {

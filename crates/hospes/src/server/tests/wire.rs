@@ -621,3 +621,54 @@ async fn servers_side_by_side_are_servers_apart() {
         assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), tools);
     }
 }
+
+/// A client that sends an older state again does not have a step run twice; where none ran, it may.
+#[tokio::test]
+async fn a_state_that_led_to_a_step_is_worth_one_use() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let charged = std::sync::Arc::new(AtomicU32::new(0));
+    let counter = std::sync::Arc::clone(&charged);
+    let server = Server::new("shop", "1").tool("buy", move |ctx: Context| {
+        let counter = std::sync::Arc::clone(&counter);
+        async move {
+            let what: String = ctx.elicit("What?").key("what").await?;
+            let charge = || async {
+                if what == "nothing" {
+                    Err("there is nothing to pay")
+                } else {
+                    Ok(counter.fetch_add(1, Ordering::SeqCst))
+                }
+            };
+            ctx.once("charge", charge).await?;
+            let tip: String = ctx.elicit("A tip?").key("tip").await?;
+            Ok::<_, crate::Error>(format!("{what} and {tip}"))
+        }
+    });
+    let mut peer = peer(&server);
+    let call = |state: &Value, answers: Value| {
+        let mut params = json!({ "name": "buy" });
+        if !state.is_null() {
+            params["requestState"] = state.clone();
+            params["inputResponses"] = answers;
+        }
+        modern(1, "tools/call", params)
+    };
+    let accept =
+        |key: &str, value: &str| json!({ key: { "action": "accept", "content": { "value": value } } });
+    let first = ask(&mut peer, call(&Value::Null, json!({}))).await["result"]["requestState"].clone();
+    // A step that fails has not run, and spends nothing.
+    let failed = ask(&mut peer, call(&first, accept("what", "nothing"))).await;
+    assert_eq!(text(&failed), "there is nothing to pay");
+    let second =
+        ask(&mut peer, call(&first, accept("what", "shoes"))).await["result"]["requestState"].clone();
+    assert_eq!(charged.load(Ordering::SeqCst), 1);
+    let again = ask(&mut peer, call(&first, accept("what", "shoes"))).await;
+    assert_eq!(code(&again), -32602, "{again}");
+    assert_eq!(charged.load(Ordering::SeqCst), 1, "charged once");
+    // The state from after the step knows its result, and may come as often as it likes.
+    for _ in 0..2 {
+        let done = ask(&mut peer, call(&second, accept("tip", "ten"))).await;
+        assert_eq!(text(&done), "shoes and ten");
+    }
+    assert_eq!(charged.load(Ordering::SeqCst), 1);
+}

@@ -39,6 +39,7 @@ pub(crate) use stop::{Stop, Stopped};
 use programs::Programs;
 
 use crate::service::{BoxService, Call, Outcome};
+use crate::spent::SpentStates;
 use crate::{Context, Peer};
 
 /// How long a handler waits for the client's answer to a question unless told otherwise: the setting
@@ -79,12 +80,14 @@ pub(crate) struct Adapter {
     stamp: OnceLock<Stamp>,
     programs: Programs,
     buffers: Arc<Buffers>,
+    spent: Arc<SpentStates>,
 }
 
 impl Adapter {
     pub(crate) fn new(service: BoxService, settings: Settings) -> Arc<Self> {
         let (programs, buffers) = (Programs::default(), Arc::default());
-        Arc::new(Self { service, settings, stamp: OnceLock::new(), programs, buffers })
+        let spent = SpentStates::new(settings.state_lifetime);
+        Arc::new(Self { service, settings, stamp: OnceLock::new(), programs, buffers, spent })
     }
 
     /// Memory for large messages.

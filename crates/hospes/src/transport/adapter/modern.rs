@@ -50,6 +50,7 @@ impl Adapter {
             .log_level(meta.log_level)
             .progress_token(meta.progress_token.clone())
             .task(if takes_tasks { TaskWish::Open } else { TaskWish::None })
+            .ticket(params.view().request_state.as_deref().map(|state| self.spent.ticket(state)))
             .round(round);
         if let Some(http) = http {
             context = context.http(http);
