@@ -1,5 +1,6 @@
 //! What a server asks the person, in the terminal.
 
+use hospes::client::UrlReview;
 use hospes::model::{ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams, RawJson};
 use serde_json::Value;
 
@@ -63,8 +64,13 @@ fn ask_url(asked: &ElicitUrlParams, output: Output) -> ElicitResult {
         paint(CYAN, "The server asks:"),
         paint(BOLD, printable(&asked.message))
     ));
+    let Ok(review) = UrlReview::of(&asked.url) else { return ElicitResult::decline() };
     announce("It wants you to visit this page. Look at the whole address before you do:");
-    announce(format_args!("  {}", printable(&asked.url)));
+    announce(format_args!("  {}", printable(&review.url)));
+    announce(format_args!("  {} {}", paint(DIM, "at"), paint(BOLD, printable(&review.domain))));
+    for warning in &review.warnings {
+        announce(format_args!("  {} {warning}", paint(BOLD, "!")));
+    }
     match output.ask("Have you done what it asks for? [y/N] ").as_deref().map(str::trim) {
         Some("y" | "Y" | "yes") => ElicitResult::new(ElicitAction::Accept),
         Some(_) => ElicitResult::decline(),

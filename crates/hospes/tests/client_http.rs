@@ -667,6 +667,41 @@ async fn a_connection_that_the_server_closed_meanwhile_is_not_used_again() {
     }
 }
 
+/// covers: SUBS-09
+#[tokio::test]
+async fn a_stream_of_changes_that_breaks_is_opened_again() {
+    let capabilities = json!({ "tools": { "listChanged": true } });
+    let breaks = AtomicUsize::new(0);
+    let fake = Fake::serve(move |asked| match asked.method() {
+        "server/discover" => Said::json(&result(
+            asked,
+            &json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": capabilities,
+                "ttlMs": 0, "cacheScope": "private" }),
+        )),
+        "subscriptions/listen" => {
+            let meta = json!({ "io.modelcontextprotocol/subscriptionId": asked.body["id"] });
+            let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": { "_meta": meta } });
+            let end = if breaks.fetch_add(1, Ordering::Relaxed) < 2 { Step::Cut } else { Step::Hang };
+            Said::stream(vec![event(&changed), end])
+        }
+        other => panic!("{other}"),
+    })
+    .await;
+    let (told, mut heard) = tokio::sync::mpsc::channel(8);
+    let client = Client::builder()
+        .revision(Revision::V2026_07_28)
+        .on_list_changed(move |_| told.try_send(()).unwrap())
+        .connect(&fake.url)
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        heard.recv().await.unwrap();
+    }
+    let listens = fake.wait(3, |asked| asked.method() == "subscriptions/listen").await;
+    assert_ne!(listens[0].body["id"], listens[1].body["id"]);
+    drop(client);
+}
+
 /// Whoever reconnects without pause may do so 30,000 times in a night.
 #[tokio::test]
 async fn a_stream_that_ends_at_once_is_not_opened_again_and_again() {

@@ -68,6 +68,20 @@ fn answered(mut round: Round, answers: &[(&str, Value)]) -> Round {
     round
 }
 
+/// What `look` finds, as soon as it finds anything.
+async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
+    let found = async {
+        let mut pace = tokio::time::interval(Duration::from_millis(10));
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            pace.tick().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), found).await.expect("it does not come to that")
+}
+
 fn elicit(message: &str) -> Value {
     let form = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
     json!({ "method": "elicitation/create", "params": { "message": message, "requestedSchema": form } })
@@ -143,9 +157,11 @@ async fn a_parked_call_that_nobody_goes_on_with_is_given_up() {
         .unwrap();
     let arguments = json!({ "questions": [elicit("first")] });
     let first = questions(called(&client, "ask", arguments.clone(), Round::default()).await);
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    let cancelled = parsed(called(&client, "cancelled", json!({}), Round::default()).await);
-    assert_eq!(cancelled.as_array().unwrap().len(), 1);
+    let cancelled = until(async || {
+        let cancelled = parsed(called(&client, "cancelled", json!({}), Round::default()).await);
+        (!cancelled.as_array().unwrap().is_empty()).then_some(cancelled)
+    });
+    assert_eq!(cancelled.await.as_array().unwrap().len(), 1);
     let round = answered(first.round, &[(&first.requests[0].0, accepted("me"))]);
     assert!(matches!(called(&client, "ask", arguments, round).await, Outcome::Failed(_)));
 }
@@ -255,18 +271,14 @@ async fn an_older_session_serves_listeners_as_far_as_it_declared() {
     drop(first);
     drop(second);
     // Subscribed once, for both; unsubscribed once, after both.
-    for _ in 0..50 {
+    let about = until(async || {
         let seen = parsed(called(&client, "seen", json!({}), Round::default()).await);
-        let about: Vec<&Value> = seen.as_array().unwrap().iter().filter(|entry| entry.is_array()).collect();
-        if about.len() == 2 {
-            assert_eq!(about[0][0], "resources/subscribe");
-            assert_eq!(about[1][0], "resources/unsubscribe");
-            return;
-        }
-        assert_eq!(about.len(), 1);
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("it was not unsubscribed");
+        let about: Vec<Value> =
+            seen.as_array().unwrap().iter().filter(|entry| entry.is_array()).cloned().collect();
+        (about.len() > 1).then_some(about)
+    });
+    let methods: Vec<Value> = about.await.iter().map(|entry| entry[0].clone()).collect();
+    assert_eq!(methods, ["resources/subscribe", "resources/unsubscribe"]);
 }
 
 #[tokio::test]

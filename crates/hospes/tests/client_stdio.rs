@@ -43,7 +43,7 @@ async fn an_older_server_is_found_by_the_probe_and_opened_its_way() {
     );
 }
 
-/// covers: VER-11 VER-16 STLS-02 STLS-04 CAP-11 MSG-26
+/// covers: VER-11 VER-16 STLS-02 STLS-04 CAP-11 MSG-26 DISC-02
 #[tokio::test]
 async fn a_modern_server_is_found_by_the_probe_and_told_everything_each_time() {
     let client = Client::connect(scripted(&["modern"])).await.unwrap();
@@ -55,6 +55,28 @@ async fn a_modern_server_is_found_by_the_probe_and_told_everything_each_time() {
     assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], json!({}));
     assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "hospes");
     assert_eq!(params["arguments"], json!({ "a": 1 }));
+}
+
+/// covers: STDIO-01 STDIO-05 STDIO-06 STDIO-19
+#[tokio::test]
+async fn a_process_serves_whoever_has_the_client_whatever_it_writes_to_stderr() {
+    for revision in Revision::ALL {
+        let version = format!("version={revision}");
+        let behaviours =
+            if revision.is_legacy() { [version.as_str(), "chatty"] } else { ["modern", "chatty"] };
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let lines = Arc::clone(&heard);
+        let builder = Client::builder().revision(revision);
+        let builder = builder.on_stderr(move |line| lines.lock().unwrap().push(line.to_owned()));
+        let connecting = builder.connect(scripted(&behaviours));
+        // The task that started it ends, and the next one goes on with the same process.
+        let client = tokio::spawn(connecting).await.unwrap().unwrap();
+        let called = client.clone();
+        let first = tokio::spawn(async move { parsed(&called, "seen", json!({})).await }).await.unwrap();
+        let second = tokio::spawn(async move { parsed(&client, "seen", json!({})).await }).await.unwrap();
+        assert_eq!(first.as_array().unwrap().len() + 1, second.as_array().unwrap().len(), "{revision}");
+        assert_eq!(heard.lock().unwrap().first().map(String::as_str), Some("ERROR: nothing is wrong"));
+    }
 }
 
 /// covers: VER-22 VER-23

@@ -14,7 +14,6 @@ use super::builder::ClientBuilder;
 use super::connect::members;
 use super::core::Core;
 use super::error::{CallError, Closed, ConnectError};
-use super::handlers::root;
 use super::link::{Members, Outgoing, write_text};
 use super::listing::Listing;
 use super::request::Request;
@@ -47,6 +46,7 @@ impl Client {
         let core = Arc::new(core);
         core.keep_listening();
         core.keep_checking();
+        core.keep_watching_roots();
         #[cfg(feature = "http")]
         core.follow_session();
         Self { core }
@@ -186,8 +186,7 @@ impl Client {
 
     /// Changes the folders that the server may work in, and tells it where its revision has a message for that.
     pub fn set_roots<P: AsRef<Path>>(&self, folders: impl IntoIterator<Item = P>) {
-        let roots = folders.into_iter().map(|folder| root(folder.as_ref())).collect();
-        self.core.desk.handlers.set_roots(roots);
+        self.core.desk.handlers.roots.set(folders);
         if self.core.speech.revision.is_legacy() && self.core.settings.capabilities.roots.is_some() {
             self.core.link.notify(&Notification::RootsListChanged, &self.core.speech);
         }

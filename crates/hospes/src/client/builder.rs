@@ -16,7 +16,7 @@ use super::Client;
 use super::connect;
 use super::desk::{Desk, List};
 use super::error::ConnectError;
-use super::handlers::{Pace, root};
+use super::handlers::Pace;
 use super::health::HealthCheck;
 use super::receiver::Receiver;
 use super::settings::Settings;
@@ -135,9 +135,11 @@ impl ClientBuilder {
     }
 
     /// The folders that the server may work in: paths, or `file:` URIs. Declares the capability `roots`.
+    ///
+    /// `..` is resolved. The server is told of paths only while they can be read, and (up to 2025-11-25) of their going
+    /// and coming; URIs are taken as they are.
     pub fn roots<P: AsRef<Path>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
-        let roots = folders.into_iter().map(|folder| root(folder.as_ref())).collect();
-        self.desk.handlers.set_roots(roots);
+        self.desk.handlers.roots.set(folders);
         let mut capability = RootsCapability::new();
         capability.list_changed = Some(true);
         self.settings.capabilities.roots = Some(capability);

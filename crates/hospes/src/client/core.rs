@@ -15,6 +15,7 @@ use hospes_model::{
     Notification, ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, SetLevelParams,
     code, decode_error,
 };
+use tokio::time::Instant;
 
 use super::cache::Cacheable;
 use super::connect::members;
@@ -268,8 +269,33 @@ impl Core {
         }
     }
 
-    /// Sends a request, answers the questions that come instead of a result, and sends it again until there is one.
+    /// Sends a request, answers the questions that come instead of a result, and sends it again until there is one. That
+    /// a tool was used goes to the log.
     pub(crate) async fn complete(
+        &self,
+        outgoing: Outgoing<'_>,
+        on_progress: Option<OnProgress<'_>>,
+    ) -> Result<Reply, CallError> {
+        let tool = outgoing.name.filter(|_| *outgoing.method == Method::ToolsCall);
+        let Some(tool) = tool else { return self.complete_rounds(outgoing, on_progress).await };
+        let began = Instant::now();
+        let outcome = self.complete_rounds(outgoing, on_progress).await;
+        let elapsed = began.elapsed();
+        // Neither arguments nor results: they are nobody's but the caller's.
+        match &outcome {
+            Ok(Reply::CallTool(result)) if result.is_error == Some(true) => {
+                tracing::info!(tool, ?elapsed, "a tool was called and failed");
+            }
+            Ok(_) => tracing::info!(tool, ?elapsed, "a tool was called"),
+            Err(CallError::Rpc(error)) => {
+                tracing::info!(tool, ?elapsed, code = error.code, "a call of a tool was refused");
+            }
+            Err(error) => tracing::info!(tool, ?elapsed, %error, "a call of a tool failed"),
+        }
+        outcome
+    }
+
+    async fn complete_rounds(
         &self,
         outgoing: Outgoing<'_>,
         on_progress: Option<OnProgress<'_>>,

@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, join_all};
 use hospes_model::{
     ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitParams, ElicitResult,
     ElicitSchema, ElicitUrlParams, InputRequest, InputRequests, InputResponse, ListRootsResult,
-    PrimitiveSchemaDefinition, RawJson, Root, RpcError, ToolChoiceMode, code,
+    PrimitiveSchemaDefinition, RawJson, RpcError, ToolChoiceMode, code,
 };
 use serde_json::{Map, Value, json};
 
 use super::error::CallError;
+use super::roots::Roots;
 use super::settings::DEFAULT_QUESTION_RATE;
 use super::url_review::UrlReview;
 use crate::ask::{check_content, check_conversation};
@@ -36,8 +36,7 @@ const MAX_OPEN_URLS: usize = 256;
 pub(crate) struct Handlers {
     pub(crate) sampler: Option<Sampler>,
     pub(crate) elicitor: Option<Elicitor>,
-    /// None where the client has no roots to speak of.
-    pub(crate) roots: Mutex<Option<Vec<Root>>>,
+    pub(crate) roots: Roots,
     /// What the server was told; what goes beyond it is refused.
     pub(crate) declared: ClientCapabilities,
     /// How often the server may ask for a model, and how often for the person.
@@ -79,13 +78,9 @@ impl Pace {
 
 impl Handlers {
     /// The client's roots; an error where it has none to speak of.
-    fn roots(&self) -> Result<ListRootsResult, RpcError> {
-        let roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    async fn list_roots(&self) -> Result<ListRootsResult, RpcError> {
+        let roots = self.roots.accessible().await;
         roots.map(ListRootsResult::new).ok_or_else(|| RpcError::method_not_found("roots/list"))
-    }
-
-    pub(crate) fn set_roots(&self, roots: Vec<Root>) {
-        *self.roots.lock().unwrap_or_else(PoisonError::into_inner) = Some(roots);
     }
 
     /// The answer to one question.
@@ -132,7 +127,7 @@ impl Handlers {
                     _ => Err(RpcError::invalid_params("an elicitation of a mode that is not known here")),
                 }
             }
-            InputRequest::ListRoots(_) => self.roots().map(Into::into),
+            InputRequest::ListRoots(_) => self.list_roots().await.map(Into::into),
             other => Err(RpcError::method_not_found(other.method())),
         }
     }
@@ -274,20 +269,6 @@ fn default_of(field: &PrimitiveSchemaDefinition) -> Option<Value> {
         PrimitiveSchemaDefinition::SingleSelect(field) => field.default.as_ref().map(|text| json!(text)),
         PrimitiveSchemaDefinition::MultiSelect(field) => field.default.as_ref().map(|texts| json!(texts)),
         _ => None,
-    }
-}
-
-/// A folder as a root; a text that is a `file:` URI already stays what it is.
-pub(crate) fn root(path: &Path) -> Root {
-    if let Some(uri) = path.to_str().filter(|text| text.starts_with("file://")) {
-        return Root::new(uri);
-    }
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let uri = url::Url::from_file_path(&absolute).map(String::from);
-    let root = Root::new(uri.unwrap_or_else(|()| format!("file://{}", absolute.display())));
-    match absolute.file_name().and_then(|name| name.to_str()) {
-        Some(name) => root.with_name(name),
-        None => root,
     }
 }
 

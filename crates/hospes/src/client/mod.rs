@@ -25,6 +25,7 @@ pub(crate) mod error;
 mod forward;
 mod handlers;
 mod health;
+mod icon;
 pub(crate) mod inbox;
 pub(crate) mod link;
 mod listen;
@@ -35,6 +36,7 @@ mod outputs;
 mod parked;
 mod receiver;
 mod request;
+mod roots;
 mod service;
 pub(crate) mod settings;
 mod target;
@@ -47,6 +49,9 @@ pub use cache::{DEFAULT_CACHE_BYTES, MAX_CACHED_ANSWERS, MAX_CACHED_FOR};
 pub use desk::List;
 pub use error::{Attempt, CallError, Closed, ConnectError, ConnectFailure, HttpFailure, Stage, TimeLimit};
 pub use health::{DEFAULT_PING_TIMEOUT, HealthCheck, MIN_PING_INTERVAL};
+pub use icon::{
+    IconFetch, IconKind, IconRefusal, IconSource, MAX_ICON_BYTES, MAX_ICON_FRAMES, MAX_ICON_SIDE,
+};
 pub use listen::Subscription;
 pub use listing::{Listed, Listing, MAX_PAGES};
 pub use model_choice::{ModelCandidate, choose_model};

@@ -119,12 +119,18 @@ impl Fake {
 
     /// Those for which `wanted` holds, once there are `count` of them.
     pub(crate) async fn wait(&self, count: usize, wanted: impl Fn(&Asked) -> bool) -> Vec<Asked> {
-        for _ in 0..500 {
-            let found: Vec<Asked> = self.asked().into_iter().filter(|asked| wanted(asked)).collect();
-            if found.len() >= count {
-                return found;
+        let found = async {
+            let mut pace = tokio::time::interval(Duration::from_millis(10));
+            loop {
+                let found: Vec<Asked> = self.asked().into_iter().filter(|asked| wanted(asked)).collect();
+                if found.len() >= count {
+                    return found;
+                }
+                pace.tick().await;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        if let Ok(found) = tokio::time::timeout(Duration::from_secs(60), found).await {
+            return found;
         }
         panic!("not asked {count} times: {:#?}", self.asked());
     }

@@ -196,6 +196,9 @@ def handle(message):
 if "exit" in BEHAVIOURS:
     sys.stderr.write("no configuration found\n")
     sys.exit(2)
+if "chatty" in BEHAVIOURS:
+    sys.stderr.write("ERROR: nothing is wrong\n")
+    sys.stderr.flush()
 if "noise" in BEHAVIOURS:
     print("Welcome to the server!", flush=True)
     print("(c) nobody", flush=True)

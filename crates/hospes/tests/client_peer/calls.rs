@@ -49,7 +49,7 @@ async fn only_what_the_server_declared_is_used() {
     }
 }
 
-/// covers: CAP-09
+/// covers: CAP-07 CAP-09
 #[tokio::test(start_paused = true)]
 async fn capabilities_that_nobody_here_knows_are_kept_and_do_no_harm() {
     for revision in Revision::ALL {
@@ -57,6 +57,11 @@ async fn capabilities_that_nobody_here_knows_are_kept_and_do_no_harm() {
             serde_json::from_value(json!({ "experimental": { "ours": {} }, "telepathy": { "range": 3 } }))
                 .unwrap();
         let theirs = json!({ "tools": { "listChanged": true, "new": 1 }, "telekinesis": [], "experimental": { "theirs": {} } });
+        // Our server does not mind either.
+        let server = Server::new("test", "1.0").tool("any", || async { "done" });
+        let client =
+            Client::builder().capabilities(ours.clone()).revision(revision).in_memory(server).await.unwrap();
+        assert_eq!(client.call("any", ()).await.unwrap().all_text(), "done", "{revision}");
         let builder = Client::builder().capabilities(ours);
         let (client, peer) = Peer::connect_offering(builder, revision, &theirs, |_| done()).await;
         client.call("any", ()).await.unwrap();
@@ -143,6 +148,95 @@ async fn what_the_server_says_of_itself_is_there_for_the_model() {
         let (client, _peer) = Peer::connect(Client::builder(), revision, |_| None).await;
         assert_eq!(client.instructions(), Some("Ask nicely."), "{revision}");
     }
+}
+
+/// covers: PAGE-09 PAGE-10 PRM-15
+#[tokio::test(start_paused = true)]
+async fn cursors_go_back_as_they_came_and_lists_may_have_none() {
+    const CURSORS: [&str; 4] = ["", "{\"page\": 2}", "\u{0} \u{2603} %20+/=", "null"];
+    for revision in Revision::ALL {
+        for pages in [0, CURSORS.len()] {
+            let (client, peer) = Peer::connect(Client::builder(), revision, move |message| {
+                let cursor = message["params"]["cursor"].as_str();
+                let next = cursor.map_or(0, |cursor| CURSORS.iter().position(|known| *known == cursor).unwrap() + 1);
+                let mut result = json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                    "tools": [{ "name": "t", "inputSchema": { "type": "object" } }], "prompts": [{ "name": "p" }],
+                    "resources": [{ "name": "r", "uri": "a://x" }],
+                    "resourceTemplates": [{ "name": "r", "uriTemplate": "a://{x}" }] });
+                if next < pages {
+                    result["nextCursor"] = CURSORS[next].into();
+                }
+                Some(result)
+            })
+            .await;
+            let all = [
+                client.tools().all().await.unwrap().len(),
+                client.prompts().all().await.unwrap().len(),
+                client.resources().all().await.unwrap().len(),
+                client.resource_templates().all().await.unwrap().len(),
+            ];
+            assert_eq!(all, [pages + 1; 4], "{revision}");
+            assert_eq!(peer.count("prompts/list"), pages + 1);
+        }
+    }
+}
+
+/// covers: COMP-10 COMP-16
+#[tokio::test(start_paused = true)]
+async fn completion_sends_what_is_settled_and_takes_what_it_gets() {
+    for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
+        let capabilities = json!({ "completions": {} });
+        let (client, peer) = Peer::connect_offering(Client::builder(), revision, &capabilities, |message| {
+            let values = match message["params"]["argument"]["value"].as_str()? {
+                "nothing" => json!([]),
+                _ => json!(["Bern"]),
+            };
+            Some(json!({ "resultType": "complete", "completion": { "values": values } }))
+        })
+        .await;
+        let params = |value: &str| -> CompleteParams {
+            let reference = json!({ "type": "ref/prompt", "name": "p" });
+            let settled = json!({ "arguments": { "country": "Switzerland" } });
+            let argument = json!({ "name": "city", "value": value });
+            serde_json::from_value(json!({ "ref": reference, "argument": argument, "context": settled }))
+                .unwrap()
+        };
+        let partial = client.complete(&params("B")).await.unwrap().completion;
+        assert_eq!((partial.values, partial.total, partial.has_more), (vec!["Bern".to_owned()], None, None));
+        assert!(client.complete(&params("nothing")).await.unwrap().completion.values.is_empty());
+        for asked in peer.wait_for(2, "completion/complete").await {
+            assert_eq!(asked["params"]["context"], json!({ "arguments": { "country": "Switzerland" } }));
+        }
+    }
+}
+
+/// covers: TOOL-28
+#[tokio::test(start_paused = true)]
+async fn the_use_of_tools_is_logged_without_what_is_said() {
+    let log = Log::new();
+    for revision in Revision::ALL {
+        let (client, _peer) = Peer::connect(Client::builder(), revision, |message| {
+            match message["params"]["name"].as_str()? {
+                "good" => done(),
+                "bad" => Some(json!({ "resultType": "complete", "isError": true, "content": [] })),
+                "none" => Some(json!({ "error": { "code": -32602, "message": "hidden" } })),
+                _ => None,
+            }
+        })
+        .await;
+        for tool in ["good", "bad", "none", "slow"] {
+            let _ = client.call(tool, json!({ "text": "hidden" })).timeout(Duration::from_secs(1)).await;
+        }
+    }
+    for line in [
+        "a tool was called tool=\"good\"",
+        "a tool was called and failed tool=\"bad\"",
+        "a call of a tool was refused tool=\"none\"",
+        "a call of a tool failed tool=\"slow\"",
+    ] {
+        assert_eq!(log.lines(line).len(), Revision::ALL.len(), "{line}");
+    }
+    assert!(log.lines("hidden").is_empty());
 }
 
 /// covers: ARCH-07

@@ -6,6 +6,7 @@ mod calls;
 mod health;
 mod outputs;
 mod questions;
+mod roots;
 
 use std::io;
 use std::sync::{Arc, Mutex};

@@ -92,7 +92,7 @@ async fn application(host: &Host, revision: Revision) -> Client {
             Ok(CreateMessageResult::new("scripted", SamplingMessageContentBlock::text("forty-two")))
         })
         .elicitation(async |_| Ok(ElicitResult::accept(json!({ "value": "window" }).into())))
-        .roots(["/home/guest"])
+        .roots(["file:///home/guest"])
         .in_memory(host.gateway())
         .await
         .unwrap()
