@@ -16,6 +16,12 @@ pub(crate) fn config_to_be() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml"))
 }
 
+/// A file as people write it: below the home folder it begins with `~`.
+pub(crate) fn short(file: &Path) -> String {
+    let below = std::env::home_dir().and_then(|home| file.strip_prefix(home).ok().map(Path::to_owned));
+    below.map_or_else(|| file.display().to_string(), |below| format!("~/{}", below.display()))
+}
+
 /// Where the host remembers from run to run.
 pub(crate) fn memory() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/memory.json"))

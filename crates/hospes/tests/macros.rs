@@ -270,6 +270,44 @@ async fn methods_become_prompts_and_completions() {
     }
 }
 
+/// Names that are keywords, and types that are called like what the macro writes.
+#[tokio::test]
+async fn no_name_of_yours_is_in_the_way() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Arguments {
+        a: i64,
+    }
+
+    struct Odd;
+
+    #[hospes::server]
+    impl Odd {
+        #[tool]
+        fn take(arguments: Arguments) -> i64 {
+            arguments.a
+        }
+
+        #[prompt]
+        fn r#use(r#type: &str) -> String {
+            r#type.to_owned()
+        }
+
+        #[complete(r#use.r#type)]
+        fn types(typed: &str) -> Vec<String> {
+            vec![format!("{typed}s")]
+        }
+    }
+
+    let server = Odd.into_server();
+    let params = json!({ "name": "take", "arguments": { "arguments": { "a": 3 } } });
+    let taken = result(&server, Method::ToolsCall, params).await;
+    assert_eq!(taken["content"][0]["text"], "3", "{taken}");
+    let argument = json!({ "name": "type", "value": "tool" });
+    let params = json!({ "ref": { "type": "ref/prompt", "name": "use" }, "argument": argument });
+    let completed = result(&server, Method::Complete, params).await;
+    assert_eq!(completed["completion"]["values"], json!(["tools"]));
+}
+
 /// The same server twice: what the macro writes is what the builder's calls make.
 #[tokio::test]
 async fn the_builder_makes_the_same_server() {

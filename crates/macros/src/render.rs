@@ -3,6 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ItemImpl;
+use syn::ext::IdentExt;
 
 use crate::describe::{Argument, Complete, Input, Kind, Lent, Method, Prompt, Resource, Server, Tool};
 
@@ -137,7 +138,7 @@ fn complete(complete: &Complete, all: &[Method], handler: &TokenStream) -> Token
     let mut calls = TokenStream::new();
     for (of, argument) in &complete.targets {
         let Some(target) = all.iter().find(|method| method.ident == *of) else { continue };
-        let argument = argument.to_string();
+        let argument = argument.unraw().to_string();
         calls.extend(match &target.kind {
             Kind::Prompt(Prompt { name, .. }) => {
                 quote!(.complete(::hospes::server::Completes::prompt(#name, #argument), handler.clone()))
@@ -154,7 +155,8 @@ fn complete(complete: &Complete, all: &[Method], handler: &TokenStream) -> Token
     }
 }
 
-/// The struct that the plain arguments are decoded into, where there are some.
+/// The struct that the plain arguments are decoded into, where there are some. Its name is one that no argument's type
+/// has: it would be taken for that type.
 fn arguments(method: &Method) -> Option<TokenStream> {
     if matches!(method.kind, Kind::Complete(_)) || method.arguments().next().is_none() {
         return None;
@@ -187,7 +189,7 @@ fn arguments(method: &Method) -> Option<TokenStream> {
         #[derive(::hospes::serde::Deserialize, ::hospes::schemars::JsonSchema)]
         #[serde(crate = "::hospes::serde")]
         #[schemars(crate = "::hospes::schemars")]
-        struct Arguments {
+        struct __Arguments {
             #(#fields,)*
         }
     })
@@ -218,7 +220,8 @@ fn handler(method: &Method) -> TokenStream {
                     quote!(#from)
                 } else {
                     if !taken {
-                        takes.push(quote!(::hospes::server::Args(#from): ::hospes::server::Args<Arguments>));
+                        takes
+                            .push(quote!(::hospes::server::Args(#from): ::hospes::server::Args<__Arguments>));
                         taken = true;
                     }
                     quote!(#from.#ident)

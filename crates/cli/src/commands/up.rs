@@ -118,7 +118,7 @@ fn greet(output: Output, url: &str, files: &[std::path::PathBuf], host: &Host) {
             "  files of this folder (read only), time, and everything (for trying things out)."
         );
         if let Some(file) = place::config_to_be() {
-            let shown = file.display();
+            let shown = place::short(&file);
             let _ = writeln!(
                 text,
                 "  {}\n",
