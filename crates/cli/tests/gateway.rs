@@ -124,6 +124,87 @@ fn a_modern_server_is_asked_for_its_changes_again_when_it_is_started_again() {
     until(2);
 }
 
+/// R7: a peer sends what comes before its own session stands on without one, shows the application the error, and
+/// writes whole bodies into its log.
+#[test]
+fn r7_what_comes_before_the_servers_session_stands_waits_in_order_and_no_body_is_logged() {
+    const CALLS: u32 = 25;
+    for more in [&[][..], &["-vv"]] {
+        let house = House::new();
+        let gate = house.path("gate");
+        let slow = format!(
+            r#"*'"method":"initialize"'*) while [ ! -e '{}' ]; do sleep 0.02; done; answer '{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"one","version":"1"}}}}';;"#,
+            gate.display()
+        );
+        let config = house.config(&[("one", house.server("one", &["greet"], &slow))]);
+        let args = [more, &["stdio", "--config", &config, "--start-wait", "30"]].concat();
+        let mut host = Running::start(house.command(&args));
+        // All at once, and nothing is waited for.
+        let client = json!({ "name": "eager", "version": "1" });
+        let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+        host.send(&json!({ "jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello }));
+        host.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        for id in 0..CALLS {
+            let params = json!({ "name": "one__greet", "arguments": { "n": id, "say": "s3ntinel" } });
+            host.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }));
+        }
+        host.send(&json!({ "jsonrpc": "2.0", "id": "list", "method": "tools/list" }));
+        assert_eq!(host.next()["id"], "hello");
+        house.write("gate", "");
+        let mut answers = Vec::new();
+        while answers.len() < CALLS as usize + 1 {
+            let answer = host.next();
+            if answer.get("method").is_some() {
+                continue;
+            }
+            assert!(answer.get("result").is_some(), "{answer}");
+            answers.push(answer["id"].clone());
+        }
+        for id in (0..CALLS).map(Value::from).chain(["list".into()]) {
+            assert_eq!(answers.iter().filter(|answer| **answer == id).count(), 1, "{id}: {answers:?}");
+        }
+        let sent = house.read("one.log");
+        let calls = sent.lines().filter(|line| line.contains(r#""method":"tools/call""#));
+        let order: Vec<Value> = calls
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["params"]["arguments"]["n"].clone())
+            .collect();
+        assert_eq!(order, (0..CALLS).map(Value::from).collect::<Vec<_>>());
+        host.close_stdin();
+        host.wait();
+        while let Ok(line) = host.stderr.recv() {
+            assert!(!line.contains("s3ntinel"), "{line}");
+        }
+    }
+}
+
+/// The folders after `--root` are told even where the application has none to tell.
+/// covers: ROOT-01
+#[test]
+fn the_hosts_roots_are_told_to_servers() {
+    let house = House::new();
+    let ask = r#"*'"method":"tools/call"'*) call=$id; printf '{"jsonrpc":"2.0","id":99,"method":"roots/list"}\n'; IFS= read -r line; printf '%s\n' "$line" >> "$0.roots"; id=$call; answer '{"content":[]}';;"#;
+    let config = house.config(&[("one", house.server("one", &["greet"], ask))]);
+    let folder = support::text(&house.path("shared"));
+    std::fs::create_dir(&folder).unwrap();
+    let mut host = Running::start(house.command(&[
+        "stdio",
+        "--config",
+        &config,
+        "--root",
+        &folder,
+        "--start-wait",
+        "10",
+    ]));
+    host.initialize(&json!({}));
+    host.ask(1, "tools/call", &json!({ "name": "one__greet" }));
+    let told = house.read("one.sh.roots");
+    assert!(told.contains(&format!("file://{folder}")), "{told}");
+    let sent = house.read("one.log");
+    let opened = sent.lines().find(|line| line.contains(r#""method":"initialize""#)).unwrap();
+    let opened: Value = serde_json::from_str(opened).unwrap();
+    assert!(opened["params"]["capabilities"]["roots"].is_object(), "{opened}");
+}
+
 /// The probe of a server's era is paid once for each definition of a server.
 #[test]
 fn the_era_of_a_server_is_remembered() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hospes_model::RawJson;
+use hospes_model::{ElicitAction, InputResponse, Method, RawJson, RpcError};
 use serde::{Deserialize, Serialize};
 
 /// The answers gathered so far and the results of the steps that must not run twice.
@@ -38,4 +38,25 @@ impl Round {
         }
         self.number = self.number.saturating_add(1);
     }
+}
+
+/// Reads the answer to a question with this method, as strictly as whoever passes it on has to: an action that nobody
+/// knows, or content that is no form's, would be taken for consent by somebody further on (MRTR-15).
+#[cfg(any(feature = "server", feature = "client"))]
+pub(crate) fn read_answer(method: &Method, answer: &RawJson) -> Result<InputResponse, RpcError> {
+    let read = InputResponse::decode(method, answer)?;
+    if let InputResponse::Elicit(result) = &read {
+        if let ElicitAction::Other(action) = &result.action {
+            let why = format!(
+                "the answer to {method} has the action {action:?}: expected accept, decline or cancel"
+            );
+            return Err(RpcError::invalid_params(why));
+        }
+        if result.content.as_ref().is_some_and(|content| !content.is_object() && !content.is_null()) {
+            return Err(RpcError::invalid_params(format!(
+                "the answer to {method} has content that is no object"
+            )));
+        }
+    }
+    Ok(read)
 }

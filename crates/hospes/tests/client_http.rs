@@ -214,7 +214,7 @@ async fn a_tool_whose_headers_break_the_rules_is_dropped_and_the_log_says_why() 
 
 /// covers: HSES-08
 #[tokio::test]
-async fn a_forgotten_session_is_opened_again_and_only_harmless_calls_are_repeated() {
+async fn a_forgotten_session_is_opened_again_and_the_refused_call_is_sent_once_more() {
     let forgetful = || {
         legacy(|asked| {
             if asked.header("mcp-session-id") == Some("session-0") {
@@ -229,13 +229,14 @@ async fn a_forgotten_session_is_opened_again_and_only_harmless_calls_are_repeate
     };
     let fake = Fake::serve(forgetful()).await;
     let client = older(&fake).await;
-    assert!(matches!(client.call("pay", ()).await, Err(CallError::SessionEnded)));
     assert_eq!(client.call("pay", ()).await.unwrap().all_text(), "hi");
-    assert_eq!(
-        fake.asked().iter().filter(|asked| asked.tool() == "pay").count(),
-        2,
-        "never repeated by itself"
-    );
+    let sessions: Vec<Option<String>> = fake
+        .asked()
+        .iter()
+        .filter(|asked| asked.tool() == "pay")
+        .map(|asked| asked.header("mcp-session-id").map(str::to_owned))
+        .collect();
+    assert_eq!(sessions, [Some("session-0".to_owned()), Some("session-1".to_owned())], "refused, then run");
 
     let fake = Fake::serve(forgetful()).await;
     let client = older(&fake).await;
@@ -247,6 +248,38 @@ async fn a_forgotten_session_is_opened_again_and_only_harmless_calls_are_repeate
     let opened: Vec<_> = asked.iter().filter(|asked| asked.method() == "initialize").collect();
     assert_eq!(opened.len(), 2);
     assert_eq!(opened[1].header("mcp-session-id"), None, "a new session is opened without an id");
+}
+
+/// A server that wants to be called again must say what with: else it would be called for ever, and each time do what
+/// it does.
+/// covers: MRTR-03
+#[tokio::test]
+async fn questions_without_questions_and_without_state_are_no_answer() {
+    let fake = Fake::serve(modern(|asked| {
+        let more = match asked.tool() {
+            "empty" => json!({ "resultType": "input_required", "inputRequests": {} }),
+            _ => json!({ "resultType": "input_required" }),
+        };
+        Said::json(&result(asked, &more))
+    }))
+    .await;
+    let client = newer(&fake).await;
+    for tool in ["empty", "absent"] {
+        let error = client.call(tool, ()).await.unwrap_err();
+        assert!(matches!(error, CallError::Malformed { .. }), "{error:?}");
+        let call = hospes::Call::new(
+            hospes::model::Method::ToolsCall,
+            json!({ "name": tool }).into(),
+            hospes::Context::new(std::sync::Arc::new(hospes::Peer::new(
+                Revision::LATEST,
+                None,
+                Default::default(),
+            ))),
+        );
+        let relayed = hospes::Service::call(&client, call).await;
+        assert!(matches!(relayed, hospes::Outcome::Failed(_)), "{relayed:?}");
+        assert_eq!(fake.asked().iter().filter(|asked| asked.tool() == tool).count(), 2);
+    }
 }
 
 /// covers: HTTP-17 HTTP-41 MSG-11

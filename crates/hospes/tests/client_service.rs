@@ -121,6 +121,12 @@ async fn an_older_servers_questions_park_its_call_until_they_are_answered() {
     let again = answered(first.round.clone(), &[("other", json!({}))]);
     let again = questions(called(&client, "ask", arguments.clone(), again).await);
     assert_eq!(again.requests[0].0, key);
+    // What is no answer is refused, and the call goes on waiting for one.
+    let wrong = answered(again.round.clone(), &[(&key, json!({ "action": "perhaps" }))]);
+    let Outcome::Failed(error) = called(&client, "ask", arguments.clone(), wrong).await else {
+        panic!("taken")
+    };
+    assert_eq!(error.code, -32602, "{error}");
     let round = answered(again.round, &[(&key, accepted("me"))]);
     let second = questions(called(&client, "ask", arguments.clone(), round).await);
     assert_eq!(second.requests[0].1.method(), "roots/list");

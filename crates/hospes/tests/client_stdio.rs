@@ -295,6 +295,14 @@ async fn what_a_server_prints_on_stdout_is_skipped_counted_and_shown() {
     assert!(closed.contains("printed this on stdout: Welcome to the server!"), "{closed}");
 }
 
+/// What a server prints where it must not is shown to people and models, as what it prints to stderr is.
+#[tokio::test]
+async fn what_a_server_was_told_is_not_shown_when_it_prints_it() {
+    let target = scripted(&["indiscreet"]).env("TOKEN", "hunter2-hunter2");
+    let client = Client::connect(target).await.unwrap();
+    assert_eq!(client.noise(), (1, Some("signing in with [redacted]".into())));
+}
+
 /// The reader of one SDK gives up the connection at 10 MiB, that of another takes quadratic time.
 #[tokio::test]
 async fn large_answers_pass_and_too_large_ones_fail_alone() {

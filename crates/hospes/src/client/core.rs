@@ -21,6 +21,7 @@ use super::cache::Cacheable;
 use super::connect::members;
 use super::desk::{Desk, ReplyTo};
 use super::duplex::{Duplex, DuplexCall};
+use super::entries::read_list;
 use super::error::{CallError, Closed};
 use super::link::{Exchange, LinkEvent, Members, Outgoing, write_text};
 use super::parked::Parked;
@@ -356,7 +357,7 @@ impl Core {
                     }
                     return Ok(reply);
                 }
-                Answer::InputRequired(asked) => asked,
+                Answer::InputRequired(asked) => says_what_for(method, asked)?,
                 Answer::Task(made) => return Ok(made.into()),
                 _ => return Err(malformed(method, "it is of another kind")),
             };
@@ -421,7 +422,7 @@ impl Core {
 
     /// The result as the method's type.
     pub(crate) fn decode(&self, method: &Method, raw: &RawJson) -> Result<Answer, CallError> {
-        let mut answer = Answer::decode(method, self.speech.revision, raw).map_err(|error| {
+        let mut answer = read_list(method, self.speech.revision, raw).map_err(|error| {
             use std::error::Error as _;
             let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
             malformed(method, &why)
@@ -438,7 +439,7 @@ impl Core {
     }
 }
 
-fn encode(answer: &InputResponse) -> Result<RawJson, CallError> {
+pub(crate) fn encode(answer: &InputResponse) -> Result<RawJson, CallError> {
     answer.encode(Revision::LATEST).map_err(|error| CallError::Arguments(Arc::new(error)))
 }
 
@@ -469,6 +470,18 @@ pub(crate) fn write_round(answers: &BTreeMap<&str, RawJson>, state: Option<&str>
 
 pub(crate) fn unasked(method: &Method) -> CallError {
     malformed(method, "it became a task, which was not asked for")
+}
+
+/// A result of type `input_required` that has neither questions nor a state asks for nothing (MRTR-03): to send the
+/// request again could do twice what it does, and would never end.
+pub(crate) fn says_what_for(
+    method: &Method,
+    asked: InputRequiredResult,
+) -> Result<InputRequiredResult, CallError> {
+    if asked.input_requests.is_empty() && asked.request_state.is_none() {
+        return Err(malformed(method, "it is input_required with neither inputRequests nor requestState"));
+    }
+    Ok(asked)
 }
 
 pub(crate) fn malformed(method: &Method, why: &str) -> CallError {

@@ -15,6 +15,7 @@ use super::changes::Changes;
 use super::duplex;
 use super::error::Closed;
 use super::handlers::Handlers;
+use super::hidden::Hidden;
 use super::receiver::{Receiver, relate_answer};
 #[cfg(feature = "http")]
 use crate::transport::http_client;
@@ -49,6 +50,8 @@ pub(crate) struct Desk {
     pub(crate) on_list_changed: Option<OnListChanged>,
     /// Where it runs what the server asks as tasks.
     pub(crate) tasks: Option<Receiver>,
+    /// What the server was told, and is not to be repeated when it is quoted.
+    pub(crate) hidden: Arc<Hidden>,
     revision: OnceLock<Revision>,
     running: Mutex<HashMap<Id, AbortHandle>>,
     closed: watch::Sender<Option<Arc<Closed>>>,

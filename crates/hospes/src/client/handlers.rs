@@ -83,6 +83,16 @@ impl Handlers {
         roots.map(ListRootsResult::new).ok_or_else(|| RpcError::method_not_found("roots/list"))
     }
 
+    /// Whether there is somebody here to answer such a question.
+    pub(crate) fn has_answer(&self, question: &InputRequest) -> bool {
+        match question {
+            InputRequest::CreateMessage(_) => self.sampler.is_some(),
+            InputRequest::Elicit(_) => self.elicitor.is_some(),
+            InputRequest::ListRoots(_) => self.roots().is_ok(),
+            _ => false,
+        }
+    }
+
     /// The answer to one question.
     pub(crate) async fn answer(&self, question: InputRequest) -> Result<InputResponse, RpcError> {
         match question {

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use hospes_model::{Id, InputRequest, InputResponse, Method, RawJson, Revision, RpcError};
+use hospes_model::{Id, InputRequest, Method, RawJson, Revision, RpcError};
 use tokio::task::AbortHandle;
 
 use super::core::{Core, LinkCall};
 use super::desk::ReplyTo;
 use super::error::CallError;
 use super::settings::MAX_PARKED_CALLS;
+use crate::round::read_answer;
 
 /// The parked calls of one connection, by handle.
 #[derive(Debug, Default)]
@@ -45,6 +46,14 @@ impl ParkedCall {
         key
     }
 
+    /// What is wrong with the answers, if one of them is none to its question.
+    pub(crate) fn malformed(&self, answers: &BTreeMap<String, RawJson>) -> Option<RpcError> {
+        let given = self.asked.iter().filter_map(|asked| Some((asked, answers.get(&asked.key)?)));
+        let decoded =
+            given.map(|(asked, answer)| read_answer(&Method::from_name(asked.request.method()), answer));
+        decoded.filter_map(Result::err).next()
+    }
+
     /// Hands the answers on. The questions that have none.
     pub(crate) fn answer(
         &mut self,
@@ -59,7 +68,7 @@ impl ParkedCall {
                 continue;
             };
             let method = Method::from_name(asked.request.method());
-            let encoded = InputResponse::decode(&method, answer).and_then(|answer| {
+            let encoded = read_answer(&method, answer).and_then(|answer| {
                 answer.encode(revision).map_err(|error| RpcError::internal(error.to_string()))
             });
             self.reply.answer(&asked.id, encoded.as_ref());
@@ -95,15 +104,27 @@ impl Parked {
         Ok(handle)
     }
 
-    /// The call of this handle, once.
-    pub(crate) fn take(&self, handle: &str, principal: Option<&str>) -> Option<ParkedCall> {
+    /// The call of this handle, once; it stays parked where the answers are none, so that better ones can be sent
+    /// (MRTR-15).
+    pub(crate) fn take(
+        &self,
+        handle: &str,
+        principal: Option<&str>,
+        answers: &BTreeMap<String, RawJson>,
+    ) -> Result<ParkedCall, RpcError> {
+        let gone = || {
+            let why = "the call that these answers belong to is no longer waiting; it was not made again";
+            RpcError::invalid_params(why)
+        };
         let mut calls = self.lock();
-        if calls.get(handle)?.0.principal.as_deref() != principal {
-            return None;
+        let found = calls.get(handle).filter(|(call, _)| call.principal.as_deref() == principal);
+        let (parked, _) = found.ok_or_else(gone)?;
+        if let Some(malformed) = parked.malformed(answers) {
+            return Err(malformed);
         }
-        let (call, timer) = calls.remove(handle)?;
+        let (call, timer) = calls.remove(handle).ok_or_else(gone)?;
         timer.abort();
-        Some(call)
+        Ok(call)
     }
 
     /// How many calls are parked.

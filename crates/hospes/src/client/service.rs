@@ -19,7 +19,7 @@ use hospes_model::{
 use serde::Deserialize;
 
 use super::Client;
-use super::core::{Core, LinkCall, malformed, unasked, write_round};
+use super::core::{Core, LinkCall, encode, malformed, says_what_for, unasked, write_round};
 use super::error::CallError;
 use super::forward::Forwarded;
 use super::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing};
@@ -78,9 +78,8 @@ impl Core {
         if handle == AGAIN {
             return declined(&round).map(Err);
         }
-        let parked = self.parked.take(handle, call.context.principal());
-        let gone = "the call that these answers belong to is no longer waiting; it was not made again";
-        Some(parked.ok_or_else(|| CallError::Rpc(RpcError::invalid_params(gone))))
+        let parked = self.parked.take(handle, call.context.principal(), &round.answers);
+        Some(parked.map_err(CallError::Rpc))
     }
 
     async fn begin(self: &Arc<Self>, call: &Call) -> Result<Outcome, CallError> {
@@ -107,7 +106,7 @@ impl Core {
         }
         let cacheable = if more.is_empty() { self.cacheable(&outgoing) } else { None };
         if let Some(fresh) = self.find_fresh(&outgoing, cacheable.as_ref()) {
-            return self.finish(call, Ok(fresh));
+            return self.finish(call, Ok(fresh)).await;
         }
         let wanted = call.context.log_level();
         if revision.is_legacy() {
@@ -121,14 +120,16 @@ impl Core {
             let parked = ParkedCall::new(link_call, self.link.reply_to(), principal(&call.context));
             let outcome = self.wait(call, parked).await?;
             match outcome {
-                // A server that asks nothing wants only to be called again.
+                // A server that asks nothing, or nothing that is not answered already, wants to be called again.
                 Outcome::InputRequired(questions) if questions.requests.is_empty() => {
                     rounds += 1;
                     if rounds > self.settings.max_input_rounds {
                         return Err(CallError::TooManyRounds(self.settings.max_input_rounds));
                     }
-                    tokio::time::sleep(PAUSE).await;
-                    more = write_round(&BTreeMap::new(), questions.round.carried.as_deref());
+                    if questions.round.answers.is_empty() {
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    more = answers_for(&questions.round);
                 }
                 outcome => {
                     match (&outcome, cacheable.filter(|_| rounds == 0)) {
@@ -166,7 +167,7 @@ impl Core {
                         _ => self.desk.request(id, method, Some(params), self.link.reply_to()),
                     }
                 }
-                Some(LinkEvent::Done(outcome)) => return self.finish(call, outcome),
+                Some(LinkEvent::Done(outcome)) => return self.finish(call, outcome).await,
                 // Questions have come, and nothing more for now.
                 None => break,
             }
@@ -181,7 +182,28 @@ impl Core {
         Ok(Outcome::InputRequired(Questions::new(requests, round)))
     }
 
-    fn finish(&self, call: &Call, outcome: Result<RawJson, CallError>) -> Result<Outcome, CallError> {
+    /// Of a round's questions those that whoever made the call cannot answer, and this client can, are answered here:
+    /// a host has roots of its own. The answers wait in the round for the others.
+    async fn answer_ours(
+        &self,
+        call: &Call,
+        requests: Vec<(String, InputRequest)>,
+        mut round: Round,
+    ) -> Result<Questions, CallError> {
+        let theirs = &call.context.peer().capabilities;
+        let (asked, ours): (Vec<_>, Vec<_>) = requests.into_iter().partition(|(_, request)| {
+            request.required_capability(theirs).is_ok() || !self.desk.handlers.has_answer(request)
+        });
+        for (key, request) in ours {
+            let method: Box<str> = request.method().into();
+            let answer = self.desk.handlers.answer(request).await;
+            let answer = answer.map_err(|error| CallError::Refused { method, error })?;
+            round.answers.insert(key, encode(&answer)?);
+        }
+        Ok(Questions::new(asked, round))
+    }
+
+    async fn finish(&self, call: &Call, outcome: Result<RawJson, CallError>) -> Result<Outcome, CallError> {
         let (method, revision) = (&call.method, self.speech.revision);
         let raw = match outcome.map_err(|error| self.lift_error(method, error)) {
             Ok(raw) => raw,
@@ -206,9 +228,11 @@ impl Core {
         match self.decode(method, &raw)? {
             Answer::Complete(reply) => Ok(Outcome::Complete(reply)),
             Answer::InputRequired(asked) => {
+                let asked = says_what_for(method, asked)?;
                 let mut round = Round { answers: BTreeMap::new(), ..call.context.round() };
                 round.carried = asked.request_state;
-                Ok(Outcome::InputRequired(Questions::new(asked.input_requests.into_iter().collect(), round)))
+                let requests = asked.input_requests.into_iter().collect();
+                Ok(Outcome::InputRequired(self.answer_ours(call, requests, round).await?))
             }
             Answer::Task(made) if *call.context.task_wish() != TaskWish::None => {
                 Ok(Outcome::Complete(made.into()))
@@ -257,10 +281,11 @@ async fn next_event(call: &mut LinkCall, only_ready: bool) -> Option<LinkEvent> 
     .await
 }
 
-/// The answers that came last, and the server's own state, as the next round wants them.
+/// The answers of this round, whoever gave them, and the server's own state, as the next round wants them. (Those of
+/// earlier rounds were let go when this one's questions came.)
 fn answers_for(round: &Round) -> Vec<u8> {
-    let fresh = round.fresh.iter().filter_map(|key| Some((key.as_str(), round.answers.get(key)?.clone())));
-    write_round(&fresh.collect(), round.carried.as_deref())
+    let answers = round.answers.iter().map(|(key, answer)| (key.as_str(), answer.clone()));
+    write_round(&answers.collect(), round.carried.as_deref())
 }
 
 /// The URL elicitations that an error of 2025-11-25 names, as questions; the call is made again afterwards.

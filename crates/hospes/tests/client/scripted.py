@@ -202,6 +202,8 @@ if "chatty" in BEHAVIOURS:
 if "noise" in BEHAVIOURS:
     print("Welcome to the server!", flush=True)
     print("(c) nobody", flush=True)
+if "indiscreet" in BEHAVIOURS:
+    print("signing in with " + os.environ["TOKEN"], flush=True)
 if "ignore end" in BEHAVIOURS:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if "helper" in BEHAVIOURS:

@@ -12,6 +12,7 @@ use crate::client::core::{Guard, Link};
 use crate::client::desk::Desk;
 use crate::client::duplex::{self, Wire};
 use crate::client::error::{Closed, ConnectError, Stage};
+use crate::client::hidden::Hidden;
 use crate::client::settings::Settings;
 use crate::client::target::Command;
 use crate::transport::child::{Child, ChildHandle, OnStderr};
@@ -21,7 +22,8 @@ pub(super) async fn connect(
     command: &Command,
     shown: String,
 ) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, desk, on_stderr, .. } = builder;
+    let ClientBuilder { settings, mut desk, on_stderr, .. } = builder;
+    desk.hidden = Arc::new(Hidden::of(&command.env));
     let desk = Arc::new(desk);
     let mut probing = Probing::new(&settings, shown);
     let spawn = |shown: &str| spawn_child(command, on_stderr.clone(), &settings, &desk, shown);

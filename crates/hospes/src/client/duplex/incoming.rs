@@ -19,6 +19,9 @@ use crate::client::error::{CallError, excerpt};
 use crate::client::inbox::{self, Progress};
 use crate::client::link::LinkEvent;
 
+/// How much of a line that is no message is looked at.
+const MAX_NOISE_BYTES: usize = 16 * 1024;
+
 /// What is left to do once the lock is let go.
 #[derive(Default)]
 pub(super) struct Batch {
@@ -275,7 +278,9 @@ impl State {
 
     fn handle_noise(&mut self, line: &Bytes) {
         self.noise.count += 1;
-        let Some(shown) = excerpt(line) else { return };
+        // Before it is cut: half a secret is one, too.
+        let line = self.hidden.hide(String::from_utf8_lossy(&line[..line.len().min(MAX_NOISE_BYTES)]));
+        let Some(shown) = excerpt(line.as_bytes()) else { return };
         if self.noise.first.is_none() {
             tracing::warn!("the server printed this on stdout: {shown}");
             self.noise.first = Some(shown);

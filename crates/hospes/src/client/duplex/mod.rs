@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use super::desk::{Desk, ReplyTo};
 use super::error::{CallError, Closed, TimeLimit};
+use super::hidden::Hidden;
 use super::inbox::Inbox;
 use super::link::{Ears, Exchange, LinkEvent, Outgoing};
 use super::settings::Limits;
@@ -61,6 +62,7 @@ struct State {
     given_up: Option<Closed>,
     closed: Option<Arc<Closed>>,
     noise: Noise,
+    hidden: Arc<Hidden>,
 }
 
 /// Lines on the server's stdout that are no messages.
@@ -213,6 +215,7 @@ impl Shared {
             given_up: None,
             closed: None,
             noise: Noise::default(),
+            hidden: Arc::clone(&desk.hidden),
         };
         Self { state: Mutex::new(state), driver: AtomicWaker::new(), limits, desk }
     }

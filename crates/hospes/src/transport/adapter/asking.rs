@@ -6,16 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
-use hospes_model::{CancelledParams, Id, InputRequest, Method, Notification, RawJson, RpcError};
+use hospes_model::{
+    CancelledParams, ElicitParams, Id, InputRequest, Method, Notification, RawJson, RpcError,
+};
 use tokio::time::Sleep;
 
 use super::Session;
 use super::write;
+use crate::round::read_answer;
 
 /// One round of questions on its way.
 #[derive(Debug)]
 pub(super) struct Asking {
     keys: Vec<String>,
+    methods: Vec<Method>,
     ids: Vec<i64>,
     unsent: VecDeque<(i64, Method, RawJson)>,
     /// Requests that nobody waits for any longer.
@@ -56,14 +60,21 @@ impl Asking {
     ) -> Result<Self, RpcError> {
         let peer = session.peer();
         let mut lowered = Vec::with_capacity(requests.len());
-        for (key, request) in requests {
+        for (key, mut request) in requests {
+            if let InputRequest::Elicit(params) = &mut request
+                && let ElicitParams::Url(url) = &mut **params
+                && url.elicitation_id.is_none()
+            {
+                // 2025-11-25 wants one, and a server of 2026-07-28 behind us has none to give.
+                url.elicitation_id = Some(format!("{:032x}", u128::from_ne_bytes(super::random())));
+            }
             request.required_capability(&peer.capabilities)?;
             let (method, params) =
                 request.lower(peer.revision).map_err(|why| RpcError::internal(why.to_string()))?;
             lowered.push((key, method, params));
         }
         let round = Arc::new(AskRound::new(lowered.len()));
-        let methods: Vec<_> = lowered.iter().map(|(_, method, _)| method).collect();
+        let methods: Vec<Method> = lowered.iter().map(|(_, method, _)| method.clone()).collect();
         let ids = session.ask(&methods, &round)?;
         let mut keys = Vec::with_capacity(lowered.len());
         let mut unsent = VecDeque::with_capacity(lowered.len());
@@ -72,7 +83,8 @@ impl Asking {
             unsent.push_back((*id, method, params));
         }
         let deadline = Box::pin(tokio::time::sleep(timeout));
-        Ok(Self { keys, ids, unsent, withdrawn: VecDeque::new(), round, deadline, timeout, refused: None })
+        let withdrawn = VecDeque::new();
+        Ok(Self { keys, methods, ids, unsent, withdrawn, round, deadline, timeout, refused: None })
     }
 
     pub(super) fn poll(
@@ -89,10 +101,13 @@ impl Asking {
         }
         if self.refused.is_none() {
             match self.round.poll(cx) {
-                Poll::Ready(Ok(answers)) => {
-                    let keys = std::mem::take(&mut self.keys);
-                    return Poll::Ready(Asked::Answered(keys.into_iter().zip(answers).collect()));
-                }
+                Poll::Ready(Ok(answers)) => match malformed(&self.methods, &answers) {
+                    None => {
+                        let keys = std::mem::take(&mut self.keys);
+                        return Poll::Ready(Asked::Answered(keys.into_iter().zip(answers).collect()));
+                    }
+                    Some(error) => self.refuse(session, error),
+                },
                 Poll::Ready(Err(error)) => self.refuse(session, error),
                 Poll::Pending => {
                     std::task::ready!(self.deadline.as_mut().poll(cx));
@@ -128,6 +143,12 @@ impl Asking {
     pub(super) fn withdraw(&self, session: &Session) {
         session.withdraw(&self.ids);
     }
+}
+
+/// What is wrong with the answers, if one of them is none to its question: nobody behind us is to be given it.
+fn malformed(methods: &[Method], answers: &[RawJson]) -> Option<RpcError> {
+    let decoded = methods.iter().zip(answers).map(|(method, answer)| read_answer(method, answer));
+    decoded.filter_map(Result::err).next()
 }
 
 impl AskRound {

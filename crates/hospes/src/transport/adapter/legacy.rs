@@ -1,6 +1,7 @@
 //! Requests of the older revisions, in a session.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use hospes_model::{
@@ -17,7 +18,7 @@ use super::{Adapter, Running, Session, server_info, write};
 use crate::Context;
 use crate::exchange::Exchange;
 use crate::params::{Params, decode_part};
-use crate::service::{BoxService, Call};
+use crate::service::{BoxService, Call, Outcome, Service};
 
 /// What became of a request in a session.
 #[derive(Debug)]
@@ -134,8 +135,10 @@ impl Adapter {
                 session.peer().set_log_level(params.level);
             }
             Method::ResourcesSubscribe if offers.subscribe => {
-                let params: SubscribeParams = params.decode()?;
-                session.subscribe(&params.uri)?;
+                let SubscribeParams { uri, .. } = params.decode()?;
+                if let Some(epoch) = session.subscribe(&uri)? {
+                    return Ok(Some(self.when_held(session, id, method, params, epoch)));
+                }
             }
             Method::ResourcesUnsubscribe if offers.subscribe => {
                 let params: SubscribeParams = params.decode()?;
@@ -174,6 +177,39 @@ impl Adapter {
             }
         }
         Ok(None)
+    }
+
+    fn when_held(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        id: &Id,
+        method: &Method,
+        params: Params,
+        epoch: u64,
+    ) -> Running {
+        let context = Context::builder(Arc::clone(session.peer())).request_id(id.clone()).build();
+        let call = Call { method: method.clone(), params, context };
+        let held = BoxService::new(Held { session: Arc::clone(session), epoch });
+        Running::new(Arc::clone(self), Exchange::new(held, call), id.clone(), Some(Arc::clone(session)))
+    }
+}
+
+/// How long the answer to `resources/subscribe` waits until the service has taken the subscription up: the limit
+/// `subscribe_wait`.
+const SUBSCRIBE_WAIT: Duration = Duration::from_secs(5);
+
+/// Answers when a subscription holds, so that whoever has the answer misses no change.
+struct Held {
+    session: Arc<Session>,
+    epoch: u64,
+}
+
+impl Service for Held {
+    async fn call(&self, _: Call) -> Outcome {
+        if tokio::time::timeout(SUBSCRIBE_WAIT, self.session.held(self.epoch)).await.is_err() {
+            tracing::debug!(after = ?SUBSCRIBE_WAIT, "a subscription is not taken up yet (limit subscribe_wait)");
+        }
+        Outcome::Complete(Reply::Empty)
     }
 }
 

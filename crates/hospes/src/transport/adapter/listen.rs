@@ -1,30 +1,68 @@
 //! The standing call for changes that serves a legacy session.
 
+use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 
 use hospes_model::{
-    Id, Method, Notification, RawJson, Reply, SubscriptionsListenParams, SubscriptionsListenResult, meta_key,
+    Id, Method, Notification, RawJson, Reply, ResourceUpdatedParams, RpcError, SubscriptionFilter,
+    SubscriptionsListenParams, SubscriptionsListenResult, code, meta_key,
 };
+use tokio::time::Sleep;
 
 use super::{Adapter, Session, write};
 use crate::Context;
 use crate::exchange::{Event, Exchange};
-use crate::service::Call;
+use crate::service::{Call, Outcome};
+
+/// How long a session's call for changes that the service ended is left alone before it is made again: longer each
+/// time, until a change comes.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The call for changes of one legacy session: made anew when its subscriptions change, the new one before the old
-/// one is dropped, so that nothing falls between them.
+/// one is dropped, so that nothing falls between them; and made again, after a pause, when the service ends it.
 #[derive(Debug)]
 pub(crate) struct Listen {
     adapter: Arc<Adapter>,
     current: Option<Box<Exchange>>,
     next: Option<Box<Exchange>>,
     epoch: Option<u64>,
+    /// Whether the service has no such call, so that there is no use in making it again.
+    refused: bool,
+    /// Once the service has ended one.
+    after: Option<Box<After>>,
+}
+
+/// What is to be done after the service ended the call.
+#[derive(Debug)]
+struct After {
+    again: Option<Pin<Box<Sleep>>>,
+    /// Whether the call on its way follows one that ended.
+    resumed: bool,
+    pause: Duration,
+    /// What may have changed while the service told nothing.
+    missed: VecDeque<Notification>,
+}
+
+impl After {
+    fn new() -> Self {
+        Self { again: None, resumed: false, pause: FIRST_PAUSE, missed: VecDeque::new() }
+    }
 }
 
 impl Listen {
     pub(crate) fn new(adapter: &Arc<Adapter>) -> Self {
-        Self { adapter: Arc::clone(adapter), current: None, next: None, epoch: None }
+        Self {
+            adapter: Arc::clone(adapter),
+            current: None,
+            next: None,
+            epoch: None,
+            refused: false,
+            after: None,
+        }
     }
 
     /// Appends the next notification to `out`, without any framing. Ready means that one was appended; the stream
@@ -40,33 +78,97 @@ impl Listen {
             self.renew(session);
         }
         loop {
+            while let Some(missed) = self.after.as_mut().and_then(|after| after.missed.pop_front()) {
+                if self.say(&missed, session, out) {
+                    return Poll::Ready(());
+                }
+            }
             // What the old call has to say comes first, as long as the new one is not acknowledged.
-            if let Some(event) = poll(&mut self.current, cx) {
+            if let Some(event) = self.poll_current(cx) {
                 if self.say(&event, session, out) {
+                    if let Some(after) = &mut self.after {
+                        after.pause = FIRST_PAUSE;
+                    }
                     return Poll::Ready(());
                 }
                 continue;
             }
-            match poll(&mut self.next, cx) {
-                Some(Notification::SubscriptionsAcknowledged(_)) => self.current = self.next.take(),
+            match self.poll_next(session, cx) {
+                Some(Notification::SubscriptionsAcknowledged(_)) => self.holds(session),
                 Some(event) => {
-                    self.current = self.next.take();
+                    self.holds(session);
                     if self.say(&event, session, out) {
                         return Poll::Ready(());
                     }
                 }
-                None => return Poll::Pending,
+                None => std::task::ready!(self.poll_again(session, cx)),
             }
         }
+    }
+
+    fn poll_current(&mut self, cx: &mut TaskContext<'_>) -> Option<Notification> {
+        let polled = poll(self.current.as_mut()?, cx)?;
+        if polled.is_err() {
+            self.current = None;
+        }
+        polled.ok()
+    }
+
+    fn poll_next(&mut self, session: &Session, cx: &mut TaskContext<'_>) -> Option<Notification> {
+        let ended = match poll(self.next.as_mut()?, cx)? {
+            Ok(notification) => return Some(notification),
+            Err(ended) => ended,
+        };
+        self.next = None;
+        self.refused = ended.is_some_and(|error| error.code == code::METHOD_NOT_FOUND);
+        // There is nothing to wait for.
+        session.hold(self.epoch);
+        None
+    }
+
+    /// The new call has begun.
+    fn holds(&mut self, session: &Session) {
+        if let Some(after) = self.after.as_mut().filter(|after| after.resumed) {
+            after.resumed = false;
+            after.missed = told_of(&session.filter());
+        }
+        self.current = self.next.take();
+        session.hold(self.epoch);
+    }
+
+    /// Makes the call again that has ended, in time. Ready means that it was made.
+    fn poll_again(&mut self, session: &Session, cx: &mut TaskContext<'_>) -> Poll<()> {
+        if self.current.is_some() || self.next.is_some() || self.refused || session.filter().is_empty() {
+            return Poll::Pending;
+        }
+        let after = self.after.get_or_insert_with(|| Box::new(After::new()));
+        let again = after.again.get_or_insert_with(|| {
+            tracing::debug!(pause = ?after.pause, "the service ended a session's stream of changes");
+            Box::pin(tokio::time::sleep(after.pause))
+        });
+        std::task::ready!(again.as_mut().poll(cx));
+        after.pause = (after.pause * 2).min(LONGEST_PAUSE);
+        (after.again, after.resumed) = (None, true);
+        self.begin(session);
+        Poll::Ready(())
     }
 
     fn renew(&mut self, session: &Session) {
         // Read before the filter: what changes in between is seen the next time.
         self.epoch = Some(session.epoch());
+        self.refused = false;
+        if let Some(after) = &mut self.after {
+            after.again = None;
+        }
+        self.begin(session);
+    }
+
+    fn begin(&mut self, session: &Session) {
         let filter = session.filter();
         self.next = None;
         if filter.is_empty() {
             self.current = None;
+            session.hold(self.epoch);
             return;
         }
         let Ok(params) = RawJson::from_serialize(&SubscriptionsListenParams::new(filter)) else { return };
@@ -96,16 +198,27 @@ impl Listen {
     }
 }
 
-/// The next notification of a call for changes; a call that has ended is dropped.
-fn poll(exchange: &mut Option<Box<Exchange>>, cx: &mut TaskContext<'_>) -> Option<Notification> {
-    match exchange.as_mut()?.poll_event(cx) {
-        Poll::Ready(Event::Notify(notification)) => Some(notification),
-        Poll::Ready(Event::Ask(_) | Event::Done(_)) => {
-            *exchange = None;
-            None
-        }
+/// The next notification of a call for changes, or how it ended.
+fn poll(exchange: &mut Exchange, cx: &mut TaskContext<'_>) -> Option<Result<Notification, Option<RpcError>>> {
+    match exchange.poll_event(cx) {
+        Poll::Ready(Event::Notify(notification)) => Some(Ok(notification)),
+        Poll::Ready(Event::Done(Outcome::Failed(error))) => Some(Err(Some(error))),
+        Poll::Ready(Event::Ask(_) | Event::Done(_)) => Some(Err(None)),
         Poll::Pending => None,
     }
+}
+
+/// All that a filter asks to be told of.
+fn told_of(filter: &SubscriptionFilter) -> VecDeque<Notification> {
+    let lists = [
+        (filter.tools_list_changed, Notification::ToolsListChanged),
+        (filter.prompts_list_changed, Notification::PromptsListChanged),
+        (filter.resources_list_changed, Notification::ResourcesListChanged),
+    ];
+    let lists = lists.into_iter().filter(|(wanted, _)| *wanted).map(|(_, change)| change);
+    let uris = filter.resource_subscriptions.iter();
+    let updates = uris.map(|uri| Notification::ResourceUpdated(ResourceUpdatedParams::new(uri.as_str())));
+    lists.chain(updates).collect()
 }
 
 /// The answer to a `subscriptions/listen` that the server ends.

@@ -33,6 +33,8 @@ pub(crate) use legacy::{Admitted, Opened, cancelled};
 pub(crate) use listen::Listen;
 pub(crate) use modern::{ModernRequest, PeerCache, read_meta};
 pub(crate) use running::{Running, Said};
+#[cfg(feature = "http")]
+pub(crate) use session::Attending;
 pub(crate) use session::{ModernCalls, Session, Table};
 pub(crate) use stop::{Stop, Stopped};
 

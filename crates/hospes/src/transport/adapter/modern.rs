@@ -1,5 +1,7 @@
 //! Requests of 2026-07-28: each complete in itself.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -8,11 +10,13 @@ use hospes_model::{
     RpcError, TASKS_EXTENSION, meta_key,
 };
 use hospes_proto::state::{Binding, RequestDigest};
+use serde::{Deserialize, Serialize};
 
 use super::programs::{MAX_CLIENT_BYTES, Programs};
 use super::{Adapter, Running, random};
 use crate::exchange::{Exchange, MAX_ROUNDS};
 use crate::params::{Params, View, decode_part};
+use crate::round::read_answer;
 use crate::service::{Call, Questions};
 use crate::tasks::TaskWish;
 use crate::{Context, Peer, Round};
@@ -81,7 +85,7 @@ impl Adapter {
     /// What is known from earlier rounds: sealed in `requestState`, and the answers that come with it.
     fn round(&self, method: &Method, params: &Params, peer: &Peer) -> Result<Round, RpcError> {
         let view = params.view();
-        let mut round = Round::default();
+        let (mut round, mut asked) = (Round::default(), Asked::new());
         if let Some(state) = &view.request_state {
             let request = RequestDigest::of(method.name(), params.raw().as_bytes())
                 .map_err(|why| RpcError::invalid_params(why.to_string()))?;
@@ -90,10 +94,11 @@ impl Adapter {
                 tracing::warn!(%method, %why, "request state was refused");
                 why.to_rpc()
             })?;
-            round = serde_json::from_slice(&opened).map_err(|why| {
+            let sealed: Sealed<'_> = serde_json::from_slice(&opened).map_err(|why| {
                 tracing::error!(%method, %why, "request state of another layout");
                 RpcError::invalid_params("requestState was refused; send the request again without it")
             })?;
+            (round, asked) = (sealed.round.into_owned(), sealed.asked);
         }
         if let Some(answers) = &view.input_responses {
             // MRTR-15: malformed input is an error, what is missing is asked for again by the handler.
@@ -104,6 +109,14 @@ impl Adapter {
                 let why =
                     format!("inputResponses[{key:?}] must be the result of the question asked, an object");
                 return Err(RpcError::invalid_params(why));
+            }
+            for (key, answer) in &answers {
+                // What was not asked is surplus, and does no harm.
+                let Some(question) = asked.get(key.as_str()) else { continue };
+                if let Err(wrong) = read_answer(&Method::from_name(question), answer) {
+                    let why = format!("inputResponses[{key:?}]: {}", wrong.message);
+                    return Err(RpcError::invalid_params(why));
+                }
             }
             round.answered(answers);
         }
@@ -126,12 +139,27 @@ impl Adapter {
         let internal = |why: serde_json::Error| RpcError::internal(why.to_string());
         let request =
             RequestDigest::of(call.method.name(), call.params.raw().as_bytes()).map_err(internal)?;
-        let payload = serde_json::to_vec(&questions.round).map_err(internal)?;
+        let asked = questions.requests.iter();
+        let asked = asked.map(|(key, request)| (key.clone(), request.method().to_owned())).collect();
+        let sealed = Sealed { round: Cow::Borrowed(&questions.round), asked };
+        let payload = serde_json::to_vec(&sealed).map_err(internal)?;
         let binding = Binding { principal: peer.principal.as_deref(), request };
         let expires = SystemTime::now() + self.settings.state_lifetime;
         Ok(self.settings.keys.seal(&binding, expires, random(), &payload))
     }
 }
+
+/// What travels in `requestState`.
+#[derive(Serialize, Deserialize)]
+struct Sealed<'a> {
+    #[serde(rename = "r")]
+    round: Cow<'a, Round>,
+    #[serde(rename = "q")]
+    asked: Asked,
+}
+
+/// The methods of the questions that were asked, by key: answers of another shape go no further (MRTR-15).
+type Asked = BTreeMap<String, String>;
 
 /// Whether a client may send this as a request. Names that the specification does not define may be anything.
 fn is_served(method: &Method) -> bool {

@@ -1,6 +1,6 @@
 //! What a legacy peer needs remembered: the session machine, and what our side of it waits for.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -39,8 +39,21 @@ pub(crate) struct Session {
     machine: Mutex<Machine>,
     /// Grows with every change of the subscriptions.
     epoch: AtomicU64,
+    /// None before the first stream of changes is read: many sessions never have one.
+    holding: OnceLock<Box<Holding>>,
     /// Wakes whoever holds the session's stream of changes.
     listener: AtomicWaker,
+}
+
+/// Whether the service knows what the session subscribed to.
+#[derive(Debug, Default)]
+struct Holding {
+    /// The last state of the subscriptions that the service was told of.
+    held: AtomicU64,
+    /// How many streams of changes are read at the moment.
+    listening: AtomicU32,
+    /// Wakes those who wait for either.
+    changed: tokio::sync::Notify,
 }
 
 type Machine = ServerSession<Arc<Stop>, Question>;
@@ -70,6 +83,7 @@ impl Session {
             tasks: OnceLock::new(),
             machine: Mutex::new(machine),
             epoch: AtomicU64::new(0),
+            holding: OnceLock::new(),
             listener: AtomicWaker::new(),
         })
     }
@@ -174,7 +188,7 @@ impl Session {
     }
 
     /// Books ids for the questions of a round.
-    pub(super) fn ask(&self, methods: &[&Method], round: &Arc<AskRound>) -> Result<Vec<i64>, RpcError> {
+    pub(super) fn ask(&self, methods: &[Method], round: &Arc<AskRound>) -> Result<Vec<i64>, RpcError> {
         let mut machine = self.machine();
         let mut ids = Vec::with_capacity(methods.len());
         for (position, method) in methods.iter().enumerate() {
@@ -197,11 +211,12 @@ impl Session {
         ids.iter().copied().filter(|id| machine.cancel(*id).is_some()).collect()
     }
 
-    pub(super) fn subscribe(&self, uri: &str) -> Result<(), RpcError> {
+    /// Adds a subscription; what to wait for until it holds, if there is anything.
+    pub(super) fn subscribe(&self, uri: &str) -> Result<Option<u64>, RpcError> {
         if self.machine().subscribe(uri)? {
-            self.subscriptions_changed();
+            return Ok(Some(self.subscriptions_changed()));
         }
-        Ok(())
+        Ok(None)
     }
 
     pub(super) fn unsubscribe(&self, uri: &str) {
@@ -210,9 +225,38 @@ impl Session {
         }
     }
 
-    pub(super) fn subscriptions_changed(&self) {
-        self.epoch.fetch_add(1, Ordering::AcqRel);
+    pub(super) fn subscriptions_changed(&self) -> u64 {
+        let epoch = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         self.listener.wake();
+        epoch
+    }
+
+    /// Somebody reads the session's stream of changes while the returned value lives.
+    pub(crate) fn attend(self: &Arc<Self>) -> Attending {
+        self.holding.get_or_init(Box::default).listening.fetch_add(1, Ordering::AcqRel);
+        Attending(Arc::clone(self))
+    }
+
+    /// The service knows of the subscriptions as they were at `epoch`.
+    pub(super) fn hold(&self, epoch: Option<u64>) {
+        let Some(holding) = self.holding.get() else { return };
+        holding.held.fetch_max(epoch.unwrap_or_default(), Ordering::AcqRel);
+        holding.changed.notify_waiters();
+    }
+
+    /// Waits until the service knows of the subscriptions as they were at `epoch`. Where nobody reads the stream of
+    /// changes it is told when somebody does, so there is nothing to wait for.
+    pub(super) async fn held(&self, epoch: u64) {
+        let Some(holding) = self.holding.get() else { return };
+        loop {
+            let mut changed = std::pin::pin!(holding.changed.notified());
+            changed.as_mut().enable();
+            let is_read = holding.listening.load(Ordering::Acquire) > 0;
+            if holding.held.load(Ordering::Acquire) >= epoch || !is_read {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Which changes the session is to hear of.
@@ -242,6 +286,19 @@ impl Session {
 
     fn machine(&self) -> MutexGuard<'_, Machine> {
         lock(&self.machine)
+    }
+}
+
+/// Reads a session's stream of changes, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Attending(Arc<Session>);
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        if let Some(holding) = self.0.holding.get() {
+            holding.listening.fetch_sub(1, Ordering::AcqRel);
+            holding.changed.notify_waiters();
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::client::Command;
+use crate::client::hidden::Hidden;
 
 pub(crate) use stderr::{OnStderr, StderrTail};
 
@@ -93,7 +94,7 @@ impl Child {
             let _ = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE_BYTES);
             let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES);
         }
-        let stderr = Arc::new(StderrTail::new(on_stderr, &command.env));
+        let stderr = Arc::new(StderrTail::new(on_stderr, Hidden::of(&command.env)));
         let mut reader = tokio::spawn(Arc::clone(&stderr).read(errors));
         let (announce, life) = watch::channel(Life::Running);
         let (stop, stopped) = oneshot::channel();

@@ -1,12 +1,13 @@
 //! The end of what a child wrote to stderr: kept for errors, handed on line by line.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
+
+use crate::client::hidden::Hidden;
 
 /// Called with each line.
 pub(crate) type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
@@ -17,27 +18,16 @@ const MAX_LINES: usize = 50;
 const MAX_LINE_BYTES: usize = 2048;
 /// How many of the lines an error shows.
 const SHOWN: usize = 10;
-/// What stands for a secret.
-const HIDDEN: &str = "[redacted]";
-/// Shorter values are words such as `debug` and `true`; to hide them would spoil more than it saves.
-const MIN_SECRET_BYTES: usize = 8;
-
 pub(crate) struct StderrTail {
     lines: Mutex<VecDeque<String>>,
     on_line: Option<OnStderr>,
-    secrets: Vec<String>,
+    hidden: Hidden,
 }
 
 impl StderrTail {
-    /// `env` is what the child alone was told: programs that fail like to print it, and errors travel as far as to
-    /// models. Its values are hidden, except for paths, which errors are about.
-    pub(crate) fn new(on_line: Option<OnStderr>, env: &[(OsString, OsString)]) -> Self {
-        let values = env.iter().filter_map(|(_, value)| value.to_str());
-        let secrets = values.filter(|value| value.len() >= MIN_SECRET_BYTES && !value.starts_with('/'));
-        let mut secrets: Vec<String> = secrets.map(str::to_owned).collect();
-        // One that holds another goes first.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self { lines: Mutex::new(VecDeque::new()), on_line, secrets }
+    /// What is `hidden` appears nowhere.
+    pub(crate) fn new(on_line: Option<OnStderr>, hidden: Hidden) -> Self {
+        Self { lines: Mutex::new(VecDeque::new()), on_line, hidden }
     }
 
     /// The last lines, if there are any.
@@ -66,12 +56,7 @@ impl StderrTail {
     }
 
     fn push(&self, line: &[u8]) {
-        let mut line = String::from_utf8_lossy(line);
-        for secret in &self.secrets {
-            if line.contains(secret.as_str()) {
-                line = line.replace(secret.as_str(), HIDDEN).into();
-            }
-        }
+        let line = self.hidden.hide(String::from_utf8_lossy(line));
         let line = line.trim_end();
         if line.is_empty() {
             return;

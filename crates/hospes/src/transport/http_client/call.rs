@@ -55,12 +55,10 @@ pub(super) async fn open(
     }
     let session = shared.session();
     match open_once(shared, outgoing, speech, &session).await {
-        // The server has forgotten the session: a new one takes its place.
+        // The server has forgotten the session: a new one takes its place (HSES-08). It refused the request itself by
+        // this status, so nothing of it was done, and even a tool may be called again; but only once.
         Err(error) if session.id.is_some() && status(&error) == Some(404) => {
             shared.reopen(&session).await?;
-            if !may_be_repeated(method) {
-                return Err(CallError::SessionEnded);
-            }
             open_once(shared, outgoing, speech, &shared.session()).await
         }
         // The server has tools whose mirrored arguments we do not know, or know no longer.
@@ -79,11 +77,6 @@ fn status(error: &CallError) -> Option<u16> {
         CallError::Http(failure) => failure.status,
         _ => None,
     }
-}
-
-/// Whether doing it twice does no harm: everything but running a tool.
-fn may_be_repeated(method: &Method) -> bool {
-    !matches!(method, Method::ToolsCall | Method::Other(_))
 }
 
 async fn open_once(

@@ -13,7 +13,7 @@ use super::endpoint::{Inner, empty, events};
 use super::log::{Cursor, Log, Reader};
 use super::post::find_session;
 use super::sessions::{Held, HttpSession};
-use crate::transport::adapter::Listen;
+use crate::transport::adapter::{Attending, Listen};
 
 /// Opens the session's stream, or takes up the one that `Last-Event-ID` points into.
 pub(super) fn get(inner: &Arc<Inner>, parts: &Parts, head: &Head<'_>) -> Result<Response<Body>, Rejection> {
@@ -41,7 +41,9 @@ pub(super) fn get(inner: &Arc<Inner>, parts: &Parts, head: &Head<'_>) -> Result<
 fn listen(inner: &Arc<Inner>, session: &Arc<HttpSession>, log: Arc<Log>, first: Vec<u8>) -> Response<Body> {
     let (number, listen) = session.become_listener();
     let listen = Some(listen.unwrap_or_else(|| Listen::new(&inner.adapter)));
-    let source = Changes { endpoint: Arc::clone(inner), session: session.hold(), number, listen, log };
+    let attending = session.session().attend();
+    let (endpoint, session) = (Arc::clone(inner), session.hold());
+    let source = Changes { endpoint, session, number, listen, log, _attending: attending };
     events(Body::events(first, source, inner.limits.keep_alive))
 }
 
@@ -63,6 +65,7 @@ struct Changes {
     number: u64,
     listen: Option<Listen>,
     log: Arc<Log>,
+    _attending: Attending,
 }
 
 impl Source for Changes {

@@ -591,7 +591,9 @@ fn listen(
     outbox: Arc<Outbox>,
 ) -> impl Future<Output = ()> + use<> {
     let mut listen = Listen::new(adapter);
+    let attending = session.attend();
     async move {
+        let _attending = attending;
         let mut text = Vec::new();
         loop {
             std::future::poll_fn(|cx| outbox.poll_room(cx)).await;

@@ -11,6 +11,7 @@ pub(crate) mod tests;
 use std::io;
 use std::time::Duration;
 
+use hospes_proto::Revisions;
 use hospes_proto::frame::line::DEFAULT_MAX_MESSAGE_BYTES;
 use hospes_proto::state::KeyRing;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -116,6 +117,13 @@ impl StdioServer {
     #[must_use]
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.limits.shutdown = timeout;
+        self
+    }
+
+    /// Speaks these revisions and no other; all of them unless said.
+    #[must_use]
+    pub fn revisions(mut self, revisions: Revisions) -> Self {
+        self.settings.revisions = revisions;
         self
     }
 

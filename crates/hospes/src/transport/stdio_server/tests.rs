@@ -545,6 +545,12 @@ async fn a_question_is_a_request_in_a_session() {
     let answer = peer.read().await;
     assert_eq!(code(&answer), -32603);
     assert_eq!(answer["error"]["data"], refusal);
+    // What is no answer to the question goes no further than what was refused.
+    peer.tool(3, "ask", json!({})).await;
+    let question = peer.read().await;
+    peer.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "maybe"}})).await;
+    let answer = peer.read().await;
+    assert_eq!((code(&answer), &answer["id"]), (-32602, &json!(3)), "{answer}");
 }
 
 /// A refusal with its id would look like the answer to the client's own request with that id.
@@ -568,7 +574,7 @@ async fn an_answer_that_cannot_be_read_fails_its_question_and_is_not_answered() 
     assert_eq!(peer.read().await, json!([{"jsonrpc": "2.0", "id": 3, "result": {}}]));
 }
 
-/// covers: MRTR-01 MRTR-03 MRTR-08 MRTR-11 STDIO-17
+/// covers: MRTR-01 MRTR-03 MRTR-08 MRTR-11 MRTR-15 STDIO-17
 #[tokio::test]
 async fn a_question_is_a_result_without_one() {
     let mut peer = Peer::new(&Probe::new());
@@ -587,6 +593,19 @@ async fn a_question_is_a_result_without_one() {
     assert_eq!(code(&peer.read().await), -32602);
     peer.send(retry(&state, json!({"name": 12345}))).await;
     assert_eq!(code(&peer.read().await), -32602);
+    for malformed in [
+        json!({"name": {"content": {"name": "Ada"}}}),
+        json!({"name": {"action": "maybe"}}),
+        json!({"name": {"action": "accept", "content": "Ada"}}),
+    ] {
+        peer.send(retry(&state, malformed.clone())).await;
+        let refused = peer.read().await;
+        assert_eq!(code(&refused), -32602, "{malformed}: {refused}");
+        assert!(
+            refused["error"]["message"].as_str().unwrap().contains("inputResponses[\"name\"]"),
+            "{refused}"
+        );
+    }
     // State that is no text is not the same as none, with which the call would begin anew.
     for state in [json!(5), json!({}), json!("")] {
         peer.send(modern(2, "tools/call", json!({"name": "ask", "requestState": state}))).await;
@@ -678,16 +697,78 @@ async fn changes_reach_a_session_unasked() {
     peer.send(json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "x:1"}}))
         .await;
     assert_eq!(peer.read().await["result"], json!({}));
-    // The subscription holds when its new stream has taken over.
-    let changed = loop {
-        probe.change(Change::Resource("x:1".into()));
-        match timeout(Duration::from_millis(20), peer.read()).await {
-            Ok(message) => break message,
-            Err(_) => continue,
-        }
-    };
+    // Whoever has the answer misses nothing.
+    probe.change(Change::Resource("x:1".into()));
+    let changed = peer.read().await;
     assert_eq!(changed["method"], "notifications/resources/updated");
     assert_eq!(changed["params"], json!({"uri": "x:1"}));
+}
+
+/// Ends each stream of changes as soon as it is told to.
+#[derive(Clone)]
+struct Moody {
+    probe: Probe,
+    begun: tokio::sync::mpsc::UnboundedSender<tokio::time::Instant>,
+    end: std::sync::Arc<tokio::sync::Notify>,
+}
+
+impl crate::Service for Moody {
+    async fn call(&self, call: crate::Call) -> crate::Outcome {
+        if call.method != hospes_model::Method::SubscriptionsListen {
+            return self.probe.call(call).await;
+        }
+        let params: hospes_model::SubscriptionsListenParams = call.decode().unwrap();
+        let honoured = hospes_model::SubscriptionsAcknowledgedParams::new(params.notifications);
+        call.context.notify(hospes_model::Notification::SubscriptionsAcknowledged(honoured));
+        self.begun.send(tokio::time::Instant::now()).unwrap();
+        self.end.notified().await;
+        crate::Outcome::Complete(hospes_model::SubscriptionsListenResult::new().into())
+    }
+}
+
+/// A session whose service ends its call for changes was deaf until its subscriptions changed.
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_changes_that_the_service_ends_is_begun_again_later_and_later() {
+    let (begun, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
+    let end = std::sync::Arc::new(tokio::sync::Notify::new());
+    let moody = Moody { probe: Probe::new(), begun, end: std::sync::Arc::clone(&end) };
+    let mut peer = Peer::of(StdioServer::new(moody));
+    peer.open("2025-06-18").await;
+    let mut last = beginnings.recv().await.unwrap();
+    for pause in [500, 1000, 2000] {
+        end.notify_one();
+        let now = beginnings.recv().await.unwrap();
+        let waited = now - last;
+        assert!(waited >= Duration::from_millis(pause), "{waited:?} of {pause}");
+        last = now;
+        // What changed meanwhile is not known, so all of it may have.
+        for list in ["tools", "prompts"] {
+            assert_eq!(peer.read().await["method"], format!("notifications/{list}/list_changed"));
+        }
+    }
+}
+
+/// A service that never takes a subscription up holds its answer up for only so long.
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_subscription_waits_for_a_slow_service_only_so_long() {
+    #[derive(Clone)]
+    struct Slow(Probe);
+    impl crate::Service for Slow {
+        async fn call(&self, call: crate::Call) -> crate::Outcome {
+            if call.method == hospes_model::Method::SubscriptionsListen {
+                std::future::pending::<()>().await;
+            }
+            self.0.call(call).await
+        }
+    }
+    let mut peer = Peer::of(StdioServer::new(Slow(Probe::new())));
+    peer.open("2025-06-18").await;
+    let subscribe =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "x:1"}});
+    let begun = tokio::time::Instant::now();
+    peer.send(subscribe).await;
+    assert_eq!(peer.read().await["result"], json!({}));
+    assert!(begun.elapsed() >= Duration::from_secs(5), "it has not even waited");
 }
 
 /// covers: STDIO-13 LIFE-12 SUBS-08
