@@ -114,8 +114,9 @@ impl HostBuilder {
                     policy: settings.restart,
                     connect_timeout: config.timeouts.connect.unwrap_or(settings.connect_timeout),
                 };
-                let mut upstream =
-                    Upstream::start(server, config.tools, connector, Arc::clone(&memory), Arc::clone(&epoch));
+                let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
+                let max = settings.max_connections;
+                let mut upstream = Upstream::start(server, config.tools, connector, memory, epoch, max);
                 upstream.is_required = config.required;
                 upstream
             })

@@ -14,8 +14,8 @@ pub mod upstream;
 pub use gateway::Gateway;
 pub use host::{BuiltinError, Builtins, Host, HostBuilder, StartError};
 pub use settings::{
-    DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_GREETING_WAIT, DEFAULT_IDLE_AFTER, DEFAULT_MAX_VIEWS,
-    DEFAULT_START_WAIT, Settings,
+    DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_GREETING_WAIT, DEFAULT_IDLE_AFTER,
+    DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_START_WAIT, Settings,
 };
 pub use status::Status;
 

@@ -18,6 +18,9 @@ pub const DEFAULT_CALL_WAIT: Duration = Duration::from_secs(20);
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long connections are kept that nobody uses: the setting `idle_after`.
 pub const DEFAULT_IDLE_AFTER: Duration = Duration::from_secs(600);
+/// How many connections there may be to one server, so that applications which can be asked have one each: the setting
+/// `max_connections`.
+pub const DEFAULT_MAX_CONNECTIONS: usize = 16;
 /// How many different sets of capabilities applications may come with at once: the setting `max_views`.
 pub const DEFAULT_MAX_VIEWS: usize = 16;
 
@@ -39,6 +42,8 @@ pub struct Settings {
     pub idle_after: Duration,
     /// How many different sets of capabilities applications may come with at once.
     pub max_views: usize,
+    /// How many connections there may be to one server: applications that can be asked have one each.
+    pub max_connections: usize,
     /// How many items one page of a list has.
     pub page_size: usize,
     /// When servers that went away are started again.
@@ -57,6 +62,7 @@ impl Default for Settings {
             request_timeout: None,
             idle_after: DEFAULT_IDLE_AFTER,
             max_views: DEFAULT_MAX_VIEWS,
+            max_connections: DEFAULT_MAX_CONNECTIONS,
             page_size: DEFAULT_PAGE_SIZE,
             restart: Policy::default(),
             roots: Vec::new(),

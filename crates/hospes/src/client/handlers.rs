@@ -88,7 +88,7 @@ impl Handlers {
         match question {
             InputRequest::CreateMessage(_) => self.sampler.is_some(),
             InputRequest::Elicit(_) => self.elicitor.is_some(),
-            InputRequest::ListRoots(_) => self.roots().is_ok(),
+            InputRequest::ListRoots(_) => self.roots.are_given(),
             _ => false,
         }
     }

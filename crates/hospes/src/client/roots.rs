@@ -45,6 +45,11 @@ impl Roots {
         Some(looked.await.unwrap_or_default())
     }
 
+    /// Whether there is anything to say about roots, be it that there are none.
+    pub(crate) fn are_given(&self) -> bool {
+        self.lock().is_some()
+    }
+
     fn are_watched(&self) -> bool {
         self.lock().as_ref().is_some_and(|given| given.iter().any(|given| given.path.is_some()))
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::task::Poll;
 
 use hospes::{Call, Outcome, Service};
 use hospes_model::{ContentBlock, Method, RawJson, Reply, RpcError, code};
@@ -11,35 +12,51 @@ use serde::Deserialize;
 use super::Gateway;
 use super::carried::Carried;
 use crate::catalogue::{Catalogue, template_matches};
-use crate::upstream::{Line, Live, decoded};
+use crate::upstream::{Lease, Live, Turn, decoded};
 
 /// Where a call goes.
 #[derive(Debug)]
 pub(super) struct Way {
     /// The position of the server.
     pub(super) server: usize,
-    pub(super) line: Arc<Line>,
-    pub(super) live: Arc<Live>,
+    pub(super) reached: Reached,
     pub(super) catalogue: Arc<Catalogue>,
+}
+
+/// A connection that a call may use.
+#[derive(Debug)]
+pub(super) struct Reached {
+    pub(super) lease: Lease,
+    pub(super) live: Arc<Live>,
+    /// Where the call had to wait for the connection.
+    pub(super) turn: Option<Turn>,
 }
 
 impl Gateway {
     /// Makes the call at its server.
-    pub(super) async fn forward(&self, call: Call, params: RawJson, way: &Way) -> Result<Outcome, RpcError> {
+    pub(super) async fn forward(&self, call: Call, params: RawJson, way: Way) -> Result<Outcome, RpcError> {
         let server = &*self.shared.upstreams[way.server].server.name;
-        let holder = way.live.connection.keeps_calls().then_some(way.live.id);
+        let Way { reached: Reached { mut lease, live, turn }, catalogue, .. } = way;
+        let holder = live.connection.keeps_calls().then_some(live.id);
         let mut round = call.context.round();
         if let Some(text) = round.carried.take() {
-            let inner = back(&text, server, holder)?;
+            let inner = back(&text, server, holder).inspect_err(|_| lease.finish())?;
             round.carried = inner.map(str::to_owned);
             call.context.begin_round(round);
         }
         let method = call.method.clone();
         let onward = Call::new(call.method, params, call.context);
-        match way.live.connection.service.call(onward).await {
-            Outcome::Complete(reply) => {
-                self.shown(&method, reply, server, &way.catalogue).map(Outcome::Complete)
-            }
+        let mut calling = std::pin::pin!(live.connection.service.call(onward));
+        // With its first poll the call is sent, and the next one that waited may go.
+        let first = std::future::poll_fn(|cx| Poll::Ready(calling.as_mut().poll(cx))).await;
+        drop(turn);
+        let outcome = match first {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => calling.await,
+        };
+        lease.finish();
+        match outcome {
+            Outcome::Complete(reply) => self.shown(&method, reply, server, &catalogue).map(Outcome::Complete),
             Outcome::InputRequired(mut questions) => {
                 let inner = questions.round.carried.as_deref();
                 let carried = Carried { server, connection: holder, inner }.write();
@@ -48,7 +65,7 @@ impl Gateway {
             }
             Outcome::Failed(error) => {
                 if error.code == code::INTERNAL_ERROR {
-                    way.line.doubt();
+                    lease.line.doubt();
                 }
                 Err(error)
             }

@@ -24,8 +24,8 @@ use hospes_model::{
 use crate::catalogue::uris::RouteError;
 use crate::catalogue::{Catalogue, Place, STATUS_URI, template_matches};
 use crate::config::nearest;
-use crate::upstream::{Abilities, Line, Live};
-use forward::Way;
+use crate::upstream::Abilities;
+use forward::{Reached, Way};
 pub(crate) use shared::{InUse, Shared};
 
 /// All servers as one service. Cheap to clone.
@@ -56,8 +56,7 @@ impl Gateway {
     }
 
     async fn answer(&self, call: Call) -> Result<Outcome, RpcError> {
-        let abilities = Abilities::of(&call.context.peer().capabilities);
-        let using = self.shared.view(abilities)?;
+        let using = self.shared.view(call.context.peer())?;
         match call.method {
             Method::ToolsCall => self.named(call, &using, Kind::Tool).await,
             Method::PromptsGet => self.named(call, &using, Kind::Prompt).await,
@@ -124,7 +123,7 @@ impl Gateway {
     ) -> Result<Outcome, RpcError> {
         let params: hospes_model::PaginatedParams = call.decode()?;
         self.shared.settle(using.view.abilities, self.shared.settings.start_wait).await;
-        let catalogue = self.shared.catalogue(&using.view);
+        let catalogue = using.catalogue();
         page(&catalogue, params.cursor.as_deref()).map(Outcome::Complete)
     }
 
@@ -132,14 +131,23 @@ impl Gateway {
         let Some(name) = call.params.view().name.as_deref() else {
             return Err(RpcError::invalid_params("invalid params at name: expected a string"));
         };
-        let mut catalogue = self.shared.catalogue(&using.view);
+        let mut catalogue = using.catalogue();
         let mut place = place(&catalogue, kind, name);
-        if place.is_none() && self.await_owner(name, using).await {
-            catalogue = self.shared.catalogue(&using.view);
+        let mut reached = None;
+        if place.is_none()
+            && let Some(server) = self.starting_owner(name, using)
+            && let Ok(found) = self.reach(server, using).await
+        {
+            catalogue = using.catalogue();
             place = self::place(&catalogue, kind, name);
+            reached = Some((server, found));
         }
         let Some(place) = place else { return Err(self.unknown(&catalogue, kind, name)) };
-        let (line, live) = match self.live(place.server, using).await {
+        let found = match reached {
+            Some((server, found)) if server == place.server => Ok(found),
+            _ => self.reach(place.server, using).await,
+        };
+        let reached = match found {
             Ok(found) => found,
             // A model reads this and does something else; an error of the protocol it may never see.
             Err(why) if kind == Kind::Tool => {
@@ -147,9 +155,9 @@ impl Gateway {
             }
             Err(why) => return Err(RpcError::internal(why)),
         };
-        let way = Way { server: place.server, line, live, catalogue };
         let params = rewrite::with_text(call.params.raw(), "name", &place.name);
-        self.forward(call, params.map_err(|error| not_an_object(&error))?, &way).await
+        let params = params.map_err(|error| not_an_object(&error))?;
+        self.forward(call, params, Way { server: place.server, reached, catalogue }).await
     }
 
     async fn read(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
@@ -159,21 +167,21 @@ impl Gateway {
         if uri == STATUS_URI {
             return self.read_status();
         }
-        let mut catalogue = self.shared.catalogue(&using.view);
+        let mut catalogue = using.catalogue();
         let routed = match self.route(&catalogue, uri) {
             Err(RouteError::Unknown { .. }) => {
                 // It may be a resource of a server that is still being started.
                 self.shared.settle(using.view.abilities, self.shared.settings.start_wait).await;
-                catalogue = self.shared.catalogue(&using.view);
+                catalogue = using.catalogue();
                 self.route(&catalogue, uri)
             }
             routed => routed,
         };
         let (server, original) = routed.map_err(|error| unknown_resource(uri, &error))?;
-        let (line, live) = self.live(server, using).await.map_err(RpcError::internal)?;
+        let reached = self.reach(server, using).await.map_err(RpcError::internal)?;
         let params =
             rewrite::with_text(call.params.raw(), "uri", &original).map_err(|error| not_an_object(&error))?;
-        self.forward(call, params, &Way { server, line, live, catalogue }).await
+        self.forward(call, params, Way { server, reached, catalogue }).await
     }
 
     fn read_status(&self) -> Result<Outcome, RpcError> {
@@ -186,7 +194,7 @@ impl Gateway {
 
     async fn complete(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
         let mut params: CompleteParams = call.decode()?;
-        let catalogue = self.shared.catalogue(&using.view);
+        let catalogue = using.catalogue();
         let server = match &mut params.reference {
             Reference::Prompt { name, .. } => {
                 let place = catalogue.prompts.origin(name);
@@ -207,7 +215,8 @@ impl Gateway {
                 ));
             }
         };
-        let (line, live) = self.live(server, using).await.map_err(RpcError::internal)?;
+        let reached = self.reach(server, using).await.map_err(RpcError::internal)?;
+        let live = &reached.live;
         // The first revision has completion without a word about it.
         let may_complete =
             live.capabilities().completions.is_some() || live.revision() == Revision::V2024_11_05;
@@ -216,20 +225,31 @@ impl Gateway {
         }
         let params =
             RawJson::from_serialize(&params).map_err(|error| RpcError::internal(error.to_string()))?;
-        self.forward(call, params, &Way { server, line, live, catalogue }).await
+        self.forward(call, params, Way { server, reached, catalogue }).await
     }
 
-    /// The connection to a server, or a sentence about why there is none.
-    async fn live(&self, server: usize, using: &InUse) -> Result<(Arc<Line>, Arc<Live>), String> {
+    /// The connection to a server for a call, or a sentence about why there is none.
+    async fn reach(&self, server: usize, using: &InUse) -> Result<Reached, String> {
         let upstream = &self.shared.upstreams[server];
-        let limit = self.shared.settings.call_wait;
-        let line = upstream.line(using.view.abilities);
-        if let Some(live) = line.ready(limit).await {
-            return Ok((line, live));
+        let (limit, abilities) = (self.shared.settings.call_wait, using.view.abilities);
+        let name = &upstream.server.name;
+        let lease = || {
+            let lease = upstream.lease(&using.application, abilities);
+            lease.map_err(|why| format!("the server `{name}` is not available now: {why}"))
+        };
+        let mut taken = lease()?;
+        while let Some((live, turn)) = taken.line.ready(limit).await {
+            // Once it is connected it is known whether applications may share the connection.
+            let fitting = lease()?;
+            taken.finish();
+            if Arc::ptr_eq(&fitting.line, &taken.line) {
+                return Ok(Reached { lease: fitting, live, turn });
+            }
+            taken = fitting;
         }
+        taken.finish();
         let status = upstream.status();
-        let mut why =
-            format!("the server `{}` is not available now ({})", status.name, status.state.as_str());
+        let mut why = format!("the server `{name}` is not available now ({})", status.state.as_str());
         if let Some(problem) = status.problem {
             why.push_str(": ");
             why.push_str(&problem);
@@ -237,16 +257,12 @@ impl Gateway {
         Err(why)
     }
 
-    /// Waits for the server that a name belongs to, if it is being started. Whether it was worth the wait.
-    async fn await_owner(&self, name: &str, using: &InUse) -> bool {
-        let Some((prefix, _)) = name.split_once(crate::catalogue::names::SEPARATOR) else { return false };
-        let server = self.shared.prefixes.server(prefix).and_then(|server| self.position(server));
-        let Some(server) = server else { return false };
+    /// The server that a name belongs to, if it is being started, so that it is worth to wait for it.
+    fn starting_owner(&self, name: &str, using: &InUse) -> Option<usize> {
+        let (prefix, _) = name.split_once(crate::catalogue::names::SEPARATOR)?;
+        let server = self.position(self.shared.prefixes.server(prefix)?)?;
         let line = self.shared.upstreams[server].line(using.view.abilities);
-        if line.live().is_some() {
-            return false;
-        }
-        self.live(server, using).await.is_ok()
+        line.live().is_none().then_some(server)
     }
 
     fn position(&self, server: &str) -> Option<usize> {

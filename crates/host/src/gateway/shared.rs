@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use hospes::Peer;
 use hospes_model::RpcError;
 use tokio::time::{Instant, sleep_until};
 
@@ -12,7 +13,10 @@ use crate::catalogue::names::Prefixes;
 use crate::catalogue::{Catalogue, Part};
 use crate::settings::Settings;
 use crate::status::Status;
-use crate::upstream::{Abilities, Epoch, Line, Live, Memory, Phase, Upstream};
+use crate::upstream::{Abilities, Application, Epoch, Line, Live, Memory, Phase, Upstream};
+
+/// How many catalogues of applications with connections of their own are remembered.
+const MAX_OWN_CATALOGUES: usize = 64;
 
 /// The servers and the views of them.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub(crate) struct Shared {
     /// Servers of the configuration that are not started, with the reason.
     pub(crate) left_out: Vec<(String, String)>,
     views: RwLock<HashMap<Abilities, Arc<View>>>,
+    /// What applications see that have connections of their own, by the numbers of these.
+    own: Mutex<HashMap<Vec<u64>, Built>>,
     started: Instant,
 }
 
@@ -49,7 +55,15 @@ struct Built {
 #[derive(Debug)]
 pub(crate) struct InUse {
     pub(crate) view: Arc<View>,
+    pub(crate) application: Application,
     shared: Arc<Shared>,
+}
+
+impl InUse {
+    /// Everything that the application sees, as it is now.
+    pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
+        self.shared.catalogue(&self.view, &self.application)
+    }
 }
 
 impl Drop for InUse {
@@ -76,6 +90,7 @@ impl Shared {
             epoch,
             left_out,
             views: RwLock::default(),
+            own: Mutex::default(),
             started: Instant::now(),
         }
     }
@@ -84,12 +99,13 @@ impl Shared {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The view of applications with these abilities.
-    pub(crate) fn view(self: &Arc<Self>, abilities: Abilities) -> Result<InUse, RpcError> {
+    /// The view of an application.
+    pub(crate) fn view(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<InUse, RpcError> {
+        let abilities = Abilities::of(&peer.capabilities);
         {
             let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(view) = views.get(&abilities) {
-                return Ok(self.used(view));
+                return Ok(self.used(view, peer));
             }
         }
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
@@ -108,25 +124,64 @@ impl Shared {
                 used: AtomicU64::new(0),
             })
         });
-        Ok(self.used(view))
+        Ok(self.used(view, peer))
     }
 
-    fn used(self: &Arc<Self>, view: &Arc<View>) -> InUse {
+    fn used(self: &Arc<Self>, view: &Arc<View>, peer: &Arc<Peer>) -> InUse {
         view.users.fetch_add(1, Ordering::Acquire);
-        InUse { view: Arc::clone(view), shared: Arc::clone(self) }
+        InUse { view: Arc::clone(view), application: Application::of(peer), shared: Arc::clone(self) }
     }
 
-    /// Everything that a view shows, as it is now.
-    pub(crate) fn catalogue(&self, view: &View) -> Arc<Catalogue> {
+    /// Everything that an application sees, as it is now: what its own connections offer where it has such, else what
+    /// the common ones do.
+    fn catalogue(&self, view: &View, application: &Application) -> Arc<Catalogue> {
         let epoch = self.epoch.now();
+        let own: Vec<Option<Arc<Line>>> =
+            self.upstreams.iter().map(|upstream| upstream.own(application, view.abilities)).collect();
+        let ids: Vec<u64> = own.iter().flatten().map(|line| line.id).collect();
         let mut built = view.built.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(built) = built.as_ref().filter(|built| built.epoch == epoch) {
+        if built.as_ref().is_none_or(|built| built.epoch != epoch) {
+            let before = built.as_ref().map(|built| &*built.catalogue);
+            let catalogue = self.build(view.abilities, &[], before);
+            *built = Some(Built { epoch, catalogue });
+        }
+        let Some(common) = built.as_ref().map(|built| Arc::clone(&built.catalogue)) else {
+            return self.build(view.abilities, &own, None);
+        };
+        drop(built);
+        if ids.is_empty() {
+            return common;
+        }
+        let mut cache = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(built) = cache.get(&ids).filter(|built| built.epoch == epoch) {
             return Arc::clone(&built.catalogue);
         }
+        let before = cache.remove(&ids).map(|built| built.catalogue);
+        let catalogue = self.build(view.abilities, &own, Some(before.as_deref().unwrap_or(&common)));
+        // Those of connections that are closed are never asked for again.
+        if cache.len() >= MAX_OWN_CATALOGUES {
+            cache.clear();
+        }
+        cache.insert(ids, Built { epoch, catalogue: Arc::clone(&catalogue) });
+        catalogue
+    }
+
+    fn build(
+        &self,
+        abilities: Abilities,
+        own: &[Option<Arc<Line>>],
+        before: Option<&Catalogue>,
+    ) -> Arc<Catalogue> {
         let lives: Vec<Option<Arc<Live>>> = self
             .upstreams
             .iter()
-            .map(|upstream| upstream.line(view.abilities).phase().offers().cloned())
+            .enumerate()
+            .map(|(server, upstream)| {
+                // Until it is connected, one's own offers what the common one does.
+                let own = own.get(server).and_then(Option::as_ref);
+                let own = own.and_then(|line| line.phase().offers().cloned());
+                own.or_else(|| upstream.line(abilities).phase().offers().cloned())
+            })
             .collect();
         let parts: Vec<Part<'_>> = self
             .upstreams
@@ -138,13 +193,11 @@ impl Shared {
                 listing: live.as_ref().map(|live| &live.listing),
             })
             .collect();
-        let before = built.as_ref().map(|built| &*built.catalogue);
         let catalogue = Arc::new(Catalogue::build(&self.prefixes, &parts, before, self.settings.page_size));
         let known = before.map(|before| before.collisions.as_slice()).unwrap_or_default();
         for collision in catalogue.collisions.iter().filter(|collision| !known.contains(collision)) {
             tracing::warn!("{collision}");
         }
-        *built = Some(Built { epoch, catalogue: Arc::clone(&catalogue) });
         catalogue
     }
 
@@ -193,17 +246,23 @@ impl Shared {
                 view.users.load(Ordering::Acquire) == 0
                     && now.saturating_sub(view.used.load(Ordering::Relaxed)) >= idle
             };
-            let gone: Vec<Abilities> = {
+            let mut over = Vec::new();
+            {
+                // Connections go with their view, under one lock: whoever comes now finds neither, and opens new ones.
                 let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
-                let gone = views.values().filter(|view| is_idle(view)).map(|view| view.abilities).collect();
-                views.retain(|_, view| !is_idle(view));
-                gone
-            };
-            for abilities in gone {
-                tracing::debug!(%abilities, "nobody uses these connections any more");
-                let releases = self.upstreams.iter().map(|upstream| upstream.release(abilities));
-                futures::future::join_all(releases).await;
+                views.retain(|abilities, view| {
+                    let stays = !is_idle(view);
+                    if !stays {
+                        tracing::debug!(%abilities, "nobody uses these connections any more");
+                        over.extend(
+                            self.upstreams.iter().filter_map(|upstream| upstream.release(*abilities)),
+                        );
+                    }
+                    stays
+                });
             }
+            over.extend(self.upstreams.iter().flat_map(|upstream| upstream.sweep(self.settings.idle_after)));
+            futures::future::join_all(over.iter().map(|line| line.stop())).await;
         }
     }
 }

@@ -14,26 +14,35 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::config::{Config, ServerConfig, Source, Transport};
-use crate::upstream::{BoxFuture, ConnectProblem, Connection, Connector, State as UpState, Wish, in_memory};
+use crate::upstream::{
+    BoxFuture, ConnectProblem, Connection, Connector, State as UpState, Wish, declaring, in_memory,
+};
 use crate::{Host, Settings};
+
+mod applications;
+mod faults;
 
 const ERAS: [Revision; 2] = [Revision::LATEST_LEGACY, Revision::LATEST];
 
 type Make = Arc<dyn Fn() -> Result<Server, ConnectProblem> + Send + Sync>;
 
 /// Connects to a server in this process, by the same bytes as to any other.
+#[derive(Clone)]
 struct InMemory {
     make: Make,
     revision: Revision,
     delay: Duration,
+    roots: Vec<std::path::PathBuf>,
 }
 
 impl Connector for InMemory {
     fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;
+            let builder = Client::builder().revision(self.revision);
+            let on_log = Arc::clone(&wish.on_log);
             let client =
-                Client::builder().revision(self.revision).capabilities(wish.abilities.capabilities());
+                declaring(builder, wish.abilities, &self.roots).on_log(move |message| on_log(message));
             let client = client.in_memory((self.make)()?).await;
             Ok(in_memory(client.map_err(|error| ConnectProblem::new(error.to_string()))?))
         })
@@ -60,7 +69,7 @@ impl House {
         make: impl Fn() -> Result<Server, ConnectProblem> + Send + Sync + 'static,
     ) -> Self {
         let make: Make = Arc::new(make);
-        self.servers.push((name.to_owned(), Arc::new(InMemory { make, revision, delay })));
+        self.servers.push((name.to_owned(), Arc::new(InMemory { make, revision, delay, roots: Vec::new() })));
         self
     }
 
@@ -76,9 +85,9 @@ impl House {
             config.servers.push(ServerConfig::new(name, Transport::builtin(name, []), source));
         }
         let servers = self.servers;
-        let find = move |config: &ServerConfig, _: &Settings| -> Arc<dyn Connector> {
-            let found = servers.iter().find(|(name, _)| *name == config.name).unwrap();
-            Arc::clone(&found.1) as Arc<dyn Connector>
+        let find = move |config: &ServerConfig, settings: &Settings| -> Arc<dyn Connector> {
+            let (_, found) = servers.iter().find(|(name, _)| *name == config.name).unwrap();
+            Arc::new(InMemory { roots: settings.roots.clone(), ..InMemory::clone(found) })
         };
         Host::builder(config).settings(self.settings).connectors(find).start().unwrap()
     }

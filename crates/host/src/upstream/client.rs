@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::BoxService;
-use hospes::client::{Client, Target};
+use hospes::client::{Client, ClientBuilder, Target};
 use hospes_model::{Era, ServerCapabilities};
 
+use super::abilities::Abilities;
 use super::connector::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
 use crate::config::{EraChoice, Http, HttpFlavour, ServerConfig, Stdio, Transport};
 use crate::settings::Settings;
@@ -86,11 +87,7 @@ impl Connector for ClientConnector {
             if let Some(timeout) = self.request_timeout {
                 builder = builder.timeout(timeout);
             }
-            if wish.abilities.has_roots() {
-                // Asked outside of any call, when there is no application to ask.
-                builder = builder.roots(&self.roots);
-            }
-            let builder = builder.capabilities(wish.abilities.capabilities());
+            let builder = declaring(builder, wish.abilities, &self.roots);
             let client = builder.connect(self.target.clone()).await.map_err(|error| {
                 let text = error.to_string();
                 // It gets a place of its own.
@@ -103,6 +100,23 @@ impl Connector for ClientConnector {
     }
 }
 
+/// What a connection for applications with these abilities says that it can be asked for.
+pub(crate) fn declaring(
+    mut builder: ClientBuilder,
+    mut abilities: Abilities,
+    roots: &[PathBuf],
+) -> ClientBuilder {
+    if !roots.is_empty() {
+        // The host is the client, and whoever started it said that these folders may be told. An application that has
+        // roots of its own is asked for them instead.
+        abilities = abilities.with_roots();
+    }
+    if abilities.has_roots() {
+        builder = builder.roots(roots);
+    }
+    builder.capabilities(abilities.capabilities())
+}
+
 /// A client as a connection.
 pub(crate) fn connection(client: Client) -> Connection {
     let mut connection = Connection::new(BoxService::new(client.clone()), client.revision());
@@ -110,6 +124,8 @@ pub(crate) fn connection(client: Client) -> Connection {
     connection.server = client.server_info().cloned();
     connection.capabilities = client.capabilities().cloned().unwrap_or_else(ServerCapabilities::new);
     connection.instructions = client.instructions().map(str::to_owned);
+    let watched = client.clone();
+    connection.parked = Box::new(move || watched.parked_calls());
     let watched = client.clone();
     connection.is_closed = Box::new(move || watched.closed().is_some());
     let watched = client.clone();

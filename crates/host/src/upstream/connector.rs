@@ -86,6 +86,8 @@ pub struct Connection {
     pub capabilities: ServerCapabilities,
     /// What it tells the model about itself.
     pub instructions: Option<String>,
+    /// How many calls on it wait while their questions are answered elsewhere.
+    pub parked: Box<dyn Fn() -> usize + Send + Sync>,
     /// Whether the connection is gone.
     pub is_closed: Box<dyn Fn() -> bool + Send + Sync>,
     /// Resolves with the reason once the connection is gone.
@@ -105,6 +107,7 @@ impl Connection {
             server: None,
             capabilities: ServerCapabilities::new(),
             instructions: None,
+            parked: Box::new(|| 0),
             is_closed: Box::new(|| false),
             closed: Box::new(|| Box::pin(std::future::pending())),
             close: Box::new(|| Box::pin(async {})),

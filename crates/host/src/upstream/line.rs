@@ -11,7 +11,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hospes::{Call, Context, Exchange};
@@ -19,8 +19,8 @@ use hospes_model::{
     Implementation, LogMessageParams, Method, RawJson, Revision, ServerCapabilities, SubscriptionFilter,
     SubscriptionsListenParams,
 };
-use tokio::sync::{Notify, broadcast, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::sync::{Notify, OwnedMutexGuard, broadcast, watch};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::abilities::Abilities;
 use super::backoff::{Backoff, Policy};
@@ -51,6 +51,8 @@ pub(crate) struct Server {
 
 /// A supervised connection.
 pub(crate) struct Line {
+    /// A number that no other line of this process has.
+    pub(crate) id: u64,
     pub(crate) server: Arc<Server>,
     pub(crate) abilities: Abilities,
     phase: watch::Sender<Phase>,
@@ -58,6 +60,10 @@ pub(crate) struct Line {
     epoch: Arc<Epoch>,
     stop: watch::Sender<bool>,
     nudge: Notify,
+    /// Calls that wait for the connection go in the order in which they came.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// How many of them there are.
+    queued: AtomicUsize,
     /// Wakes the look at whether the server still answers.
     doubt: Notify,
     logs: broadcast::Sender<LogMessageParams>,
@@ -78,6 +84,21 @@ impl Epoch {
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
+    }
+}
+
+/// The right to send what waited for the connection before whatever came after it.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    line: Arc<Line>,
+    held: Option<OwnedMutexGuard<()>>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Not before the next one is woken: whoever comes now stands behind it.
+        self.held = None;
+        self.line.queued.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -167,13 +188,17 @@ impl Line {
         memory: Arc<Memory>,
         epoch: Arc<Epoch>,
     ) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         let line = Arc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             server,
             abilities,
             phase: watch::Sender::new(Phase::Starting { since: Instant::now(), failures: 0, last: None }),
             epoch,
             stop: watch::Sender::new(false),
             nudge: Notify::new(),
+            turn: Arc::default(),
+            queued: AtomicUsize::new(0),
             doubt: Notify::new(),
             logs: broadcast::Sender::new(MAX_LOGS),
         });
@@ -202,30 +227,44 @@ impl Line {
         let _ = self.phase.subscribe().wait_for(wanted).await;
     }
 
-    /// The connection, once there is one, unless the server is not to be had within `limit`.
-    pub(crate) async fn ready(&self, limit: Duration) -> Option<Arc<Live>> {
-        // A connection may have broken a moment ago, and the supervisor not have heard yet.
-        let stands = |live: &Live| !(live.connection.is_closed)();
-        if let Some(live) = self.live().filter(|live| stands(live)) {
-            return Some(live);
+    /// The connection, once there is one, unless the server is not to be had within `limit`. Calls that had to wait
+    /// for it go on one after the other, in their order: each holds the turn that comes along until it is sent.
+    pub(crate) async fn ready(self: &Arc<Self>, limit: Duration) -> Option<(Arc<Live>, Option<Turn>)> {
+        if self.queued.load(Ordering::Acquire) == 0
+            && let Some(live) = self.standing()
+        {
+            return Some((live, None));
         }
-        self.nudge.notify_one();
         // One more try is waited for, not a row of them.
         let failures = match &*self.phase() {
             Phase::Starting { failures, .. } | Phase::Waiting { failures, .. } => *failures,
             Phase::Ready(_) | Phase::Stopped => 1,
         };
+        let until = Instant::now() + limit;
+        self.queued.fetch_add(1, Ordering::AcqRel);
+        let mut turn = Turn { line: Arc::clone(self), held: None };
         let settled = |phase: &Phase| match phase {
-            Phase::Ready(live) => stands(live),
+            Phase::Ready(live) => !(live.connection.is_closed)(),
             Phase::Stopped => true,
-            Phase::Waiting { failures: now, until, tried, .. } => {
-                let next = (*until).min(*tried + NUDGE_AFTER);
-                *now > failures || next.duration_since(Instant::now()) > limit
+            Phase::Waiting { failures: now, until: next, tried, .. } => {
+                *now > failures || (*next).min(*tried + NUDGE_AFTER) > until
             }
             Phase::Starting { .. } => false,
         };
-        let _ = timeout(limit, self.wait(settled)).await;
-        self.live().filter(|live| stands(live))
+        let ready = async {
+            turn.held = Some(Arc::clone(&self.turn).lock_owned().await);
+            if self.standing().is_none() {
+                self.nudge.notify_one();
+                self.wait(settled).await;
+            }
+        };
+        let _ = timeout_at(until, ready).await;
+        self.standing().map(|live| (live, Some(turn)))
+    }
+
+    /// The connection, unless it is gone: it may have broken a moment ago, and the supervisor not have heard yet.
+    fn standing(&self) -> Option<Arc<Live>> {
+        self.live().filter(|live| !(live.connection.is_closed)())
     }
 
     /// A call failed in a way that may be the connection's fault: has somebody look whether the server still
@@ -354,7 +393,7 @@ impl Line {
             }
             ear.has_read();
             for problem in &listing.problems {
-                tracing::warn!(server = %self.server.name, %problem, "a list cannot be read");
+                tracing::warn!(server = %self.server.name, %problem, "something in a list cannot be read");
             }
             static NEXT: AtomicU64 = AtomicU64::new(1);
             let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -397,10 +436,15 @@ impl Line {
                 () = reader.read(stale, &mut listing) => {}
             }
             // A list may be broken for good; all of them at once are a server that is gone.
-            if listing.problems.len() > current.listing.problems.len()
-                && listing.problems.len() >= stale.count()
+            if listing.lost() > current.listing.lost()
+                && listing.lost() >= stale.count()
+                && let Some(problem) = listing.problems.iter().find(|problem| problem.whole)
             {
-                return listing.problems.swap_remove(0);
+                return problem.to_string();
+            }
+            let known = &current.listing.problems;
+            for problem in listing.problems.iter().filter(|problem| !known.contains(problem)) {
+                tracing::warn!(server = %self.server.name, %problem, "something in a list cannot be read");
             }
             if listing != current.listing {
                 let connection = Arc::clone(&live.connection);

@@ -1,12 +1,14 @@
 //! What one server offers: its lists, read page by page.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
+use hospes::client::{UNREADABLE_ENTRIES, read_list};
 use hospes::{BoxService, Call, Context, Outcome, Peer, Service};
 use hospes_model::{
-    Answer, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, Method,
-    Prompt, RawJson, Reply, Resource, ResourceTemplate, Revision, RpcError, ServerCapabilities, Tool, code,
+    Answer, Meta, Method, Prompt, RawJson, Reply, Resource, ResourceTemplate, Revision, RpcError,
+    ServerCapabilities, Tool, code,
 };
 
 use super::abilities::Abilities;
@@ -29,8 +31,33 @@ pub struct Listing {
     pub resources: Arc<Vec<Resource>>,
     /// Its templates of resources.
     pub templates: Arc<Vec<ResourceTemplate>>,
-    /// What could not be read, one sentence for each list; the others stand.
-    pub problems: Vec<String>,
+    /// What could not be read; all else stands.
+    pub problems: Vec<Problem>,
+}
+
+/// Something in a list that cannot be read, or a whole list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The method of the list.
+    pub list: &'static str,
+    /// What is wrong.
+    pub text: String,
+    /// Whether nothing of the list could be read.
+    pub whole: bool,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.list, self.text)
+    }
+}
+
+impl Listing {
+    /// How many lists could not be read at all.
+    pub(crate) fn lost(&self) -> usize {
+        self.problems.iter().filter(|problem| problem.whole).count()
+    }
 }
 
 /// Which lists.
@@ -91,80 +118,61 @@ impl<'a> Reader<'a> {
         Self { service, peer: peer(abilities) }
     }
 
-    /// Reads the lists in `kinds` into `listing`. A list that cannot be read keeps what it had, and is a problem
-    /// told; it never takes the others with it.
+    /// Reads the lists in `kinds` into `listing`. A list that cannot be read keeps what it had, and an entry that
+    /// cannot be read is left out; either is a problem told, and takes nothing else with it.
     pub(crate) async fn read(&self, kinds: Kinds, listing: &mut Listing) {
-        let mut problems = Vec::new();
-        let mut note = |what: &str, error: &RpcError| problems.push(format!("{what}: {}", error.message));
         let tools = async { if kinds.tools { Some(self.tools().await) } else { None } };
         let prompts = async { if kinds.prompts { Some(self.prompts().await) } else { None } };
         let resources = async { if kinds.resources { Some(self.resources().await) } else { None } };
         let templates = async { if kinds.resources { Some(self.templates().await) } else { None } };
         let (tools, prompts, resources, templates) = tokio::join!(tools, prompts, resources, templates);
-        match tools {
-            Some(Ok(tools)) => listing.tools = Arc::new(tools),
-            Some(Err(error)) => note("tools/list", &error),
-            None => {}
-        }
-        match prompts {
-            Some(Ok(prompts)) => listing.prompts = Arc::new(prompts),
-            Some(Err(error)) => note("prompts/list", &error),
-            None => {}
-        }
-        match resources {
-            Some(Ok(resources)) => listing.resources = Arc::new(resources),
-            Some(Err(error)) => note("resources/list", &error),
-            None => {}
-        }
-        match templates {
-            Some(Ok(templates)) => listing.templates = Arc::new(templates),
-            // Not every server with resources has templates, and some say so in this way.
-            Some(Err(error)) if error.code == code::METHOD_NOT_FOUND => {}
-            Some(Err(error)) => note("resources/templates/list", &error),
-            None => {}
-        }
-        listing.problems = problems;
+        let problems = &mut listing.problems;
+        settle(&Method::ToolsList, tools, &mut listing.tools, problems);
+        settle(&Method::PromptsList, prompts, &mut listing.prompts, problems);
+        settle(&Method::ResourcesList, resources, &mut listing.resources, problems);
+        // Not every server with resources has templates, and some say so in this way.
+        let templates = templates.map(|read| match read {
+            Err(error) if error.code == code::METHOD_NOT_FOUND => Ok(Pages::default()),
+            read => read,
+        });
+        settle(&Method::ResourceTemplatesList, templates, &mut listing.templates, problems);
     }
 
-    async fn tools(&self) -> Result<Vec<Tool>, RpcError> {
-        self.pages(Method::ToolsList, |reply| match reply {
-            Reply::ListTools(list) => {
-                Some(page(*list, |ListToolsResult { tools, next_cursor, .. }| (tools, next_cursor)))
-            }
+    async fn tools(&self) -> Result<Pages<Tool>, RpcError> {
+        let read = self.pages(Method::ToolsList, |reply| match reply {
+            Reply::ListTools(list) => Some((list.tools, list.next_cursor, list.meta)),
             _ => None,
-        })
-        .await
+        });
+        let mut tools = read.await?;
+        // Applications that check what they are shown would lose all tools of all servers by it.
+        let (good, bad) = tools.items.into_iter().partition(|tool| tool.input_schema.is_object());
+        tools.items = good;
+        let bad: Vec<Tool> = bad;
+        let name = |tool: Tool| format!("`{}` was left out: its inputSchema is no object", tool.name);
+        tools.problems.extend(bad.into_iter().map(name));
+        Ok(tools)
     }
 
-    async fn prompts(&self) -> Result<Vec<Prompt>, RpcError> {
+    async fn prompts(&self) -> Result<Pages<Prompt>, RpcError> {
         self.pages(Method::PromptsList, |reply| match reply {
-            Reply::ListPrompts(list) => {
-                Some(page(*list, |ListPromptsResult { prompts, next_cursor, .. }| (prompts, next_cursor)))
-            }
+            Reply::ListPrompts(list) => Some((list.prompts, list.next_cursor, list.meta)),
             _ => None,
         })
         .await
     }
 
-    async fn resources(&self) -> Result<Vec<Resource>, RpcError> {
+    async fn resources(&self) -> Result<Pages<Resource>, RpcError> {
         self.pages(Method::ResourcesList, |reply| match reply {
-            Reply::ListResources(list) => {
-                Some(page(*list, |ListResourcesResult { resources, next_cursor, .. }| {
-                    (resources, next_cursor)
-                }))
-            }
+            Reply::ListResources(list) => Some((list.resources, list.next_cursor, list.meta)),
             _ => None,
         })
         .await
     }
 
-    async fn templates(&self) -> Result<Vec<ResourceTemplate>, RpcError> {
+    async fn templates(&self) -> Result<Pages<ResourceTemplate>, RpcError> {
         self.pages(Method::ResourceTemplatesList, |reply| match reply {
             Reply::ListResourceTemplates(list) => {
-                let parts = |ListResourceTemplatesResult { resource_templates, next_cursor, .. }| {
-                    (resource_templates, next_cursor)
-                };
-                Some(page(*list, parts))
+                Some((list.resource_templates, list.next_cursor, list.meta))
             }
             _ => None,
         })
@@ -174,50 +182,90 @@ impl<'a> Reader<'a> {
     async fn pages<T: Item>(
         &self,
         method: Method,
-        take: impl Fn(Reply) -> Option<(Vec<T>, Option<String>)>,
-    ) -> Result<Vec<T>, RpcError> {
-        let mut all = Vec::new();
+        take: impl Fn(Reply) -> Option<(Vec<T>, Option<String>, Meta)>,
+    ) -> Result<Pages<T>, RpcError> {
+        let mut all = Pages::default();
         let mut seen = HashSet::new();
         let mut cursor: Option<String> = None;
-        for _ in 0..MAX_PAGES {
+        loop {
             let params = match &cursor {
                 Some(cursor) => serde_json::json!({ "cursor": cursor }).into(),
                 None => RawJson::empty_object(),
             };
             let call = Call::new(method.clone(), params, Context::new(Arc::clone(&self.peer)));
             let reply = complete(&method, self.service.call(call).await)?;
-            let Some((items, next)) = take(reply) else {
+            let Some((items, next, meta)) = take(reply) else {
                 return Err(RpcError::internal(format!("the answer to {method} is no list")));
             };
-            all.extend(items);
-            match next {
-                Some(next) if all.len() < MAX_ITEMS && seen.insert(next.clone()) => cursor = Some(next),
-                Some(_) if all.len() < MAX_ITEMS => {
-                    return Err(RpcError::internal(format!("{method} comes back to the same page")));
-                }
-                _ => break,
+            all.items.extend(items);
+            let unreadable: Vec<String> = meta.read(UNREADABLE_ENTRIES).unwrap_or_default();
+            all.problems.extend(
+                unreadable.into_iter().filter(|fault| !all.problems.contains(fault)).collect::<Vec<_>>(),
+            );
+            if all.items.len() > MAX_ITEMS {
+                all.problems.push(format!("only the first {MAX_ITEMS} entries are kept"));
+                all.items.truncate(MAX_ITEMS);
+                break;
             }
+            let Some(next) = next else { break };
+            if seen.len() + 1 >= MAX_PAGES {
+                all.problems.push(format!("only the first {MAX_PAGES} pages are read"));
+                break;
+            }
+            if !seen.insert(next.clone()) {
+                all.problems.push("its pages go in a circle; what came before is kept".to_owned());
+                break;
+            }
+            cursor = Some(next);
         }
-        let (listed, mut keys) = (all.len(), HashSet::with_capacity(all.len()));
-        all.retain(|item| keys.insert(item.key().to_owned()));
-        if all.len() < listed {
-            tracing::warn!(%method, twice = listed - all.len(), "what is listed twice is kept once: the first");
-        }
-        if all.len() > MAX_ITEMS {
-            tracing::warn!(%method, items = all.len(), max = MAX_ITEMS, "a list is cut");
-            all.truncate(MAX_ITEMS);
+        let (listed, mut keys) = (all.items.len(), HashSet::with_capacity(all.items.len()));
+        all.items.retain(|item| keys.insert(item.key().to_owned()));
+        if all.items.len() < listed {
+            let twice = listed - all.items.len();
+            tracing::warn!(%method, twice, "what is listed twice is kept once: the first");
         }
         Ok(all)
+    }
+}
+
+/// A list as it was read.
+struct Pages<T> {
+    items: Vec<T>,
+    /// What of it could not be.
+    problems: Vec<String>,
+}
+
+impl<T> Default for Pages<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), problems: Vec::new() }
+    }
+}
+
+/// Takes over a list that was read again, with its problems in the place of those it had.
+fn settle<T>(
+    method: &Method,
+    read: Option<Result<Pages<T>, RpcError>>,
+    list: &mut Arc<Vec<T>>,
+    problems: &mut Vec<Problem>,
+) {
+    let Some(read) = read else { return };
+    let name = method.info().map_or("", |info| info.name);
+    problems.retain(|problem| problem.list != name);
+    match read {
+        Ok(pages) => {
+            *list = Arc::new(pages.items);
+            let found = pages.problems.into_iter();
+            problems.extend(found.map(|text| Problem { list: name, text, whole: false }));
+        }
+        Err(error) => {
+            problems.push(Problem { list: name, text: error.message.into_owned(), whole: true });
+        }
     }
 }
 
 /// The host itself, asking for a list.
 pub(crate) fn peer(abilities: Abilities) -> Arc<Peer> {
     Arc::new(Peer::new(Revision::LATEST, Some(crate::implementation()), abilities.capabilities()))
-}
-
-fn page<R, T>(result: R, parts: impl Fn(R) -> (Vec<T>, Option<String>)) -> (Vec<T>, Option<String>) {
-    parts(result)
 }
 
 /// The reply to a call that asks nothing.
@@ -232,7 +280,7 @@ pub(crate) fn complete(method: &Method, outcome: Outcome) -> Result<Reply, RpcEr
 /// A reply as its method's type, where it came as text.
 pub(crate) fn decoded(method: &Method, reply: Reply) -> Result<Reply, RpcError> {
     match reply {
-        Reply::Raw { revision, json, .. } => match Answer::decode(method, revision, &json) {
+        Reply::Raw { revision, json, .. } => match read_list(method, revision, &json) {
             Ok(Answer::Complete(reply)) => Ok(reply),
             Ok(_) => Err(RpcError::internal(format!("the answer to {method} is not the result"))),
             Err(error) => Err(RpcError::internal(chain(&error))),

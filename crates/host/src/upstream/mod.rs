@@ -3,9 +3,11 @@
 //! Each server has a *primary* connection, which begins when the host does and is kept up for good. A server learns
 //! when the connection opens, or with every request on it, what its client can be asked for; so there is a further
 //! connection for every other set of [`Abilities`] that an application comes with, opened when it is first needed
-//! and closed when nobody has used it for a while. The last set is remembered, and the next run begins with it.
+//! and closed when nobody has used it for a while. The last set is remembered, and the next run begins with it. Which
+//! application's calls go over which connection is said in `seats.rs`.
 
 mod abilities;
+mod application;
 mod backoff;
 mod client;
 mod connector;
@@ -13,22 +15,25 @@ mod ear;
 mod line;
 mod listing;
 mod memory;
+mod seats;
 mod server;
 mod status;
 
 pub use abilities::Abilities;
+pub(crate) use application::Application;
 pub use backoff::{
     Backoff, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY, DEFAULT_QUARANTINE_AFTER,
     DEFAULT_QUARANTINE_DELAY, Policy, Verdict,
 };
 pub(crate) use client::client_connector;
-#[cfg(test)]
-pub(crate) use client::connection as in_memory;
 pub use client::target;
+#[cfg(test)]
+pub(crate) use client::{connection as in_memory, declaring};
 pub use connector::{BoxFuture, ConnectProblem, Connection, Connector, OnLog, Wish};
-pub(crate) use line::{Epoch, Line, Live, Phase, Server, listen};
-pub use listing::{Kinds, Listing, MAX_ITEMS, MAX_PAGES};
+pub(crate) use line::{Epoch, Line, Live, Phase, Server, Turn, listen};
+pub use listing::{Kinds, Listing, MAX_ITEMS, MAX_PAGES, Problem};
 pub(crate) use listing::{complete, decoded};
 pub use memory::{Known, MAX_REMEMBERED, Memory, definition};
+pub(crate) use seats::Lease;
 pub(crate) use server::Upstream;
 pub use status::{State, UpstreamStatus};

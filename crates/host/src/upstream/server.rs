@@ -1,12 +1,14 @@
 //! One configured server, with all its connections.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::abilities::Abilities;
+use super::application::Application;
 use super::connector::Connector;
 use super::line::{Epoch, Line, Server};
 use super::memory::Memory;
+use super::seats::{Full, Lease, Seats};
 use super::status::UpstreamStatus;
 use crate::config::ToolFilter;
 
@@ -16,11 +18,12 @@ pub(crate) struct Upstream {
     pub(crate) filter: ToolFilter,
     /// Whether the host is not to start without it.
     pub(crate) is_required: bool,
+    /// How many connections there may be.
+    max_connections: usize,
     connector: Arc<dyn Connector>,
     memory: Arc<Memory>,
     epoch: Arc<Epoch>,
-    primary: Arc<Line>,
-    others: Mutex<HashMap<Abilities, Arc<Line>>>,
+    seats: Mutex<Seats>,
 }
 
 impl Upstream {
@@ -31,6 +34,7 @@ impl Upstream {
         connector: Arc<dyn Connector>,
         memory: Arc<Memory>,
         epoch: Arc<Epoch>,
+        max_connections: usize,
     ) -> Self {
         let server = Arc::new(server);
         let line = Line::start(
@@ -40,70 +44,103 @@ impl Upstream {
             Arc::clone(&memory),
             Arc::clone(&epoch),
         );
-        Self {
-            server,
-            filter,
-            is_required: false,
-            connector,
-            memory,
-            epoch,
-            primary: line,
-            others: Mutex::default(),
-        }
+        let seats = Mutex::new(Seats::new(line));
+        Self { server, filter, is_required: false, max_connections, connector, memory, epoch, seats }
     }
 
-    /// The connection for an application with these abilities, opened if it has to be.
+    /// The connection for the lists of applications with these abilities, opened if it has to be.
     pub(crate) fn line(&self, abilities: Abilities) -> Arc<Line> {
-        if abilities == self.primary.abilities || self.connector.is_shared() {
-            return Arc::clone(&self.primary);
+        let mut seats = self.seats();
+        if self.connector.is_shared() {
+            return Arc::clone(seats.primary());
         }
-        let mut others = self.others();
-        let line = others.entry(abilities).or_insert_with(|| {
-            tracing::debug!(server = %self.server.name, %abilities, "a connection for other abilities");
-            Line::start(
-                Arc::clone(&self.server),
-                abilities,
-                Arc::clone(&self.connector),
-                Arc::clone(&self.memory),
-                Arc::clone(&self.epoch),
-            )
-        });
-        Arc::clone(line)
+        Arc::clone(seats.common(abilities, || self.open(abilities)))
+    }
+
+    /// The connection that this application has for itself, if it has one.
+    pub(crate) fn own(&self, application: &Application, abilities: Abilities) -> Option<Arc<Line>> {
+        self.seats().own(application, abilities).cloned()
+    }
+
+    /// A connection for a call of this application, opened if it has to be.
+    pub(crate) fn lease(&self, application: &Application, abilities: Abilities) -> Result<Lease, String> {
+        let mut seats = self.seats();
+        if self.connector.is_shared() {
+            let abilities = seats.primary().abilities;
+            return Ok(seats.lease_common(abilities, || self.open(abilities)));
+        }
+        if abilities == Abilities::NONE || !is_ambiguous(seats.primary()) {
+            return Ok(seats.lease_common(abilities, || self.open(abilities)));
+        }
+        let max = self.max_connections;
+        let (lease, gone) =
+            seats.lease_own(application, abilities, max, || self.open(abilities)).map_err(|Full| {
+                format!("{max} applications use it at once, each over a connection of its own (setting max_connections)")
+            })?;
+        if let Some(gone) = gone {
+            tracing::debug!(server = %self.server.name, max, "a connection makes room for another application");
+            gone.begin_stop();
+        }
+        Ok(lease)
+    }
+
+    fn open(&self, abilities: Abilities) -> Arc<Line> {
+        tracing::debug!(server = %self.server.name, %abilities, "one more connection");
+        Line::start(
+            Arc::clone(&self.server),
+            abilities,
+            Arc::clone(&self.connector),
+            Arc::clone(&self.memory),
+            Arc::clone(&self.epoch),
+        )
     }
 
     /// How it is.
     pub(crate) fn status(&self) -> UpstreamStatus {
-        let mut status = UpstreamStatus::of(&self.server, &self.primary.phase());
-        status.connections = 1 + self.others().len();
+        let seats = self.seats();
+        let mut status = UpstreamStatus::of(&self.server, &seats.primary().phase());
+        status.connections = seats.len();
         status
     }
 
-    /// Closes the connection that applications with these abilities used.
-    pub(crate) async fn release(&self, abilities: Abilities) {
-        let line = self.others().remove(&abilities);
-        if let Some(line) = line {
-            line.stop().await;
-        }
+    /// Takes out the connection from which lists for these abilities were read: it is never handed out again, and the
+    /// caller stops it.
+    pub(crate) fn release(&self, abilities: Abilities) -> Option<Arc<Line>> {
+        self.seats().release(abilities)
+    }
+
+    /// Takes out the connections of applications that do not call any more.
+    pub(crate) fn sweep(&self, idle: Duration) -> Vec<Arc<Line>> {
+        self.seats().sweep(idle)
     }
 
     /// Closes everything and waits until nothing is left.
     pub(crate) async fn stop(&self) {
-        let others: Vec<Arc<Line>> = self.others().drain().map(|(_, line)| line).collect();
-        let all = others.iter().chain([&self.primary]).map(|line| line.stop());
-        futures::future::join_all(all).await;
+        let all: Vec<Arc<Line>> = {
+            let seats = self.seats();
+            seats.others().chain([seats.primary()]).cloned().collect()
+        };
+        futures::future::join_all(all.iter().map(|line| line.stop())).await;
     }
 
-    fn others(&self) -> MutexGuard<'_, HashMap<Abilities, Arc<Line>>> {
+    fn seats(&self) -> MutexGuard<'_, Seats> {
         // Only whole entries come and go, so a panic elsewhere while it was held spoils nothing.
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether nothing says on behalf of which call the server asks. Before it is known what it speaks there is no call
+/// about which it could.
+fn is_ambiguous(primary: &Line) -> bool {
+    primary.phase().offers().is_some_and(|live| live.connection.keeps_calls())
 }
 
 /// A connection is looked after by a task of its own, which goes on until it is told to stop.
 impl Drop for Upstream {
     fn drop(&mut self) {
-        self.primary.begin_stop();
-        self.others().values().for_each(|line| line.begin_stop());
+        let seats = self.seats();
+        seats.primary().begin_stop();
+        seats.others().for_each(|line| line.begin_stop());
     }
 }
 

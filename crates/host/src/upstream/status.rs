@@ -114,7 +114,7 @@ impl UpstreamStatus {
             Phase::Ready(live) => {
                 status.state = State::Ready;
                 status.since_ms = millis(live.since.elapsed());
-                status.warnings.clone_from(&live.listing.problems);
+                status.warnings = live.listing.problems.iter().map(ToString::to_string).collect();
             }
             Phase::Waiting { until, failures, problem, quarantined, .. } => {
                 status.state = if *quarantined { State::Failed } else { State::Retrying };

@@ -1,0 +1,120 @@
+//! Several applications at once: whose question is whose, and what that costs.
+
+use hospes::model::Implementation;
+use tokio::sync::watch;
+
+use super::*;
+
+/// A server whose tool asks who calls once as many calls as it is told run at once.
+fn crowd(calls: usize) -> impl Fn() -> Server + Send + Sync + 'static {
+    counted(watch::Sender::new(0), calls)
+}
+
+fn counted(here: watch::Sender<usize>, calls: usize) -> impl Fn() -> Server + Send + Sync + 'static {
+    move || {
+        let here = here.clone();
+        Server::new("curious", "1").tool("who", move |ctx: Context| {
+            let here = here.clone();
+            async move {
+                here.send_modify(|here| *here += 1);
+                here.subscribe().wait_for(|here| *here >= calls).await?;
+                Ok::<_, Error>(ctx.elicit::<String>("Who calls?").await?)
+            }
+        })
+    }
+}
+
+/// An application that answers with its name.
+async fn named(host: &Host, revision: Revision, name: &'static str) -> Client {
+    Client::builder()
+        .revision(revision)
+        .info(Implementation::new(name, "1"))
+        .elicitation(move |_| std::future::ready(Ok(ElicitResult::accept(json!({ "value": name }).into()))))
+        .in_memory(host.gateway())
+        .await
+        .unwrap()
+}
+
+/// Nothing on an older connection says on behalf of which call a question comes. On one that two applications shared
+/// it went to the youngest call, whosesoever that was.
+/// covers: ARCH-08
+#[tokio::test]
+async fn a_question_reaches_only_the_application_whose_call_caused_it() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let host = House::default().with("curious", up, crowd(3)).start();
+        let (ada, bob, eve) =
+            tokio::join!(named(&host, down, "ada"), named(&host, down, "bob"), named(&host, down, "eve"));
+        let (a, b, e) = tokio::join!(
+            ada.call("curious__who", ()).into_future(),
+            bob.call("curious__who", ()).into_future(),
+            eve.call("curious__who", ()).into_future()
+        );
+        let said = [a, b, e].map(|result| result.unwrap().all_text());
+        assert_eq!(said, ["ada", "bob", "eve"], "{up} behind {down}");
+        let connections = host.status().servers[0].connections;
+        // The primary one of nobody, and one for each application; newer servers need no more than one for all.
+        assert_eq!(connections, if up.is_legacy() { 4 } else { 2 }, "{up} behind {down}");
+    }
+}
+
+#[tokio::test]
+async fn more_applications_than_connections_are_told_which_setting_says_so() {
+    let here = watch::Sender::new(0);
+    let host = House::default()
+        .with("curious", Revision::LATEST_LEGACY, counted(here.clone(), usize::MAX))
+        .settings(|settings| settings.max_connections = 2)
+        .start();
+    let ada = named(&host, Revision::LATEST_LEGACY, "ada").await;
+    let bob = named(&host, Revision::LATEST_LEGACY, "bob").await;
+    let waiting = tokio::spawn(async move { ada.call("curious__who", ()).await });
+    here.subscribe().wait_for(|here| *here == 1).await.unwrap();
+    let refused = bob.call("curious__who", ()).await.unwrap();
+    assert!(refused.failed() && refused.all_text().contains("setting max_connections"), "{refused:?}");
+    waiting.abort();
+}
+
+/// Each application once used a connection for good; those that have gone must leave theirs to the next.
+#[tokio::test(start_paused = true)]
+async fn applications_that_come_one_after_the_other_share_a_connection() {
+    let host = House::default().with("curious", Revision::LATEST_LEGACY, crowd(1)).start();
+    for _ in 0..12 {
+        let client = named(&host, Revision::LATEST_LEGACY, "ada").await;
+        assert_eq!(client.call("curious__who", ()).await.unwrap().all_text(), "ada");
+        client.close().await;
+        // A session is over once its connection is, and that may take a while.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    assert_eq!(host.status().servers[0].connections, 2);
+}
+
+/// The host is the client of the servers, and `--root` is the person's word that these folders may be told.
+#[tokio::test]
+async fn the_hosts_own_roots_are_told_where_the_application_has_none() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let host = House::default()
+            .with("curious", up, curious)
+            .settings(|settings| settings.roots.push("/srv/data".into()))
+            .start();
+        let without = plain(&host, down).await;
+        let told = without.call("curious__roots", ()).await.unwrap();
+        assert_eq!(told.all_text(), "file:///srv/data", "{up} behind {down}");
+        let with = application(&host, down).await;
+        let told = with.call("curious__roots", ()).await.unwrap();
+        assert_eq!(told.all_text(), "file:///home/guest", "{up} behind {down}");
+    }
+}
+
+/// A connection that is about to be closed was handed out again, and the call failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_is_closed_or_handed_out_but_never_both() {
+    let host = House::default()
+        .with("curious", Revision::LATEST_LEGACY, curious)
+        .settings(|settings| settings.idle_after = Duration::from_millis(2))
+        .start();
+    let client = application(&host, Revision::LATEST).await;
+    for pause in 0..300_u64 {
+        let answer = client.call("curious__elicit", ()).await.unwrap();
+        assert_eq!(answer.all_text(), "window", "after {pause} calls");
+        tokio::time::sleep(Duration::from_micros(pause % 30 * 100)).await;
+    }
+}

@@ -1,0 +1,133 @@
+//! Servers that are late, and servers whose lists are not as they should be.
+
+use hospes::model::{
+    DiscoverResult, ListPromptsResult, PromptsCapability, Reply, RpcError, ServerCapabilities,
+    SubscriptionsAcknowledgedParams, ToolsCapability,
+};
+use hospes::{BoxService, Service};
+
+use super::*;
+
+/// A resource whose server was not there yet was left out for good.
+#[tokio::test(start_paused = true)]
+async fn a_resource_is_followed_once_its_server_is_there() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let late = Server::new("late", "1").resource("notes://today", "sunny");
+        let handle = late.handle();
+        let host = House::default()
+            .with("quick", up, || echo("quick").resource("other://x", "y"))
+            .slow("late", up, Duration::from_secs(30), move || Ok(late.clone()))
+            .start();
+        let client = plain(&host, down).await;
+        let filter = SubscriptionFilter::new().with_resource_subscriptions(vec!["notes://today".to_owned()]);
+        let mut stream = client.listen(filter).await.unwrap();
+        assert_eq!(stream.honoured().resource_subscriptions, ["notes://today"], "{up} behind {down}");
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        handle.resource_updated("notes://today");
+        let change = tokio::time::timeout(Duration::from_secs(5), stream.next()).await;
+        let Ok(Some(Notification::ResourceUpdated(updated))) = change else {
+            panic!("{up} behind {down}: {change:?}")
+        };
+        assert_eq!(updated.uri, "notes://today");
+    }
+}
+
+/// Whoever has been told that they listen hears the very next change.
+#[tokio::test]
+async fn a_stream_of_changes_is_acknowledged_when_the_servers_listen() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let server = echo("one").resource("notes://today", "sunny");
+        let handle = server.handle();
+        let host = House::default().with("one", up, move || server.clone()).start();
+        let client = plain(&host, down).await;
+        client.tools().all().await.unwrap();
+        let mut stream = client.subscribe("notes://today").await.unwrap();
+        handle.resource_updated("notes://today");
+        let change = tokio::time::timeout(Duration::from_secs(10), stream.next()).await;
+        assert!(
+            matches!(change, Ok(Some(Notification::ResourceUpdated(_)))),
+            "{up} behind {down}: {change:?}"
+        );
+    }
+}
+
+/// Its list of tools has entries that are none, and goes in a circle; its prompts cannot be read.
+struct Broken {
+    changed: Arc<Notify>,
+}
+
+impl Service for Broken {
+    async fn call(&self, call: Call) -> Outcome {
+        match call.method {
+            Method::Discover => Outcome::Complete(DiscoverResult::new(Vec::new(), capabilities()).into()),
+            Method::ToolsList => {
+                let list = json!({ "nextCursor": "again", "tools": [
+                    { "name": "good", "inputSchema": { "type": "object" } },
+                    { "name": "bad", "inputSchema": 7 },
+                    "worse",
+                ] });
+                Outcome::Complete(Reply::raw(Revision::LATEST, list.into()))
+            }
+            Method::PromptsList => Outcome::Failed(RpcError::internal("the prompts are lost")),
+            Method::SubscriptionsListen => {
+                let filter = SubscriptionFilter::new().with_tools_list_changed(true);
+                let acknowledged = SubscriptionsAcknowledgedParams::new(filter);
+                call.context.notify(Notification::SubscriptionsAcknowledged(acknowledged));
+                loop {
+                    self.changed.notified().await;
+                    call.context.notify(Notification::ToolsListChanged);
+                }
+            }
+            _ => Outcome::Complete(ListPromptsResult::new(Vec::new()).into()),
+        }
+    }
+}
+
+fn capabilities() -> ServerCapabilities {
+    let mut tools = ToolsCapability::new();
+    tools.list_changed = Some(true);
+    ServerCapabilities::new().with_tools(tools).with_prompts(PromptsCapability::new())
+}
+
+impl Connector for Broken {
+    fn connect(&self, _: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+        let service = BoxService::new(Self { changed: Arc::clone(&self.changed) });
+        let mut connection = Connection::new(service, Revision::LATEST);
+        connection.capabilities = capabilities();
+        Box::pin(std::future::ready(Ok(connection)))
+    }
+}
+
+/// One bad entry cost the whole list, and reading one list again hid what was wrong with the others.
+#[tokio::test(start_paused = true)]
+async fn what_is_good_in_a_broken_list_is_shown_and_what_is_not_is_named() {
+    let changed = Arc::new(Notify::new());
+    let broken = Arc::new(Broken { changed: Arc::clone(&changed) });
+    let mut config = Config::default();
+    config.servers.push(ServerConfig::new(
+        "broken",
+        Transport::builtin("broken", []),
+        Source::unwritten("a test"),
+    ));
+    let host = Host::builder(config)
+        .connectors(move |_, _| Arc::clone(&broken) as Arc<dyn Connector>)
+        .start()
+        .unwrap();
+    let client = plain(&host, Revision::LATEST).await;
+    for _ in 0..2 {
+        let names: Vec<String> =
+            client.tools().all().await.unwrap().into_iter().map(|tool| tool.name).collect();
+        assert_eq!(names, ["broken__good"]);
+        let warnings = host.status().servers.remove(0).warnings;
+        for part in [
+            "tools/list: `bad` was left out",
+            "tools/list: entry 3 was left out",
+            "tools/list: its pages go in a circle",
+            "prompts/list: the prompts are lost",
+        ] {
+            assert!(warnings.iter().any(|warning| warning.starts_with(part)), "{part}: {warnings:#?}");
+        }
+        changed.notify_one();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}

@@ -1,0 +1,214 @@
+//! The connections of one server, and whom each of them serves.
+//!
+//! A server of the older era asks by a request of its own, and on most transports nothing says on behalf of which
+//! call. So a connection on which something may be asked serves one application at a time: a question can only be
+//! meant for the application whose connection it came on. The first application takes the connection that is there
+//! anyway; each further one gets its own, up to the setting `max_connections`, and when it has gone, or has not called
+//! for a while and left nothing unfinished, the next one may have it. Servers of 2026-07-28 ask inside their answers,
+//! so all applications with the same abilities share a connection.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::abilities::Abilities;
+use super::application::Application;
+use super::line::Line;
+
+/// How long an application that has left nothing unfinished must not have called before another one may have its
+/// connection.
+const REUSE_AFTER: Duration = Duration::from_secs(60);
+
+/// All connections of one server. The first is the primary one, which never goes.
+#[derive(Debug)]
+pub(super) struct Seats {
+    all: Vec<Seat>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    line: Arc<Line>,
+    /// Whether lists are read from it, for all applications with its abilities.
+    is_common: bool,
+    /// Whose questions may come on it.
+    holder: Option<Application>,
+    usage: Arc<Usage>,
+}
+
+#[derive(Debug)]
+struct Usage {
+    users: AtomicUsize,
+    used: Mutex<Instant>,
+    /// Whether a call was given up, about which the server may still ask.
+    unfinished: AtomicBool,
+}
+
+/// There are as many connections as there may be, and all are in use.
+#[derive(Debug)]
+pub(super) struct Full;
+
+/// A connection while a call uses it. Dropped before [`Lease::finish`] it counts as a call that was given up.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) line: Arc<Line>,
+    usage: Arc<Usage>,
+    finished: bool,
+}
+
+impl Lease {
+    /// The call has ended by itself, or is none that the server could ask about.
+    pub(crate) fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.usage.unfinished.store(true, Ordering::Release);
+        }
+        *self.usage.used() = Instant::now();
+        self.usage.users.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Usage {
+    fn used(&self) -> std::sync::MutexGuard<'_, Instant> {
+        // One value, so a panic elsewhere while it was held spoils nothing.
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    fn new(line: Arc<Line>, is_common: bool, holder: Option<Application>) -> Self {
+        let usage = Usage {
+            users: AtomicUsize::new(0),
+            used: Mutex::new(Instant::now()),
+            unfinished: AtomicBool::new(false),
+        };
+        Self { line, is_common, holder, usage: Arc::new(usage) }
+    }
+
+    fn lease(&self) -> Lease {
+        self.usage.users.fetch_add(1, Ordering::AcqRel);
+        Lease { line: Arc::clone(&self.line), usage: Arc::clone(&self.usage), finished: false }
+    }
+
+    /// Whether a call runs on it, or waits for answers.
+    fn is_busy(&self) -> bool {
+        self.usage.users.load(Ordering::Acquire) > 0
+            || self.line.live().is_some_and(|live| (live.connection.parked)() > 0)
+    }
+
+    fn idle(&self) -> Duration {
+        self.usage.used().elapsed()
+    }
+
+    /// Whether another application may take it over.
+    fn is_free(&self) -> bool {
+        let Some(holder) = &self.holder else { return true };
+        !self.is_busy()
+            && !self.usage.unfinished.load(Ordering::Acquire)
+            && (holder.is_gone() || self.idle() >= REUSE_AFTER)
+    }
+}
+
+impl Seats {
+    pub(super) fn new(primary: Arc<Line>) -> Self {
+        Self { all: vec![Seat::new(primary, true, None)] }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn primary(&self) -> &Arc<Line> {
+        &self.all[0].line
+    }
+
+    /// The connection from which the lists for these abilities are read.
+    pub(super) fn common(&mut self, abilities: Abilities, start: impl FnOnce() -> Arc<Line>) -> &Arc<Line> {
+        let found = self.all.iter().position(|seat| seat.is_common && seat.line.abilities == abilities);
+        let position = found.unwrap_or_else(|| {
+            self.all.push(Seat::new(start(), true, None));
+            self.all.len() - 1
+        });
+        &self.all[position].line
+    }
+
+    /// The connection that this application has for itself, if it has one.
+    pub(super) fn own(&self, application: &Application, abilities: Abilities) -> Option<&Arc<Line>> {
+        let mut own = self.all.iter().filter(|seat| !seat.is_common && seat.line.abilities == abilities);
+        own.find(|seat| seat.holder.as_ref() == Some(application)).map(|seat| &seat.line)
+    }
+
+    /// The use of a connection that all applications share.
+    pub(super) fn lease_common(&mut self, abilities: Abilities, start: impl FnOnce() -> Arc<Line>) -> Lease {
+        let line = Arc::clone(self.common(abilities, start));
+        let seat = self.all.iter().find(|seat| Arc::ptr_eq(&seat.line, &line));
+        seat.unwrap_or(&self.all[0]).lease()
+    }
+
+    /// The use of a connection on which only this application can be asked. A connection that had to make room for it
+    /// comes along, to be stopped.
+    pub(super) fn lease_own(
+        &mut self,
+        application: &Application,
+        abilities: Abilities,
+        max: usize,
+        start: impl FnOnce() -> Arc<Line>,
+    ) -> Result<(Lease, Option<Arc<Line>>), Full> {
+        let fits = |seat: &Seat| seat.line.abilities == abilities;
+        let is_own = |seat: &&Seat| fits(seat) && seat.holder.as_ref() == Some(application);
+        if let Some(own) = self.all.iter().find(is_own) {
+            return Ok((own.lease(), None));
+        }
+        if let Some(free) = self.all.iter_mut().find(|seat| fits(seat) && seat.is_free()) {
+            free.holder = Some(application.clone());
+            free.usage.unfinished.store(false, Ordering::Release);
+            return Ok((free.lease(), None));
+        }
+        let mut gone = None;
+        if self.all.len() >= max {
+            let unused = self.all.iter().enumerate().filter(|(_, seat)| !seat.is_common && !seat.is_busy());
+            let oldest = unused.max_by_key(|(_, seat)| seat.idle()).map(|(position, _)| position);
+            gone = Some(self.all.remove(oldest.ok_or(Full)?).line);
+        }
+        let seat = Seat::new(start(), false, Some(application.clone()));
+        let lease = seat.lease();
+        self.all.push(seat);
+        Ok((lease, gone))
+    }
+
+    /// Takes the common connection for these abilities out, unless it is the primary one or in use.
+    pub(super) fn release(&mut self, abilities: Abilities) -> Option<Arc<Line>> {
+        let is_it = |seat: &Seat| seat.is_common && seat.line.abilities == abilities && !seat.is_busy();
+        let position = self.all.iter().skip(1).position(is_it)? + 1;
+        Some(self.all.remove(position).line)
+    }
+
+    /// Takes those out that serve an application alone which has gone, or has not called for so long.
+    pub(super) fn sweep(&mut self, idle: Duration) -> Vec<Arc<Line>> {
+        let is_over = |seat: &Seat| {
+            let holder = seat.holder.as_ref();
+            !seat.is_busy() && (holder.is_some_and(Application::is_gone) || seat.idle() >= idle)
+        };
+        for seat in self.all.iter_mut().filter(|seat| seat.is_common) {
+            if seat.holder.is_some() && !seat.is_busy() && seat.idle() >= idle {
+                seat.holder = None;
+            }
+        }
+        let (over, stay) =
+            std::mem::take(&mut self.all).into_iter().partition(|seat| !seat.is_common && is_over(seat));
+        self.all = stay;
+        let over: Vec<Seat> = over;
+        over.into_iter().map(|seat| seat.line).collect()
+    }
+
+    /// All of them but the primary one.
+    pub(super) fn others(&self) -> impl Iterator<Item = &Arc<Line>> {
+        self.all.iter().skip(1).map(|seat| &seat.line)
+    }
+}
