@@ -1,6 +1,7 @@
 //! `cargo xtask`: the project's chores.
 
 mod bench;
+mod bridge;
 mod cargo;
 mod conformance;
 mod flags;
@@ -22,11 +23,12 @@ use report::say;
 const HELP: &str = "\
 cargo xtask CHORE
 
-  test [--only PART,…]     every test there is: requirements, rust, docs, conformance, peers
+  test [--only PART,…]     every test there is: requirements, rust, docs, conformance, bridge, peers
   conformance server|client [--revision R] [--scenario S] [--url URL | --command PROGRAM] [--no-build]
                            the official suite against `hospes serve everything`, or our client fixture
   requirements [--check]   coverage of docs/requirements.md by tests; writes docs/coverage.md
   peers [--no-build]       `hospes` between the Inspector and servers of others, in both eras
+  bridge [--no-build]      `hospes` between applications and servers of every pair of revisions
   bench [--only PART,…] [--rounds N] [--from FILE,…]
                            our programs beside their peers; writes the table of docs/performance.md
   setup                    only installs the outside programs of tools/versions.toml";
@@ -39,6 +41,7 @@ fn chore(name: &str) -> Option<Chore> {
         "test" => (test::FLAGS, test::run),
         "conformance" => (conformance::FLAGS, conformance::run),
         "peers" => (peers::FLAGS, peers::run),
+        "bridge" => (bridge::FLAGS, bridge::run),
         "bench" => (bench::FLAGS, bench::run),
         "setup" => (tools::FLAGS, tools::run),
         "requirements" => (requirements::FLAGS, requirements::run),

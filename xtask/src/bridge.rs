@@ -1,0 +1,168 @@
+//! `cargo xtask bridge`: `hospes up` and `hospes stdio` between applications and servers of every pair of revisions.
+//!
+//! Both ends are programs of ours that speak one revision and no other, over real transports; what crosses and what
+//! is lost is said in `docs/bridging.md`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Map, Value, json};
+
+use crate::flags::{Accepted, Flags};
+use crate::process::{self, Server};
+use crate::report::{Outcome, say, table};
+use crate::{cargo, place};
+
+/// What the command line may say.
+pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["no-build"] };
+
+const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How long one application may take to try everything with every server.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// What came of one pair of revisions.
+#[derive(Clone, Debug, Default)]
+struct Cell {
+    tried: usize,
+    held: usize,
+    /// How many of those that hold are lost as the document says.
+    lossy: usize,
+}
+
+/// Runs the chore.
+pub(crate) fn run(flags: &Flags) -> Result<()> {
+    if !flags.has("no-build") {
+        cargo::build("hospes-cli")?;
+        cargo::build("hospes-bridge")?;
+    }
+    match part() {
+        Outcome::Passed(_) => Ok(()),
+        Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+    }
+}
+
+/// The same as a part of `cargo xtask test`; the programs are built.
+pub(crate) fn part() -> Outcome {
+    let mut cells = BTreeMap::new();
+    let mut failures = Vec::new();
+    if let Err(error) = examine(&mut cells, &mut failures) {
+        failures.push(format!("{error:#}"));
+    }
+    say!("application ↓ server →\n{}", shown(&cells));
+    say!("\nbehaviours that hold / tried (lost as docs/bridging.md says)");
+    for failure in &failures {
+        say!("  {failure}");
+    }
+    let tried: usize = cells.values().map(|cell| cell.tried).sum();
+    match failures.len() {
+        0 => Outcome::Passed(format!("{} pairs, {tried} behaviours", cells.len())),
+        failed => Outcome::Failed(format!("{failed} of {tried}: {}", failures[0])),
+    }
+}
+
+fn examine(cells: &mut BTreeMap<(usize, usize), Cell>, failures: &mut Vec<String>) -> Result<()> {
+    let folder = place::tools()?.join("bridge");
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    let bridge = place::program("hospes-bridge")?;
+    let mut servers = Vec::new();
+    let mut entries = Map::new();
+    for revision in REVISIONS {
+        let short = revision.replace('-', "");
+        let name = format!("r{short}stdio");
+        entries.insert(name.clone(), json!({ "command": bridge, "args": ["serve", revision, name] }));
+        let name = format!("r{short}http");
+        let mut command = Command::new(&bridge);
+        command.args(["serve", revision, &name, "127.0.0.1:0"]);
+        let server = Server::start(command, &format!("bridge server {revision}"), START_LIMIT)?;
+        entries.insert(name, json!({ "type": "http", "url": server.url }));
+        servers.push(server);
+    }
+    let names: Vec<String> = entries.keys().cloned().collect();
+    let config = folder.join("mcp.json");
+    fs::write(&config, json!({ "mcpServers": entries }).to_string())?;
+    let config = config.to_string_lossy().into_owned();
+    let hospes = place::program("hospes")?;
+    let mut command = Command::new(&hospes);
+    command.args(["up", "--config", &config, "--listen", "127.0.0.1:0", "--start-wait", "60"]);
+    let gateway = Server::start(away(command, &folder), "bridge up", START_LIMIT)?;
+    let stdio = format!("'{}' stdio --config '{config}' --start-wait 60", hospes.display());
+    for (application, revision) in REVISIONS.iter().enumerate() {
+        for (front, target) in [("HTTP", &gateway.url), ("stdio", &stdio)] {
+            let mut command = Command::new(&bridge);
+            command.args(["use", revision, &names.join(","), target]);
+            let label = format!("bridge {revision} {front}");
+            let done = process::run(away(command, &folder), &label, LIMIT)?;
+            if done.code != Some(0) {
+                failures.push(format!("{revision} over {front}: {}\n{}", done.ending(), done.tail()));
+            }
+            for line in done.stdout.lines() {
+                let said: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+                count(&said, application, &format!("{revision} over {front}"), cells, failures)?;
+            }
+        }
+    }
+    gateway.stop()?;
+    let expected = REVISIONS.len() * REVISIONS.len();
+    ensure!(cells.len() == expected, "{} of {expected} pairs were tried", cells.len());
+    Ok(())
+}
+
+fn count(
+    said: &Value,
+    application: usize,
+    front: &str,
+    cells: &mut BTreeMap<(usize, usize), Cell>,
+    failures: &mut Vec<String>,
+) -> Result<()> {
+    let text = |key: &str| said.get(key).and_then(Value::as_str);
+    let (server, behaviour) =
+        (text("server").context("no server")?, text("behaviour").context("no behaviour")?);
+    let is_it = |revision: &&str| server.contains(&revision.replace('-', ""));
+    let position = REVISIONS.iter().position(|revision| is_it(revision)).context("no such revision")?;
+    let cell = cells.entry((application, position)).or_default();
+    cell.tried += 1;
+    match text("failure") {
+        Some(failure) => failures.push(format!("{front}, {server}: {behaviour}: {failure}")),
+        None => {
+            cell.held += 1;
+            cell.lossy += usize::from(said.get("lossy") == Some(&Value::Bool(true)));
+        }
+    }
+    Ok(())
+}
+
+/// Away from the configuration and the memory of whoever runs this.
+fn away(mut command: Command, folder: &Path) -> Command {
+    command.current_dir(folder);
+    for (name, below) in [
+        ("HOME", "home"),
+        ("XDG_CONFIG_HOME", "config"),
+        ("XDG_STATE_HOME", "state"),
+        ("XDG_RUNTIME_DIR", "run"),
+    ] {
+        command.env(name, folder.join(below));
+    }
+    command.env_remove("HOSPES_LOG").env_remove("HOSPES_CONFIG");
+    command
+}
+
+fn shown(cells: &BTreeMap<(usize, usize), Cell>) -> String {
+    let head = ["", REVISIONS[0], REVISIONS[1], REVISIONS[2], REVISIONS[3], REVISIONS[4]].map(str::to_owned);
+    let rows = REVISIONS.iter().enumerate().map(|(application, revision)| {
+        std::array::from_fn(|column| match column.checked_sub(1) {
+            None => (*revision).to_owned(),
+            Some(server) => {
+                let Cell { tried, held, lossy } =
+                    cells.get(&(application, server)).cloned().unwrap_or_default();
+                format!("{held}/{tried} ({lossy})")
+            }
+        })
+    });
+    let rows: Vec<[String; 6]> = std::iter::once(head).chain(rows).collect();
+    table(&rows)
+}
