@@ -1,7 +1,7 @@
 //! `cargo xtask bridge`: `hospes up` and `hospes stdio` between applications and servers of every pair of revisions.
 //!
-//! Both ends are programs of ours that speak one revision and no other, over real transports; what crosses and what
-//! is lost is said in `docs/bridging.md`.
+//! Both ends are programs of ours that speak one revision and no other, over real transports: stdio and Streamable
+//! HTTP, and HTTP+SSE where that is the revision's own. What crosses and what is lost is said in `docs/bridging.md`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,6 +21,8 @@ use crate::{cargo, place};
 pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["no-build"] };
 
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+/// The revision whose own transport over HTTP is HTTP+SSE.
+const OLDEST: &str = REVISIONS[0];
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// How long one application may take to try everything with every server.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -81,6 +83,14 @@ fn examine(cells: &mut BTreeMap<(usize, usize), Cell>, failures: &mut Vec<String
         let server = Server::start(command, &format!("bridge server {revision}"), START_LIMIT)?;
         entries.insert(name, json!({ "type": "http", "url": server.url }));
         servers.push(server);
+        if revision == OLDEST {
+            let name = format!("r{short}sse");
+            let mut command = Command::new(&bridge);
+            command.args(["serve", revision, &name, "127.0.0.1:0"]);
+            let server = Server::start(command, "bridge server sse", START_LIMIT)?;
+            entries.insert(name, json!({ "type": "sse", "url": sse(&server.url) }));
+            servers.push(server);
+        }
     }
     let names: Vec<String> = entries.keys().cloned().collect();
     let config = folder.join("mcp.json");
@@ -92,7 +102,11 @@ fn examine(cells: &mut BTreeMap<(usize, usize), Cell>, failures: &mut Vec<String
     let gateway = Server::start(away(command, &folder), "bridge up", START_LIMIT)?;
     let stdio = format!("'{}' stdio --config '{config}' --start-wait 60", hospes.display());
     for (application, revision) in REVISIONS.iter().enumerate() {
-        for (front, target) in [("HTTP", &gateway.url), ("stdio", &stdio)] {
+        let mut fronts = vec![("HTTP", gateway.url.clone()), ("stdio", stdio.clone())];
+        if *revision == OLDEST {
+            fronts.push(("HTTP+SSE", sse(&gateway.url)));
+        }
+        for (front, target) in &fronts {
             let mut command = Command::new(&bridge);
             command.args(["use", revision, &names.join(","), target]);
             let label = format!("bridge {revision} {front}");
@@ -134,6 +148,11 @@ fn count(
         }
     }
     Ok(())
+}
+
+/// Where the endpoint of HTTP+SSE is, beside that of Streamable HTTP.
+fn sse(url: &str) -> String {
+    format!("{}/sse", url.trim_end_matches("/mcp"))
 }
 
 /// Away from the configuration and the memory of whoever runs this.

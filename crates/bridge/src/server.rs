@@ -46,7 +46,7 @@ pub(crate) async fn serve(revision: Revision, name: &str, address: Option<&str>)
     match address {
         None => StdioServer::new(server).revisions(Revisions::only(revision)).serve().await?,
         Some(address) => {
-            let endpoint = Endpoint::builder(server).revisions(Revisions::only(revision)).build();
+            let endpoint = Endpoint::builder(server).revisions(Revisions::only(revision)).sse(true).build();
             let server = HttpServer::bind(address, endpoint).await?;
             eprintln!("listening on {}", server.url());
             server.serve_until(shutdown_signal()?).await?;
@@ -98,10 +98,10 @@ fn telling(server: Server, name: &str) -> Server {
     let note = format!("bridge://{name}/note");
     let name = name.to_owned();
     server
-        .tool("steps", |ctx: Context| async move {
+        .tool("steps", |ctx: Context, Args(Text { text }): Args<Text>| async move {
             for step in 1..=3 {
                 ctx.progress(f64::from(step), Some(3.0), Some("on it"));
-                ctx.log(LoggingLevel::Warning, format!("step {step}"));
+                ctx.log(LoggingLevel::Warning, format!("{text} {step}"));
                 tokio::task::yield_now().await;
             }
             "done"

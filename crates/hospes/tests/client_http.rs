@@ -623,6 +623,63 @@ async fn questions_on_a_stream_are_answered_by_posts_of_their_own() {
     assert!(answers.iter().all(|asked| asked.header("mcp-session-id") == Some("session-0")));
 }
 
+/// Servers made with a widely used SDK ask on the session's own stream what they ask during a call. Nobody was there to
+/// answer, because whoever made the call was not asked.
+#[tokio::test]
+async fn a_question_on_the_sessions_stream_goes_to_whoever_made_the_call() {
+    let (ask, asking) = tokio::sync::mpsc::channel(4);
+    let (answer, answering) = tokio::sync::mpsc::channel(4);
+    let streams = std::sync::Mutex::new((Some(asking), Some(answering)));
+    let session = legacy(|_| Said::status(202));
+    let fake = Fake::serve(move |asked| match (asked.verb.as_str(), asked.method()) {
+        ("GET", _) => Said::stream(vec![Step::Relay(streams.lock().unwrap().0.take().unwrap())]),
+        (_, "tools/call") => Said::stream(vec![
+            Step::Text(": it takes a while\n\n".to_owned()),
+            Step::Relay(streams.lock().unwrap().1.take().unwrap()),
+        ]),
+        _ => session(asked),
+    })
+    .await;
+    let capabilities: hospes::model::ClientCapabilities =
+        serde_json::from_value(json!({ "elicitation": {} })).unwrap();
+    let client = Client::builder()
+        .revision(Revision::V2025_11_25)
+        .capabilities(capabilities.clone())
+        .connect(&fake.url)
+        .await
+        .unwrap();
+    let peer = std::sync::Arc::new(hospes::Peer::new(Revision::LATEST, None, capabilities));
+    let call = |round| {
+        let params = json!({ "name": "ask" }).into();
+        let context = hospes::Context::builder(std::sync::Arc::clone(&peer)).round(round).build();
+        hospes::Service::call(&client, hospes::Call::new(hospes::model::Method::ToolsCall, params, context))
+    };
+    let asking = async {
+        // Until the call's own stream is open nobody is there to be asked.
+        for number in 0.. {
+            let question = json!({ "jsonrpc": "2.0", "id": number, "method": "elicitation/create",
+                "params": { "message": "Who?", "requestedSchema": { "type": "object", "properties": {} } } });
+            ask.send(format!("data: {question}\n\n")).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let outcome = tokio::select! {
+        outcome = call(hospes::Round::default()) => outcome,
+        () = asking => unreachable!("it asks for ever"),
+    };
+    let called = fake.wait(1, |asked| asked.method() == "tools/call").await.remove(0);
+    let hospes::Outcome::InputRequired(questions) = outcome else { panic!("{outcome:?}") };
+    let mut round = questions.round;
+    let key = questions.requests[0].0.clone();
+    round.answered([(key, RawJson::from(json!({ "action": "decline" })))]);
+    let answering = async {
+        fake.wait(1, |asked| asked.body["result"]["action"] == "decline").await;
+        answer.send(format!("data: {}\n\n", text(&called, "thanks"))).await.unwrap();
+    };
+    let (outcome, ()) = tokio::join!(call(round), answering);
+    assert!(matches!(outcome, hospes::Outcome::Complete(_)), "{outcome:?}");
+}
+
 /// A flood of comments left neither the call nor the runtime time to look at a clock.
 #[tokio::test]
 async fn a_server_that_talks_without_saying_anything_is_late_too() {

@@ -128,13 +128,37 @@ impl Reader {
 
 /// Where the answer to a request is put that comes on another stream than its own. That must not happen (HTTP-33), and
 /// does, where servers take any stream of the client for the one that broke.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Mailbox {
     answer: Mutex<Option<Result<RawJson, CallError>>>,
+    /// Questions that came on the session's own stream.
+    questions: Mutex<Inbox>,
+    /// Whether its caller can pass questions on, and for whom.
+    asks: bool,
+    principal: Option<Arc<str>>,
     waker: AtomicWaker,
 }
 
 impl Mailbox {
+    fn of(outgoing: &Outgoing<'_>) -> Self {
+        Self {
+            answer: Mutex::default(),
+            questions: Mutex::default(),
+            asks: outgoing.ears == Ears::Questions && outgoing.method.may_ask(),
+            principal: outgoing.principal.cloned(),
+            waker: AtomicWaker::new(),
+        }
+    }
+
+    fn ask(&self, question: LinkEvent) {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
+        self.waker.wake();
+    }
+
+    fn question(&self) -> Option<LinkEvent> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
     pub(super) fn put(&self, answer: Result<RawJson, CallError>) {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
         self.waker.wake();
@@ -190,7 +214,7 @@ impl Stream {
         connection: Connection,
         since: Instant,
     ) -> Self {
-        let mailbox = Arc::<Mailbox>::default();
+        let mailbox = Arc::new(Mailbox::of(outgoing));
         shared.streaming().insert(id, Arc::clone(&mailbox));
         Self {
             mailbox,
@@ -229,6 +253,9 @@ impl Stream {
             if let Some(answer) = self.mailbox.poll_take(cx) {
                 self.done = Some(answer);
                 continue;
+            }
+            if let Some(question) = self.mailbox.question() {
+                return Poll::Ready(question);
             }
             if let Some(limit) = self.clock.poll_late(cx, &self.shared, self.reader.crowded) {
                 let (method, after) = (self.method.name().into(), self.clock.after(limit));
@@ -377,6 +404,9 @@ impl Drop for Stream {
             return;
         }
         let gone = RpcError::internal("the call that this belongs to was cancelled");
+        while let Some(question) = self.mailbox.question() {
+            self.inbox.push(question);
+        }
         self.inbox.questions().for_each(|id| self.shared.answer(id, Err(&gone)));
         // With the stream its connection is closed, which is what a modern server wants to see.
         self.shared.cancel(self.id, &self.method, &self.speech);
@@ -461,7 +491,13 @@ impl Shared {
                 let method = Method::from_name(&request.method);
                 if self.take_up(&request.id, &method, speech) {
                     let params = raw(data, request.params);
-                    self.desk.request(request.id, method, params, ReplyTo::Http(Arc::clone(self)));
+                    match self.asked_call() {
+                        Ok(Some(call)) => call.ask(LinkEvent::Question(request.id, method, params)),
+                        Ok(None) => {
+                            self.desk.request(request.id, method, params, ReplyTo::Http(Arc::clone(self)));
+                        }
+                        Err(error) => self.answer(&request.id, Err(&error)),
+                    }
                 }
             }
             Message::Response(response) => {
@@ -473,6 +509,24 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// The call on whose behalf the server asks on the session's own stream: there are servers that put all their
+    /// questions there. As on a connection of one stream it is the youngest of those whose callers can pass a question on,
+    /// and what is asked on behalf of one principal must not reach another.
+    fn asked_call(&self) -> Result<Option<Arc<Mailbox>>, RpcError> {
+        let streaming = self.streaming();
+        let mut youngest: Option<(i64, &Arc<Mailbox>)> = None;
+        for (id, mailbox) in streaming.iter().filter(|(_, mailbox)| mailbox.asks) {
+            match youngest {
+                Some((_, other)) if other.principal != mailbox.principal => {
+                    return Err(RpcError::internal("it cannot be told whose call this question belongs to"));
+                }
+                Some((other, _)) if other > *id => {}
+                _ => youngest = Some((*id, mailbox)),
+            }
+        }
+        Ok(youngest.map(|(_, mailbox)| Arc::clone(mailbox)))
     }
 
     fn handle_outside(&self, method: &Method, params: Option<&RawJson>) {
