@@ -39,7 +39,7 @@ struct Streams {
     last: u32,
     logs: VecDeque<Arc<Log>>,
     /// The call for changes while nobody listens: what changes meanwhile is gathered in it.
-    listen: Option<Listen>,
+    listen: Option<Box<Listen>>,
 }
 
 /// Keeps a session from expiring.
@@ -87,7 +87,7 @@ impl HttpSession {
     pub(super) fn become_listener(&self) -> (u64, Option<Listen>) {
         let number = self.listeners.fetch_add(1, Ordering::AcqRel) + 1;
         self.session.wake_listener();
-        (number, self.streams().listen.take())
+        (number, self.streams().listen.take().map(|listen| *listen))
     }
 
     /// Whether that listener has not been replaced.
@@ -98,7 +98,7 @@ impl HttpSession {
     /// Gives back the call for changes, for the next listener.
     pub(super) fn park(&self, number: u64, listen: Listen) {
         if self.is_listener(number) {
-            self.streams().listen = Some(listen);
+            self.streams().listen = Some(Box::new(listen));
         }
     }
 
