@@ -44,7 +44,7 @@ pub(crate) async fn run(revision: Revision, servers: &[(Revision, &str)], target
         .elicitation_urls()
         .sampling(async |asked| Ok(sampled(&asked)))
         .sampling_tools()
-        .roots(["/home/guest"])
+        .roots(["file:///home/guest"])
         .on_log(move |message| {
             if let Ok(mut heard) = heard.lock() {
                 heard.push(message.data.as_str().to_owned());

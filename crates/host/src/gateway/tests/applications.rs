@@ -93,7 +93,7 @@ async fn the_hosts_own_roots_are_told_where_the_application_has_none() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
         let host = House::default()
             .with("curious", up, curious)
-            .settings(|settings| settings.roots.push("/srv/data".into()))
+            .settings(|settings| settings.roots.push("file:///srv/data".into()))
             .start();
         let without = plain(&host, down).await;
         let told = without.call("curious__roots", ()).await.unwrap();
@@ -108,13 +108,13 @@ async fn the_hosts_own_roots_are_told_where_the_application_has_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_is_closed_or_handed_out_but_never_both() {
     let host = House::default()
-        .with("curious", Revision::LATEST_LEGACY, curious)
+        .with("one", Revision::LATEST_LEGACY, || echo("one"))
         .settings(|settings| settings.idle_after = Duration::from_millis(2))
         .start();
     let client = application(&host, Revision::LATEST).await;
     for pause in 0..300_u64 {
-        let answer = client.call("curious__elicit", ()).await.unwrap();
-        assert_eq!(answer.all_text(), "window", "after {pause} calls");
+        let answer = client.call("one__say", ()).await.unwrap();
+        assert_eq!(answer.all_text(), "this is one", "after {pause} calls");
         tokio::time::sleep(Duration::from_micros(pause % 30 * 100)).await;
     }
 }
