@@ -10,6 +10,11 @@ use crate::report::Outcome;
 
 /// Runs cargo in the repository, as a person would start it from a shell.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
+    run_with(arguments, &[])
+}
+
+/// The same with variables set.
+pub(crate) fn run_with(arguments: &[&str], variables: &[(&str, String)]) -> Outcome {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Build scripts may watch these, and would run again for each way of starting cargo.
     for (name, _) in env::vars_os() {
@@ -18,6 +23,7 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
             command.env_remove(&name);
         }
     }
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     // In the foreground and in our own process group, so that Ctrl-C reaches it too.
     let line = format!("cargo {}", arguments.join(" "));
     match command.args(arguments).current_dir(place::root()).status() {

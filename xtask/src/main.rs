@@ -5,11 +5,13 @@ mod bridge;
 mod cargo;
 mod conformance;
 mod flags;
+mod mutants;
 mod peers;
 mod place;
 mod process;
 mod report;
 mod requirements;
+mod soak;
 mod test;
 mod tools;
 
@@ -31,6 +33,10 @@ cargo xtask CHORE
   bridge [--no-build]      `hospes` between applications and servers of every pair of revisions
   bench [--only PART,…] [--rounds N] [--from FILE,…]
                            our programs beside their peers; writes the table of docs/performance.md
+  soak [--sessions N] [--cycles N]
+                           100,000 sessions opened and left, 1,000 children: nothing may be left behind
+  mutants [--only AREA,…] [--shard K/N] [--list]
+                           breaks frame, session, http, revision on purpose; every break has to be noticed
   setup                    only installs the outside programs of tools/versions.toml";
 
 /// A chore: what flags it takes, and what it does.
@@ -43,6 +49,8 @@ fn chore(name: &str) -> Option<Chore> {
         "peers" => (peers::FLAGS, peers::run),
         "bridge" => (bridge::FLAGS, bridge::run),
         "bench" => (bench::FLAGS, bench::run),
+        "soak" => (soak::FLAGS, soak::run),
+        "mutants" => (mutants::FLAGS, mutants::run),
         "setup" => (tools::FLAGS, tools::run),
         "requirements" => (requirements::FLAGS, requirements::run),
         _ => return None,

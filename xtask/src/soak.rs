@@ -1,0 +1,33 @@
+//! `cargo xtask soak`: thousands of sessions opened and left, hundreds of children started and ended, and nothing left
+//! behind. The tests run a short form of the same.
+
+use anyhow::{Result, bail};
+
+use crate::cargo;
+use crate::flags::{Accepted, Flags};
+use crate::report::Outcome;
+
+/// What the command line may say.
+pub(crate) const FLAGS: Accepted = Accepted { values: &["sessions", "cycles"], switches: &[] };
+
+/// How long the long form is.
+const LONG: [(&str, &str, &str); 2] =
+    [("sessions", "HOSPES_SOAK_SESSIONS", "100000"), ("cycles", "HOSPES_SOAK_CYCLES", "1000")];
+
+/// Runs the long form, with what was used before and after.
+pub(crate) fn run(flags: &Flags) -> Result<()> {
+    let mut settings = Vec::new();
+    for (flag, variable, long) in LONG {
+        let number = flags.value(flag).unwrap_or(long);
+        if number.parse::<usize>().is_err() {
+            bail!("--{flag} {number}: not a number");
+        }
+        settings.push((variable, number.to_owned()));
+    }
+    let arguments =
+        ["test", "--package", "hospes-testkit", "--test", "soak", "--", "--nocapture", "--test-threads=1"];
+    match cargo::run_with(&arguments, &settings) {
+        Outcome::Passed(_) => Ok(()),
+        Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+    }
+}
