@@ -34,6 +34,14 @@ pub async fn serve(service: impl IntoService) -> Result<()> {
 
 #[cfg(feature = "stdio")]
 async fn over_stdio(service: impl Service) -> Result<()> {
+    use std::io::IsTerminal as _;
+
+    // Started by hand it would say nothing for good.
+    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        eprintln!(
+            "speaking MCP over stdin and stdout, as applications start it; `--http 8080` serves over HTTP, Ctrl-D ends"
+        );
+    }
     Ok(crate::transport::stdio_server::StdioServer::new(service).serve().await?)
 }
 
@@ -47,8 +55,7 @@ async fn over_http(service: impl Service, address: &str) -> Result<()> {
     use crate::transport::http_server::{Endpoint, HttpServer};
 
     let mut endpoint = Endpoint::builder(service);
-    let hosts = std::env::var(ALLOWED_HOSTS_VARIABLE).unwrap_or_default();
-    for host in hosts.split(',').map(str::trim).filter(|host| !host.is_empty()) {
+    for host in allowed_hosts(&std::env::var(ALLOWED_HOSTS_VARIABLE).unwrap_or_default())? {
         endpoint = endpoint.allow_host(host);
     }
     let server = HttpServer::bind(address, endpoint.build()).await.map_err(|error| {
@@ -67,6 +74,21 @@ async fn over_http(service: impl Service, address: &str) -> Result<()> {
 async fn over_http(_: impl Service, address: &str) -> Result<()> {
     let why = format!("built without the feature `http`, which --http {address} needs");
     std::future::ready(Err(Error::msg(why))).await
+}
+
+/// The names in a list, or which of them can be no name: it would never match, and nobody would know why.
+#[cfg(feature = "http")]
+fn allowed_hosts(list: &str) -> Result<Vec<&str>> {
+    use crate::transport::http_server::AllowedHosts;
+
+    let names: Vec<&str> = list.split(',').map(str::trim).filter(|host| !host.is_empty()).collect();
+    match names.iter().find(|host| !AllowedHosts::loopback().allow(host).allows(host)) {
+        None => Ok(names),
+        Some(wrong) => Err(Error::msg(format!(
+            "{ALLOWED_HOSTS_VARIABLE}: {wrong:?} is no name of a machine: write mcp.example.org, or with a port \
+             mcp.example.org:8443"
+        ))),
+    }
 }
 
 /// The address asked for; the flag goes before the environment.
@@ -107,6 +129,17 @@ mod tests {
     fn asked(arguments: &[&str], variable: Option<&str>) -> Result<Option<String>, String> {
         let arguments = arguments.iter().map(OsString::from);
         http_address(arguments, variable.map(OsString::from)).map_err(|error| error.to_string())
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn names_that_could_never_match_are_refused() {
+        assert_eq!(allowed_hosts(" x.org, y:80 ,,*").unwrap(), ["x.org", "y:80", "*"]);
+        assert!(allowed_hosts("").unwrap().is_empty());
+        for wrong in ["http://x.org", "x.org/mcp", "a b"] {
+            let why = allowed_hosts(wrong).unwrap_err().to_string();
+            assert!(why.starts_with("HOSPES_ALLOWED_HOSTS: ") && why.contains(wrong), "{why}");
+        }
     }
 
     #[test]
