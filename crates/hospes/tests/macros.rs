@@ -272,6 +272,7 @@ async fn methods_become_prompts_and_completions() {
 
 /// Names that are keywords, and types that are called like what the macro writes.
 #[tokio::test]
+#[expect(clippy::needless_pass_by_value, reason = "arguments come by value")]
 async fn no_name_of_yours_is_in_the_way() {
     #[derive(Deserialize, JsonSchema)]
     struct Arguments {

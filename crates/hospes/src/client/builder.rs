@@ -7,7 +7,7 @@ use std::time::Duration;
 use hospes_model::{
     ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult,
     ElicitationCapability, Era, Implementation, LogMessageParams, RawJson, Revision, RootsCapability,
-    SamplingCapability,
+    SamplingCapability, meta_key,
 };
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -147,8 +147,15 @@ impl ClientBuilder {
     }
 
     /// Declares exactly these capabilities, whatever handlers there are; for a gateway, whose calls carry the questions
-    /// on to somebody else.
-    pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
+    /// on to somebody else. Extensions whose identifier is none (CAP-14) are left out.
+    pub fn capabilities(mut self, mut capabilities: ClientCapabilities) -> Self {
+        capabilities.extensions.retain(|identifier, _| match meta_key::check_extension(identifier) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(%error, "an extension is not declared");
+                false
+            }
+        });
         self.settings.capabilities = capabilities;
         self
     }

@@ -1,6 +1,7 @@
 //! A server that lists, reads and searches files in the folders it is given, and changes nothing.
 
 mod folder;
+mod paths;
 mod pattern;
 mod read;
 mod roots;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hospes::prelude::*;
-use hospes::server::{Json, Uri};
+use hospes::server::{Json, Resource, Uri};
 use hospes::{IntoServer, Server};
 
 use folder::Kind;
@@ -81,7 +82,21 @@ impl FilesConfig {
 /// When there is no folder to serve, or one of them is none or cannot be opened.
 pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
     let FilesConfig { folders, limits } = config;
-    Ok(Files(Arc::new(Inner { roots: Roots::open(&folders)?, limits })).into_server())
+    let files = Files(Arc::new(Inner { roots: Roots::open(&folders)?, limits }));
+    let mut roots: Vec<_> = files.0.roots.all().iter().map(|place| (place.uri(), place.shown())).collect();
+    roots.sort();
+    roots.dedup();
+    let mut server = files.clone().into_server();
+    for (uri, name) in roots {
+        let folder =
+            Resource::new(uri).name(name).description("A folder that is served.").mime(paths::FOLDER);
+        let files = files.clone();
+        server = server.resource(folder, move |uri: Uri| {
+            let files = files.clone();
+            async move { files.file(uri).await }
+        });
+    }
+    Ok(server)
 }
 
 #[derive(Clone)]
@@ -251,16 +266,25 @@ impl Files {
         .await
     }
 
-    /// A file in one of the folders that are served.
+    /// A file in one of the folders that are served, or such a folder: then its entries, one a line.
     #[resource("file:///{+path}", name = "File")]
     async fn file(&self, uri: Uri) -> Result<Option<ResourceContents>> {
         self.run(move |files| {
             // What is outside and what does not exist look the same from here.
             let Ok(place) = files.roots.find(&uri.0) else { return Ok(None) };
+            if place.meta()?.kind == Kind::Folder {
+                return paths::folder_contents(files, &place, uri.0).map(Some);
+            }
             let bytes = read::whole(&place, files.limits.read_bytes)?;
             Ok(Some(read::as_contents(&place, uri.0, bytes)))
         })
         .await
+    }
+
+    #[complete(file.path)]
+    async fn complete_path(&self, typed: &str) -> Result<Vec<String>> {
+        let typed = typed.to_owned();
+        self.run(move |files| Ok(paths::completions(files, &typed))).await
     }
 }
 

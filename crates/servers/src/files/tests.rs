@@ -105,6 +105,89 @@ async fn files_are_read_by_path_and_by_uri() {
     assert_eq!(bytes["content"][0]["resource"]["blob"], "AP8B");
 }
 
+async fn result(server: &Server, method: Method, params: Value) -> Value {
+    match outcome(server, &method, params).await {
+        Outcome::Complete(reply) => json_of(&reply, &method),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// covers: RES-16 RES-15
+#[tokio::test]
+async fn folders_are_resources_with_a_media_type_of_their_own() {
+    let house = House::new();
+    let server = house.server();
+    let root = format!("file://{}", house.at("served"));
+    let list = result(&server, Method::ResourcesList, json!({})).await;
+    assert_eq!(
+        list["resources"],
+        json!([{
+            "uri": root, "name": house.at("served"), "description": "A folder that is served.",
+            "mimeType": "inode/directory",
+        }])
+    );
+    let templates = result(&server, Method::ResourceTemplatesList, json!({})).await;
+    // A scheme of files: nobody can fetch these from the web. And files have many types.
+    assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "file:///{+path}");
+    assert_eq!(templates["resourceTemplates"][0].get("mimeType"), None);
+    let read = async |uri: String| {
+        result(&server, Method::ResourcesRead, json!({ "uri": uri })).await["contents"][0].clone()
+    };
+    let top = read(root.clone()).await;
+    assert_eq!(top["mimeType"], "inode/directory");
+    assert!(top["text"].as_str().unwrap().contains("docs/\n"), "{top}");
+    let docs = read(format!("{root}/docs")).await;
+    assert_eq!(
+        (&docs["mimeType"], &docs["text"]),
+        (&json!("inode/directory"), &json!("a.txt\nold/\none two?.txt\n"))
+    );
+    assert_eq!(read(format!("{root}/docs/a.txt")).await["mimeType"], "text/plain");
+    for outside in [house.at("secret"), house.at("served/way-out")] {
+        let missing =
+            outcome(&server, &Method::ResourcesRead, json!({ "uri": format!("file://{outside}") })).await;
+        assert!(matches!(missing, Outcome::Failed(error) if error.code == -32602), "{outside}");
+    }
+}
+
+/// covers: TOOL-13
+#[tokio::test]
+async fn what_is_embedded_can_be_read_as_a_resource() {
+    let house = House::new();
+    let server = house.server();
+    let bytes = call(&server, "read", json!({ "path": "blob.bin" })).await["content"][0]["resource"].clone();
+    let found = result(&server, Method::Discover, json!({})).await;
+    assert!(found["capabilities"]["resources"].is_object());
+    let read = result(&server, Method::ResourcesRead, json!({ "uri": bytes["uri"] })).await;
+    assert_eq!(read["contents"], json!([bytes]));
+    // The other servers here that embed resources have some, too.
+    let found = result(&crate::everything(), Method::Discover, json!({})).await;
+    assert!(found["capabilities"]["resources"].is_object());
+}
+
+#[tokio::test]
+async fn a_path_is_completed_as_far_as_it_is_served() {
+    let house = House::new();
+    let server = house.server();
+    let complete = async |typed: &str| -> Vec<String> {
+        let params = json!({
+            "ref": { "type": "ref/resource", "uri": "file:///{+path}" },
+            "argument": { "name": "path", "value": typed },
+        });
+        let found = result(&server, Method::Complete, params).await;
+        serde_json::from_value(found["completion"]["values"].clone()).unwrap()
+    };
+    let served = house.at("served")[1..].to_owned();
+    assert_eq!(complete("").await, [format!("{served}/")]);
+    assert_eq!(complete(&served[..4]).await, [format!("{served}/")]);
+    assert_eq!(complete(&format!("{served}/do")).await, [format!("{served}/docs/")]);
+    assert_eq!(complete(&format!("{served}/docs/A")).await, [format!("{served}/docs/a.txt")]);
+    // Nothing is said of what is outside, whether it is there or not.
+    for outside in ["secret/", "secret/k", "served/../secret/", "served/way-out/", "absent/"] {
+        assert_eq!(complete(&house.at(outside)[1..]).await, Vec::<String>::new(), "{outside}");
+    }
+    assert_eq!(complete("etc/pass").await, Vec::<String>::new());
+}
+
 /// covers: RES-27 RES-26
 #[tokio::test]
 async fn nothing_outside_is_reached() {

@@ -198,7 +198,7 @@ async fn calls_beyond_the_rate_are_told_when_to_come_again() {
     assert_eq!(served, 3);
 }
 
-/// covers: COMP-06
+/// covers: COMP-06 COMP-12
 #[tokio::test(start_paused = true)]
 async fn completions_are_limited_unless_told_otherwise() {
     let server = Server::new("x", "1")

@@ -148,7 +148,7 @@ async fn a_message_says_who_it_is_from_and_what_it_is_about() {
     assert_eq!(messages[1]["params"], json!({ "level": "info", "logger": "diary", "data": "done" }));
 }
 
-/// covers: LOG-12 LOG-14 LOG-15
+/// covers: LOG-12 LOG-14 LOG-15 LOG-17
 #[tokio::test]
 async fn log_messages_hold_no_secrets_and_nothing_about_persons() {
     let server = logging().redact_logs(|data| {
@@ -182,7 +182,7 @@ async fn nothing_of_the_inside_is_said_outside() {
     assert_eq!(answer["error"], json!({ "code": -32603, "message": "the handler panicked" }));
 }
 
-/// covers: LOG-09
+/// covers: LOG-09 LOG-17
 #[tokio::test(start_paused = true)]
 async fn log_messages_beyond_the_rate_are_left_out_and_counted() {
     let server = logging().log_rate(Rate::per_second(10).burst(5));

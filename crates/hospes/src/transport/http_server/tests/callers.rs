@@ -130,7 +130,9 @@ async fn a_question_is_for_the_caller_and_the_user_it_was_put_to() {
     assert!(rest.contains("ann is Ada") && !rest.contains("Eve"), "{rest}");
 }
 
-/// Two calls at once, of which one wants log messages.
+/// Nobody hears what another's call says.
+///
+/// covers: LOG-17
 #[tokio::test]
 async fn log_messages_travel_on_the_stream_of_the_request_that_asked_for_them() {
     let endpoint = endpoint();

@@ -1,0 +1,47 @@
+//! What a path may become, while it is typed, and what a folder shows when it is read.
+
+use hospes::prelude::*;
+use hospes::server::fitting;
+
+use super::Inner;
+use super::folder::{self, Kind};
+use super::roots::Place;
+
+/// What XDG calls a folder (RES-16).
+pub(super) const FOLDER: &str = "inode/directory";
+
+/// The paths that begin as `typed`, without the slash in front, as the template of files has them: what is in the folder
+/// named so far, the likeliest first; outside, only the way to the folders that are served.
+pub(super) fn completions(files: &Inner, typed: &str) -> Vec<String> {
+    let (folder, name) = typed.rsplit_once('/').unwrap_or(("", typed));
+    let inside = || {
+        let place = files.roots.find(&format!("/{folder}")).ok()?;
+        folder::entries(&place.open_folder().ok()?).ok()
+    };
+    let Some(entries) = inside() else {
+        let roots = files.roots.shown();
+        let roots = roots.iter().filter_map(|root| root.strip_prefix('/')).map(|root| format!("{root}/"));
+        return roots.filter(|root| root.starts_with(typed)).collect();
+    };
+    let shown = entries.iter().filter_map(|entry| {
+        // A name that is no text cannot be typed.
+        let name = entry.name.to_str()?;
+        Some(if entry.meta.kind == Kind::Folder { format!("{name}/") } else { name.to_owned() })
+    });
+    let names: Vec<String> = shown.collect();
+    fitting(name, &names).into_iter().map(|name| format!("{folder}/{name}")).collect()
+}
+
+/// A folder as a resource: its entries, one a line, folders with a slash.
+pub(super) fn folder_contents(files: &Inner, place: &Place<'_>, uri: String) -> Result<ResourceContents> {
+    let entries = folder::entries(&place.open_folder()?).map_err(|why| place.failed("list", &why))?;
+    let (most, mut text) = (files.limits.entries, String::new());
+    for entry in entries.iter().take(most) {
+        text.push_str(&entry.name.to_string_lossy());
+        text.push_str(if entry.meta.kind == Kind::Folder { "/\n" } else { "\n" });
+    }
+    if let Some(more @ 1..) = entries.len().checked_sub(most) {
+        text.push_str(&format!("({more} more)\n"));
+    }
+    Ok(ResourceContents::text(uri, text).with_mime_type(FOLDER))
+}
