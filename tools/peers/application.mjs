@@ -54,13 +54,15 @@ async function connect() {
     if (era === 'legacy') {
         const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
         const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
+        const { SSEClientTransport } = await import('@modelcontextprotocol/sdk/client/sse.js');
         const { StdioClientTransport } = await import('@modelcontextprotocol/sdk/client/stdio.js');
         const types = await import('@modelcontextprotocol/sdk/types.js');
         const client = new Client(who, { capabilities });
         client.setRequestHandler(types.ElicitRequestSchema, answer('elicitation/create'));
         client.setRequestHandler(types.CreateMessageRequestSchema, answer('sampling/createMessage'));
         client.setRequestHandler(types.ListRootsRequestSchema, answer('roots/list'));
-        await client.connect(url ? new StreamableHTTPClientTransport(url) : new StdioClientTransport(child));
+        const Http = entry.type === 'sse' ? SSEClientTransport : StreamableHTTPClientTransport;
+        await client.connect(url ? new Http(url) : new StdioClientTransport(child));
         const call = (params, options) => client.callTool(params, undefined, options);
         return { client, call };
     }

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::flags::{Accepted, Flags};
 use crate::process::{self, Server};
@@ -71,7 +71,16 @@ fn examine(node: &Node, checks: &mut Checks) -> Result<()> {
     let mut expected = BTreeSet::new();
     let mut known = true;
     for upstream in &upstreams {
-        checks.add(&format!("{} asked by us", upstream.name), asked_by_us(node, &folder, upstream));
+        checks.add(
+            &format!("{} asked by us", upstream.name),
+            asked_by_us(node, &folder, upstream, &upstream.entry),
+        );
+        if upstream.entry["type"] == "sse" {
+            // The same without being told which transport it is.
+            let bare = json!({ "url": upstream.entry["url"] });
+            let answer = asked_by_us(node, &folder, upstream, &bare);
+            checks.add(&format!("{} found and asked by us", upstream.name), answer);
+        }
         inspector.add(upstream.name, upstream.entry.clone());
         let direct = inspector.tools(upstream.name, upstream.era);
         known &= direct.is_ok();
@@ -99,7 +108,10 @@ fn examine(node: &Node, checks: &mut Checks) -> Result<()> {
         "stdio",
         json!({ "command": program, "args": ["stdio", "--config", config, "--start-wait", WAIT] }),
     );
-    for (front, era) in ["up", "stdio"].into_iter().flat_map(|front| Era::ALL.map(|era| (front, era))) {
+    let sse = json!({ "type": "sse", "url": gateway.url.replace("/mcp", "/sse") });
+    inspector.add("up-sse", sse.clone());
+    let doors = ["up", "stdio"].into_iter().flat_map(|front| Era::ALL.map(|era| (front, era)));
+    for (front, era) in doors.chain([("up-sse", Era::Legacy)]) {
         let seen = seen(&inspector, front, era, &expected, &upstreams);
         checks.add(&format!("{front}: every tool seen ({})", era.name()), seen);
         for upstream in &upstreams {
@@ -119,6 +131,8 @@ fn examine(node: &Node, checks: &mut Checks) -> Result<()> {
             asking::examine(node, front, entry, era, checks);
         }
     }
+    // The newer era does not speak the older transport.
+    asking::examine(node, "up-sse", &sse, Era::Legacy, checks);
     drop(running);
     checks.stop("up: stops when asked to", gateway);
     checks.stop("serve: stops when asked to", ours);
@@ -126,10 +140,10 @@ fn examine(node: &Node, checks: &mut Checks) -> Result<()> {
 }
 
 /// `hospes call`, our client, without a gateway in between.
-fn asked_by_us(node: &Node, folder: &Path, upstream: &Upstream) -> Result<String> {
+fn asked_by_us(node: &Node, folder: &Path, upstream: &Upstream, entry: &Value) -> Result<String> {
     let (tool, arguments, part) = &upstream.call;
     let config = folder.join("alone.json");
-    fs::write(&config, json!({ "mcpServers": { upstream.name: upstream.entry } }).to_string())?;
+    fs::write(&config, json!({ "mcpServers": { upstream.name: entry } }).to_string())?;
     let mut command = Command::new(place::program("hospes")?);
     node.dress(&mut command);
     command

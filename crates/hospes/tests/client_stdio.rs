@@ -531,11 +531,15 @@ async fn a_change_is_heard_by_the_listener_whose_subscription_it_names() {
     })
     .await;
     let filter = || SubscriptionFilter::new().with_tools_list_changed(true).with_prompts_list_changed(true);
-    let mut one = client.listen(filter()).await.unwrap();
-    let mut two = client.listen(filter()).await.unwrap();
-    assert_eq!(two.next().await, Some(Notification::ToolsListChanged));
-    assert_eq!(one.next().await, Some(Notification::PromptsListChanged));
-    assert_eq!(one.next().await, Some(Notification::ToolsListChanged));
+    let heard = tokio::time::timeout(Duration::from_secs(20), async {
+        let mut one = client.listen(filter()).await.unwrap();
+        let mut two = client.listen(filter()).await.unwrap();
+        let heard = [two.next().await, one.next().await, one.next().await];
+        (one, two, heard)
+    });
+    let (mut one, mut two, heard) = heard.await.expect("somebody else has heard it");
+    let (tools, prompts) = (Notification::ToolsListChanged, Notification::PromptsListChanged);
+    assert_eq!(heard, [Some(tools.clone()), Some(prompts), Some(tools)]);
     let more = tokio::time::timeout(Duration::from_millis(50), async {
         tokio::select! { more = one.next() => more, more = two.next() => more }
     });

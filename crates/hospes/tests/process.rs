@@ -165,6 +165,7 @@ fn a_broken_pipe_ends_a_server() {
     assert!(child.ended().success());
 }
 
+/// covers: HTTP-03
 #[test]
 fn the_flag_and_the_variable_ask_for_http() {
     for by_flag in [true, false] {
@@ -182,7 +183,9 @@ fn the_flag_and_the_variable_ask_for_http() {
         let address =
             line.trim().strip_prefix("listening on http://").and_then(|rest| rest.strip_suffix("/mcp"));
         let address = address.unwrap_or_else(|| panic!("{line:?}"));
-        for (host, status) in [("localhost", "200"), ("two.example", if by_flag { "403" } else { "200" })] {
+        let mut sessions = std::collections::HashSet::new();
+        let theirs = if by_flag { "403" } else { "200" };
+        for (host, status) in [("localhost", "200"), ("two.example", theirs), ("localhost", "200")] {
             let body = initialize().to_string();
             let mut stream = std::net::TcpStream::connect(address).unwrap();
             write!(
@@ -195,7 +198,11 @@ fn the_flag_and_the_variable_ask_for_http() {
             let mut answer = String::new();
             stream.read_to_string(&mut answer).unwrap();
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
+            let session = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+            sessions.extend(session.map(str::to_owned));
         }
+        // One process, a session for each that may come in.
+        assert_eq!(sessions.len(), if by_flag { 2 } else { 3 });
         child.signal(rustix::process::Signal::TERM);
         assert!(child.ended().success());
     }

@@ -48,11 +48,16 @@ impl Upstreams {
         let package = |path: &str| node.modules.join(script(path));
         let program = node.program();
 
-        let port = free_port()?;
-        let mut old = node.script(&script("server-everything"));
-        old.arg("streamableHttp").env("PORT", port.to_string());
-        let url = format!("http://127.0.0.1:{port}/mcp");
-        let old = Server::start_at(old, "server-everything over HTTP", &url, START_LIMIT)?;
+        let everything = |transport: &str, path: &str| {
+            let port = free_port()?;
+            let mut command = node.script(&script("server-everything"));
+            command.arg(transport).env("PORT", port.to_string());
+            let (label, url) =
+                (format!("server-everything {transport}"), format!("http://127.0.0.1:{port}{path}"));
+            Server::start_at(command, &label, &url, START_LIMIT)
+        };
+        let old = everything("streamableHttp", "/mcp")?;
+        let older = everything("sse", "/sse")?;
         let mut new = node.script(&modern);
         new.arg("http");
         let new = Server::start(new, "modern over HTTP", START_LIMIT)?;
@@ -70,6 +75,10 @@ impl Upstreams {
                 ..at("everything", stdio(json!([package("server-everything"), "stdio"])), Era::Legacy, sum())
             },
             Upstream { steady: false, ..at("everything-http", http(&old.url), Era::Legacy, sum()) },
+            Upstream {
+                steady: false,
+                ..at("everything-sse", json!({ "type": "sse", "url": older.url }), Era::Legacy, sum())
+            },
             at(
                 "filesystem",
                 stdio(json!([package("server-filesystem"), files])),
@@ -86,7 +95,7 @@ impl Upstreams {
             at("modern-http", http(&new.url), Era::Modern, shout()),
             at("ours", http(ours), Era::Auto, ("test_simple_text", json!({}), "simple text response")),
         ];
-        Ok(Self { servers, running: vec![old, new] })
+        Ok(Self { servers, running: vec![old, older, new] })
     }
 }
 
