@@ -137,7 +137,7 @@ fn count(
     let (server, behaviour) =
         (text("server").context("no server")?, text("behaviour").context("no behaviour")?);
     let is_it = |revision: &&str| server.contains(&revision.replace('-', ""));
-    let position = REVISIONS.iter().position(|revision| is_it(revision)).context("no such revision")?;
+    let position = REVISIONS.iter().position(is_it).context("no such revision")?;
     let cell = cells.entry((application, position)).or_default();
     cell.tried += 1;
     match text("failure") {
