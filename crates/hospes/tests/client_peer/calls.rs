@@ -153,7 +153,7 @@ async fn what_the_server_says_of_itself_is_there_for_the_model() {
 /// covers: PAGE-09 PAGE-10 PRM-15
 #[tokio::test(start_paused = true)]
 async fn cursors_go_back_as_they_came_and_lists_may_have_none() {
-    const CURSORS: [&str; 4] = ["", "{\"page\": 2}", "\u{0} \u{2603} %20+/=", "null"];
+    const CURSORS: [&str; 4] = ["", " {\"page\": 2} ", "\u{0} \u{2603} %20+/=", "null"];
     for revision in Revision::ALL {
         for pages in [0, CURSORS.len()] {
             let (client, peer) = Peer::connect(Client::builder(), revision, move |message| {

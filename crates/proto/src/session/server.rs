@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hospes_model::{
-    CancelledParams, ClientCapabilities, Direction, Id, InitializeParams, Kind, LoggingLevel, Method,
-    ProgressParams, Revision, RpcError,
+    CancelledParams, ClientCapabilities, Direction, Id, InitializeParams, Kind, Method, ProgressParams,
+    Revision, RpcError,
 };
 use serde_json::value::RawValue;
 
@@ -93,7 +93,6 @@ pub struct ServerSession<T, W> {
     announced: bool,
     /// Nothing can be heard from the client any more.
     deaf: bool,
-    log_level: Option<LoggingLevel>,
     subscribed: HashSet<Box<str>>,
 }
 
@@ -169,7 +168,6 @@ impl<T, W> ServerSession<T, W> {
             asked: Pending::new(limits.max_open_questions),
             announced: false,
             deaf: false,
-            log_level: None,
             subscribed: HashSet::new(),
         }
     }
@@ -370,17 +368,6 @@ impl<T, W> ServerSession<T, W> {
     #[must_use]
     pub fn strays(&self) -> u64 {
         self.asked.strays()
-    }
-
-    /// The least severe log message that the client wants; none until it has said so (LOG-05).
-    #[must_use]
-    pub fn log_level(&self) -> Option<LoggingLevel> {
-        self.log_level
-    }
-
-    /// `logging/setLevel` was accepted (LOG-04).
-    pub fn set_log_level(&mut self, level: LoggingLevel) {
-        self.log_level = Some(level);
     }
 
     /// `resources/subscribe` was accepted. Whether that is news.
