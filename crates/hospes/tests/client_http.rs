@@ -668,16 +668,19 @@ async fn a_question_on_the_sessions_stream_goes_to_whoever_made_the_call() {
         () = asking => unreachable!("it asks for ever"),
     };
     let called = fake.wait(1, |asked| asked.method() == "tools/call").await.remove(0);
-    let hospes::Outcome::InputRequired(questions) = outcome else { panic!("{outcome:?}") };
-    let mut round = questions.round;
-    let key = questions.requests[0].0.clone();
-    round.answered([(key, RawJson::from(json!({ "action": "decline" })))]);
-    let answering = async {
-        fake.wait(1, |asked| asked.body["result"]["action"] == "decline").await;
-        answer.send(format!("data: {}\n\n", text(&called, "thanks"))).await.unwrap();
-    };
-    let (outcome, ()) = tokio::join!(call(round), answering);
-    assert!(matches!(outcome, hospes::Outcome::Complete(_)), "{outcome:?}");
+    answer.send(format!("data: {}\n\n", text(&called, "thanks"))).await.unwrap();
+    let mut outcome = outcome;
+    let mut rounds = 0;
+    // More than one of them may have reached the call.
+    while let hospes::Outcome::InputRequired(questions) = outcome {
+        rounds += 1;
+        let mut round = questions.round;
+        let answers = questions.requests.into_iter();
+        round.answered(answers.map(|(key, _)| (key, RawJson::from(json!({ "action": "decline" })))));
+        outcome = call(round).await;
+    }
+    assert!(rounds > 0 && matches!(outcome, hospes::Outcome::Complete(_)), "{rounds} {outcome:?}");
+    fake.wait(1, |asked| asked.body["result"]["action"] == "decline").await;
 }
 
 /// A flood of comments left neither the call nor the runtime time to look at a clock.

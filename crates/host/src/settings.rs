@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hospes::client::DEFAULT_PARK_TIMEOUT;
+
 use crate::catalogue::DEFAULT_PAGE_SIZE;
 use crate::upstream::Policy;
 
@@ -38,6 +40,9 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// For one request, counted again from each progress notification; none for no limit but the ceiling.
     pub request_timeout: Option<Duration>,
+    /// How long a call of a server of an older revision waits while its questions are answered by an application of
+    /// 2026-07-28.
+    pub park_timeout: Duration,
     /// How long connections are kept that nobody uses.
     pub idle_after: Duration,
     /// How many different sets of capabilities applications may come with at once.
@@ -60,6 +65,7 @@ impl Default for Settings {
             call_wait: DEFAULT_CALL_WAIT,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             request_timeout: None,
+            park_timeout: DEFAULT_PARK_TIMEOUT,
             idle_after: DEFAULT_IDLE_AFTER,
             max_views: DEFAULT_MAX_VIEWS,
             max_connections: DEFAULT_MAX_CONNECTIONS,

@@ -113,7 +113,8 @@ impl Parked {
         answers: &BTreeMap<String, RawJson>,
     ) -> Result<ParkedCall, RpcError> {
         let gone = || {
-            let why = "the call that these answers belong to is no longer waiting; it was not made again";
+            let why = "the call that these answers belong to is no longer waiting: it has ended, its server was started \
+                       again, or nobody answered in time (setting park_timeout); it was not made again";
             RpcError::invalid_params(why)
         };
         let mut calls = self.lock();

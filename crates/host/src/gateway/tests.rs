@@ -32,17 +32,17 @@ struct InMemory {
     make: Make,
     revision: Revision,
     delay: Duration,
-    roots: Vec<std::path::PathBuf>,
+    settings: Settings,
 }
 
 impl Connector for InMemory {
     fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;
-            let builder = Client::builder().revision(self.revision);
+            let builder = Client::builder().revision(self.revision).park_timeout(self.settings.park_timeout);
             let on_log = Arc::clone(&wish.on_log);
-            let client =
-                declaring(builder, wish.abilities, &self.roots).on_log(move |message| on_log(message));
+            let client = declaring(builder, wish.abilities, &self.settings.roots)
+                .on_log(move |message| on_log(message));
             let client = client.in_memory((self.make)()?).await;
             Ok(in_memory(client.map_err(|error| ConnectProblem::new(error.to_string()))?))
         })
@@ -69,7 +69,10 @@ impl House {
         make: impl Fn() -> Result<Server, ConnectProblem> + Send + Sync + 'static,
     ) -> Self {
         let make: Make = Arc::new(make);
-        self.servers.push((name.to_owned(), Arc::new(InMemory { make, revision, delay, roots: Vec::new() })));
+        self.servers.push((
+            name.to_owned(),
+            Arc::new(InMemory { make, revision, delay, settings: Settings::default() }),
+        ));
         self
     }
 
@@ -87,7 +90,7 @@ impl House {
         let servers = self.servers;
         let find = move |config: &ServerConfig, settings: &Settings| -> Arc<dyn Connector> {
             let (_, found) = servers.iter().find(|(name, _)| *name == config.name).unwrap();
-            Arc::new(InMemory { roots: settings.roots.clone(), ..InMemory::clone(found) })
+            Arc::new(InMemory { settings: settings.clone(), ..InMemory::clone(found) })
         };
         Host::builder(config).settings(self.settings).connectors(find).start().unwrap()
     }

@@ -26,6 +26,7 @@ struct ClientConnector {
     sse: bool,
     connect_timeout: Duration,
     request_timeout: Option<Duration>,
+    park_timeout: Duration,
     roots: Vec<PathBuf>,
 }
 
@@ -39,6 +40,7 @@ pub(crate) fn client_connector(config: &ServerConfig, settings: &Settings) -> Ar
         sse: matches!(&config.transport, Transport::Http(http) if http.flavour == HttpFlavour::Sse),
         connect_timeout: connect_timeout.saturating_sub(HEADSTART).max(connect_timeout / 2),
         request_timeout: config.timeouts.request.or(settings.request_timeout),
+        park_timeout: settings.park_timeout,
         roots: settings.roots.clone(),
     })
 }
@@ -79,6 +81,7 @@ impl Connector for ClientConnector {
                 .info(crate::implementation())
                 .on_log(move |message| on_log(message))
                 .connect_timeout(self.connect_timeout)
+                .park_timeout(self.park_timeout)
                 .on_stderr(move |line| tracing::debug!(target: "hospes::stderr", server = %name, "{line}"));
             if let Some(era) = self.era.or_else(|| wish.known.map(|known| known.era)) {
                 builder = builder.era(era);

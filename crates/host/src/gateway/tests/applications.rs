@@ -118,3 +118,51 @@ async fn a_connection_is_closed_or_handed_out_but_never_both() {
         tokio::time::sleep(Duration::from_micros(pause % 30 * 100)).await;
     }
 }
+
+/// The state that an application of 2026-07-28 carries is worth nothing to a host that does not hold the call: it must
+/// say so, and not make the call again, which may do twice what it does.
+#[tokio::test(start_paused = true)]
+async fn a_parked_call_that_is_gone_is_refused_and_not_made_again() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let house = |made: &Arc<AtomicUsize>| {
+        let made = Arc::clone(made);
+        let server = move || {
+            let made = Arc::clone(&made);
+            Server::new("curious", "1").tool("pay", move |ctx: Context| {
+                let made = Arc::clone(&made);
+                async move {
+                    made.fetch_add(1, Ordering::SeqCst);
+                    Ok::<_, Error>(ctx.elicit::<String>("Really?").await?)
+                }
+            })
+        };
+        House::default()
+            .with("curious", Revision::LATEST_LEGACY, server)
+            .settings(|settings| settings.park_timeout = Duration::from_secs(30))
+    };
+    let capabilities = serde_json::from_value(json!({ "elicitation": {} })).unwrap();
+    let peer = Arc::new(hospes::Peer::new(Revision::LATEST, None, capabilities));
+    let call = |round| {
+        let params = json!({ "name": "curious__pay", "arguments": {} }).into();
+        Call::new(Method::ToolsCall, params, Context::builder(Arc::clone(&peer)).round(round).build())
+    };
+    let (first, second) = (house(&made).start(), house(&made).start());
+    for restarted in [false, true] {
+        let before = made.load(Ordering::SeqCst);
+        let asked = first.gateway().call(call(hospes::Round::default())).await;
+        let Outcome::InputRequired(questions) = asked else { panic!("it asks: {asked:?}") };
+        let mut round = questions.round;
+        let key = questions.requests[0].0.clone();
+        round.answered([(key, RawJson::from(json!({ "action": "accept", "content": { "value": "yes" } })))]);
+        let host = if restarted { &second } else { &first };
+        if !restarted {
+            tokio::time::sleep(Duration::from_secs(31)).await;
+        }
+        let Outcome::Failed(error) = host.gateway().call(call(round)).await else {
+            panic!("nobody holds it")
+        };
+        let says = if restarted { "nothing was repeated" } else { "setting park_timeout" };
+        assert!(error.message.contains(says), "{error}");
+        assert_eq!(made.load(Ordering::SeqCst), before + 1, "made once");
+    }
+}
