@@ -400,14 +400,15 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.shared.streaming().remove(&self.id);
-        if self.finished {
-            return;
-        }
-        let gone = RpcError::internal("the call that this belongs to was cancelled");
+        let gone = RpcError::internal("the call that this belongs to is over");
+        // Also behind an answer: the server waits for one to each of its questions.
         while let Some(question) = self.mailbox.question() {
             self.inbox.push(question);
         }
         self.inbox.questions().for_each(|id| self.shared.answer(id, Err(&gone)));
+        if self.finished {
+            return;
+        }
         // With the stream its connection is closed, which is what a modern server wants to see.
         self.shared.cancel(self.id, &self.method, &self.speech);
     }
