@@ -195,6 +195,30 @@ async fn an_older_application_behind_an_older_server_is_asked_and_may_leave() {
 }
 
 /// covers: MRTR-08 MRTR-09
+/// Many servers ask for the roots right after the handshake, when no call is under way yet.
+#[tokio::test]
+async fn what_a_server_asks_between_calls_is_asked_with_the_next_one() {
+    let client = declaring().era(Era::Legacy).connect(scripted(&["curious"])).await.unwrap();
+    until(async || (client.parked_calls() == 1).then_some(())).await;
+    let nothing = Arc::new(Peer::new(Revision::V2026_07_28, None, ClientCapabilities::new()));
+    let incapable = Context::builder(nothing).build();
+    let known = Service::call(&client, tool(incapable, "known", &json!({}))).await;
+    assert_eq!(parsed(known), json!([]), "who has no roots is not asked for them");
+
+    let asked = questions(called(&client, "known", json!({}), Round::default()).await);
+    let (key, question) = &asked.requests[0];
+    assert_eq!((asked.requests.len(), question.method()), (1, "roots/list"));
+    let roots = json!({ "roots": [{ "uri": "file:///here" }] });
+    let round = answered(asked.round, &[(key, roots.clone())]);
+    parsed(called(&client, "known", json!({}), round).await);
+    assert_eq!(client.parked_calls(), 0);
+    let known = until(async || {
+        let known = parsed(called(&client, "known", json!({}), Round::default()).await);
+        (known != json!([])).then_some(known)
+    });
+    assert_eq!(known.await, json!([roots]));
+}
+
 #[tokio::test]
 async fn a_modern_servers_state_is_carried_and_its_answers_brought() {
     let client = declaring().connect(scripted(&["modern"])).await.unwrap();

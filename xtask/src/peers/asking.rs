@@ -68,6 +68,9 @@ impl Asking {
             Self::new("everything-http__trigger-long-running-operation", slowly(), "completed").progress(2),
             Self::new("everything-sse__trigger-elicitation-request", nothing(), "Hospes").asked(elicit),
             Self::new("everything-sse__trigger-long-running-operation", slowly(), "completed").progress(2),
+            // It asks for the roots once, right after the handshake.
+            Self::new("everything__get-roots-list", nothing(), "file:///scripted/root"),
+            Self::new("everything-http__get-roots-list", nothing(), "file:///scripted/root"),
             Self::new("modern__greet", nothing(), "Salve, Hospes!").asked(elicit),
             Self::new("modern-http__greet", nothing(), "Salve, Hospes!").asked(elicit),
             Self::new("ours__test_input_required_result_elicitation", nothing(), "Hello, Hospes!")

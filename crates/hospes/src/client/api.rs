@@ -237,10 +237,10 @@ impl Client {
         &self.core.server.supported
     }
 
-    /// How many calls of this client, as a service, wait for answers from elsewhere.
+    /// How many calls of this client, as a service, wait for answers from elsewhere, and how many questions for a call.
     #[must_use]
     pub fn parked_calls(&self) -> usize {
-        self.core.parked.len()
+        self.core.parked.len() + self.core.desk.held.len()
     }
 
     /// The revision that is spoken.

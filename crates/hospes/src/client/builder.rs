@@ -197,7 +197,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long an upstream call is kept while somebody else answers its questions (see [`Client`] as a service).
+    /// How long an upstream call is kept while somebody else answers its questions, and a question while there is no
+    /// call to ask it with (see [`Client`] as a service).
     pub fn park_timeout(mut self, timeout: Duration) -> Self {
         self.settings.park_timeout = timeout;
         self
@@ -277,6 +278,7 @@ impl ClientBuilder {
             self.desk.tasks = Some(Receiver::new(settings));
         }
         self.desk.handlers.declared = self.settings.capabilities.clone();
+        self.desk.hold = self.settings.park_timeout;
         self
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use hospes_model::{Id, InputRequest, LogMessageParams, Method, Notification, RawJson, Revision, RpcError};
@@ -15,6 +16,7 @@ use super::changes::Changes;
 use super::duplex;
 use super::error::Closed;
 use super::handlers::Handlers;
+use super::held::Held;
 use super::hidden::Hidden;
 use super::receiver::{Receiver, relate_answer};
 #[cfg(feature = "http")]
@@ -50,6 +52,9 @@ pub(crate) struct Desk {
     pub(crate) on_list_changed: Option<OnListChanged>,
     /// Where it runs what the server asks as tasks.
     pub(crate) tasks: Option<Receiver>,
+    /// What it asked while nobody could be asked, and for how long that waits: the setting `park_timeout`.
+    pub(crate) held: Held,
+    pub(crate) hold: Duration,
     /// What the server was told, and is not to be repeated when it is quoted.
     pub(crate) hidden: Arc<Hidden>,
     revision: OnceLock<Revision>,
@@ -82,6 +87,18 @@ impl Desk {
 
     fn revision(&self) -> Revision {
         self.revision.get().copied().unwrap_or(Revision::LATEST_LEGACY)
+    }
+
+    /// The server asks something, and nobody waits for a call that it could be about. What only somebody else can answer
+    /// waits for the next call.
+    pub(crate) fn unasked(self: &Arc<Self>, id: Id, method: Method, params: Option<RawJson>, reply: ReplyTo) {
+        let question = InputRequest::decode(&method, params.as_ref().unwrap_or(&RawJson::empty_object()));
+        match question {
+            Ok(question) if self.handlers.is_for_others(&question) => {
+                self.held.keep(id, question, reply, self.hold);
+            }
+            _ => self.request(id, method, params, reply),
+        }
     }
 
     /// The server asks something: somebody answers, in a task of their own.
@@ -143,6 +160,7 @@ impl Desk {
         if let Some(task) = self.running().remove(id) {
             task.abort();
         }
+        self.held.cancelled(id);
     }
 
     /// A notification that belongs to no call.
@@ -189,6 +207,7 @@ impl Desk {
     /// The connection is gone: nobody waits for answers, nothing changes any more.
     pub(crate) fn connection_lost(&self, closed: Arc<Closed>) {
         self.running().drain().for_each(|(_, task)| task.abort());
+        self.held.clear();
         self.changes.end();
         self.cache.clear();
         self.closed.send_replace(Some(closed));

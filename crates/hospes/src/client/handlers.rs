@@ -93,6 +93,12 @@ impl Handlers {
         }
     }
 
+    /// Whether nobody here answers such a question, and yet the server was told that it may be asked: a gateway speaks
+    /// for somebody else.
+    pub(crate) fn is_for_others(&self, question: &InputRequest) -> bool {
+        question.required_capability(&self.declared).is_ok() && !self.has_answer(question)
+    }
+
     /// The answer to one question.
     pub(crate) async fn answer(&self, question: InputRequest) -> Result<InputResponse, RpcError> {
         match question {

@@ -26,6 +26,7 @@ pub(crate) mod error;
 mod forward;
 mod handlers;
 mod health;
+mod held;
 pub(crate) mod hidden;
 mod icon;
 pub(crate) mod inbox;

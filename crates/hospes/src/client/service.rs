@@ -4,7 +4,8 @@
 //! each side says of itself) is said anew on the other. A question of the server goes to whoever made the call. A
 //! server of 2026-07-28 gives its state along with the question, which is carried down and up again. A server of an older
 //! revision goes on waiting for the answer to its request, so its call is *parked* meanwhile, for as long as the
-//! setting `park_timeout` says, and carried is the handle to it.
+//! setting `park_timeout` says, and carried is the handle to it. What such a server asks while nothing is called waits
+//! for the next call.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -151,6 +152,9 @@ impl Core {
         let round = context.round();
         // What was not answered is asked again.
         let mut requests = parked.answer(&round.answers, self.speech.revision);
+        for (id, request) in self.desk.held.take(&context.peer().capabilities) {
+            requests.push((parked.ask(id, request.clone()), request));
+        }
         loop {
             let event = next_event(&mut parked.call, !requests.is_empty()).await;
             match event {

@@ -66,6 +66,7 @@ def text(value):
 CAPABILITIES = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}}
 seen = []
 cancelled = set()
+known = []
 
 
 def call(request):
@@ -122,6 +123,8 @@ def call(request):
                 {"mode": "url", "message": "Who?", "url": "https://example.com/sign-in", "elicitationId": "e1"}]})
         else:
             reply(request, text("welcome"))
+    elif name == "known":
+        reply(request, text(known))
     elif name == "announce":
         for method, params in arguments["notifications"]:
             note(method, params)
@@ -139,6 +142,8 @@ def handle(message):
     method = message["method"]
     seen.append(method)
     if "id" not in message:
+        if method == "notifications/initialized" and "curious" in BEHAVIOURS:
+            threading.Thread(target=lambda: known.append(ask("roots/list")), daemon=True).start()
         if method == "notifications/cancelled":
             cancelled.add(message["params"]["requestId"])
         return

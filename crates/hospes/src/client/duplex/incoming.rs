@@ -56,7 +56,7 @@ impl Shared {
             match outside {
                 Outside::Notification(method, params) => self.desk.notification(&method, params.as_ref()),
                 Outside::Request(id, method, params) => {
-                    self.desk.request(id, method, params, ReplyTo::Duplex(Arc::clone(self)));
+                    self.desk.unasked(id, method, params, ReplyTo::Duplex(Arc::clone(self)));
                 }
                 Outside::Cancelled(id, reason) => self.desk.cancelled(&id, reason),
             }

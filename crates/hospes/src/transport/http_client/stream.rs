@@ -495,7 +495,7 @@ impl Shared {
                     match self.asked_call() {
                         Ok(Some(call)) => call.ask(LinkEvent::Question(request.id, method, params)),
                         Ok(None) => {
-                            self.desk.request(request.id, method, params, ReplyTo::Http(Arc::clone(self)));
+                            self.desk.unasked(request.id, method, params, ReplyTo::Http(Arc::clone(self)));
                         }
                         Err(error) => self.answer(&request.id, Err(&error)),
                     }
