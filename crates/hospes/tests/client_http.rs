@@ -814,3 +814,57 @@ async fn a_stream_that_ends_at_once_is_not_opened_again_and_again() {
     assert!(gets.load(Ordering::Relaxed) <= 3, "{gets:?}");
     drop(client);
 }
+
+/// covers: TSKX-17
+#[tokio::test]
+async fn the_header_names_the_task_that_a_request_is_about() {
+    let polls = AtomicUsize::new(0);
+    let fake = Fake::serve(modern(move |asked| {
+        let task = |status: &str, kind: &str| {
+            json!({ "resultType": kind, "taskId": "t/1 \u{e9}", "status": status, "createdAt": "2026-07-28T00:00:00Z",
+                "lastUpdatedAt": "2026-07-28T00:00:00Z", "ttlMs": null, "pollIntervalMs": 1 })
+        };
+        Said::json(&result(
+            asked,
+            &match asked.method() {
+                "tools/call" => task("working", "task"),
+                "tasks/get" if polls.fetch_add(1, Ordering::Relaxed) == 0 => {
+                    let mut asking = task("input_required", "complete");
+                    asking["inputRequests"] = json!({ "roots": { "method": "roots/list" } });
+                    asking
+                }
+                "tasks/get" => {
+                    let mut done = task("completed", "complete");
+                    done["result"] = json!({ "content": [] });
+                    done
+                }
+                _ => json!({ "resultType": "complete" }),
+            },
+        ))
+    }))
+    .await;
+    let builder = Client::builder().revision(Revision::V2026_07_28).roots(["/"]);
+    let client = builder.connect(&fake.url).await.unwrap();
+    let mut task = client.call("long", ()).as_task().await.unwrap();
+    task.cancel().await.unwrap();
+    task.result().await.unwrap();
+    let asked = fake.asked();
+    let about: Vec<_> = asked.iter().filter(|asked| asked.method().starts_with("tasks/")).collect();
+    let methods: Vec<_> = about.iter().map(|asked| asked.method()).collect();
+    assert_eq!(methods, ["tasks/cancel", "tasks/get", "tasks/update", "tasks/get"]);
+    for asked in about {
+        let name = asked.header("mcp-name").unwrap();
+        assert_eq!(hospes_name(name), "t/1 \u{e9}", "{name}");
+        assert_eq!(asked.body["params"]["taskId"], "t/1 \u{e9}");
+    }
+}
+
+/// A header's value as it was before it was made fit for a header.
+fn hospes_name(value: &str) -> String {
+    use base64::Engine as _;
+    let encoded = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    encoded.map_or_else(
+        || value.to_owned(),
+        |text| String::from_utf8(base64::engine::general_purpose::STANDARD.decode(text).unwrap()).unwrap(),
+    )
+}

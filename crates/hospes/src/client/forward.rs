@@ -36,9 +36,22 @@ impl Forwarded {
             params.raw().clone()
         };
         if touched {
-            return Self { rewritten: without(&raw, OWN_PARAMS), raw: None, meta };
+            // The answers to a task's questions are what the call is about, and belong to no round of it.
+            let own = if *method == Method::TasksUpdate { &OWN_PARAMS[..1] } else { OWN_PARAMS };
+            return Self { rewritten: without(&raw, own), raw: None, meta };
         }
         Self { raw: Some(raw), rewritten: Vec::new(), meta }
+    }
+
+    /// The same without the wish for a task, which each leg has of its own.
+    pub(crate) fn without_task(self) -> Self {
+        let mut text = vec![b'{'];
+        text.extend_from_slice(self.members());
+        text.push(b'}');
+        match RawJson::parse(text) {
+            Ok(object) => Self { raw: None, rewritten: without(&object, &["task"]), meta: self.meta },
+            Err(_) => self,
+        }
     }
 
     /// The members of params.

@@ -34,6 +34,7 @@ pub(crate) mod link;
 mod listen;
 mod listing;
 mod model_choice;
+mod older_tasks;
 #[cfg(feature = "validate")]
 mod outputs;
 mod parked;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use hospes_model::{
     CallToolResult, CompleteResult, GetPromptResult, Method, ProgressParams, RawJson, ReadResourceResult,
-    Reply, TaskSupport,
+    Reply,
 };
 use serde::Serialize;
 
@@ -164,8 +164,9 @@ impl<'c, T: FromReply> Request<'c, T> {
         }
         let client = self.client;
         let (core, tool) = (&client.core, self.name.filter(|_| self.method == Method::ToolsCall));
-        // TASK-04: what has to be a task is called as one, and its result awaited.
-        if tool.is_some_and(|tool| core.known_support(tool) == Some(TaskSupport::Required)) {
+        if let Some(tool) = tool
+            && core.must_be_task(client, tool).await
+        {
             return self.send_as_task().await;
         }
         let on_progress = self.take_on_progress();

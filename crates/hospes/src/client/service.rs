@@ -24,6 +24,7 @@ use super::core::{Core, LinkCall, encode, malformed, says_what_for, unasked, wri
 use super::error::CallError;
 use super::forward::Forwarded;
 use super::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing};
+use super::older_tasks::no_task;
 use super::parked::{Abandon, ParkedCall};
 use crate::context::Context;
 use crate::round::Round;
@@ -64,6 +65,7 @@ impl Core {
         let outcome = match self.go_on(&call) {
             Some(Ok(parked)) => self.wait(&call, parked).await,
             Some(Err(error)) => Err(error),
+            None if self.runs_tasks() && is_of_tasks(&call.method) => Box::pin(self.older_task(&call)).await,
             None => self.begin(&call).await,
         };
         outcome.unwrap_or_else(|error| Outcome::Failed(error.to_rpc()))
@@ -89,10 +91,14 @@ impl Core {
             let method = call.method.name().into();
             return Err(CallError::NotInRevision { method, revision });
         }
-        let forwarded = Forwarded::new(&call.method, revision, &call.params);
+        let mut forwarded = Forwarded::new(&call.method, revision, &call.params);
+        if matches!(call.context.task_wish(), TaskWish::Asked(_)) {
+            forwarded = forwarded.without_task();
+        }
         let view = call.params.view();
         let round = call.context.round();
-        let mut more = if revision.is_legacy() { Vec::new() } else { answers_for(&round) };
+        let asks = !revision.is_legacy() && call.method != Method::TasksUpdate;
+        let mut more = if asks { answers_for(&round) } else { Vec::new() };
         let mut outgoing = Outgoing {
             name: view.name.as_deref().or(view.uri.as_deref()).or(view.task_id.as_deref()),
             arguments: view.arguments.as_ref(),
@@ -115,9 +121,20 @@ impl Core {
         } else {
             outgoing.meta.log_level = wanted;
         }
+        let wish = call.context.task_wish();
+        let mut speech = &self.speech;
+        if revision.is_legacy() {
+            if let Some(wish) = Box::pin(self.older_wish(call)).await? {
+                return Box::pin(self.make_older_task(&Outgoing { more: &wish, ..outgoing })).await;
+            }
+        } else if matches!(wish, TaskWish::Asked(_)) {
+            return Err(no_task(view.name.as_deref().unwrap_or_default()));
+        } else if *wish == TaskWish::Open || is_of_tasks(&call.method) {
+            speech = self.task_speech();
+        }
         let mut rounds = 0;
         loop {
-            let link_call = self.link.open(&Outgoing { more: &more, ..outgoing }, &self.speech).await?;
+            let link_call = self.link.open(&Outgoing { more: &more, ..outgoing }, speech).await?;
             let parked = ParkedCall::new(link_call, self.link.reply_to(), principal(&call.context));
             let outcome = self.wait(call, parked).await?;
             match outcome {
@@ -275,8 +292,13 @@ impl Core {
     }
 }
 
+/// Whether a method is one of those about tasks that callers of the newest revision have.
+fn is_of_tasks(method: &Method) -> bool {
+    matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel)
+}
+
 /// The next event; none when there is nothing for now and that is what is wanted to be known.
-async fn next_event(call: &mut LinkCall, only_ready: bool) -> Option<LinkEvent> {
+pub(super) async fn next_event(call: &mut LinkCall, only_ready: bool) -> Option<LinkEvent> {
     poll_fn(|cx| match call.poll_event(cx) {
         Poll::Ready(event) => Poll::Ready(Some(event)),
         Poll::Pending if only_ready => Poll::Ready(None),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use super::core::{Core, Speech, malformed};
 use super::error::CallError;
 use super::link::{Members, Outgoing};
 use super::listing::Listing;
+use super::older_tasks::Fetching;
 use super::request::{FromReply, Request};
 use crate::tasks::is_not_declared;
 
@@ -37,6 +38,16 @@ pub(crate) struct TaskFacts {
     support: Mutex<HashMap<Box<str>, TaskSupport>>,
     listed: AtomicBool,
     speech: OnceLock<Speech>,
+    /// Of an older server, for callers elsewhere.
+    pub(super) fetching: Fetching,
+    last: AtomicU64,
+}
+
+impl TaskFacts {
+    /// A number that was not there before.
+    pub(super) fn next(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 impl Client {
@@ -255,7 +266,6 @@ impl RunningTask {
             questions.retain(|key, _| !self.answered.contains(key));
             if !questions.is_empty() {
                 self.answer(&id, questions).await?;
-                continue;
             }
             tokio::time::sleep(interval.max(LEAST_INTERVAL)).await;
         }
@@ -330,20 +340,30 @@ impl Core {
     }
 
     /// Whether an older server runs tools as tasks.
-    fn runs_tasks(&self) -> bool {
+    pub(super) fn runs_tasks(&self) -> bool {
         let tasks = self.server.capabilities.as_ref().and_then(|has| has.tasks.as_ref());
         let requests = tasks.and_then(|tasks| tasks.requests.as_ref());
         self.speech.revision == Revision::V2025_11_25
             && requests.and_then(|requests| requests.tools.as_ref()).is_some_and(|tools| tools.call.is_some())
     }
 
-    /// What an older server's list says of a tool, as far as it is known.
-    pub(super) fn known_support(&self, tool: &str) -> Option<TaskSupport> {
+    /// Whether a tool has to be called as a task, as an older server's list says (TASK-04). The list is asked for once,
+    /// of servers that run tasks alone.
+    pub(super) async fn must_be_task(&self, client: &Client, tool: &str) -> bool {
+        self.runs_tasks()
+            && matches!(Box::pin(self.support(client, tool)).await, Ok(Some(TaskSupport::Required)))
+    }
+
+    fn known_support(&self, tool: &str) -> Option<TaskSupport> {
         let support = self.tasks.support.lock().unwrap_or_else(PoisonError::into_inner);
         support.get(tool).cloned()
     }
 
-    async fn support(&self, client: &Client, tool: &str) -> Result<Option<TaskSupport>, CallError> {
+    pub(super) async fn support(
+        &self,
+        client: &Client,
+        tool: &str,
+    ) -> Result<Option<TaskSupport>, CallError> {
         if self.known_support(tool).is_none() && !self.tasks.listed.swap(true, Ordering::AcqRel) {
             client.tools().all().await?;
         }

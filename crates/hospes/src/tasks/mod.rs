@@ -124,8 +124,9 @@ impl TaskWish {
     }
 }
 
-/// The error for a client that has not declared the extension (TSKX-04, TSKX-15).
-pub(crate) fn not_declared() -> RpcError {
+/// The error for a client that has not declared the extension (TSKX-04, TSKX-15); for services that have tasks.
+#[must_use]
+pub fn not_declared() -> RpcError {
     let mut required = ClientCapabilities::new();
     required.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
     RpcError::missing_client_capability(&required)

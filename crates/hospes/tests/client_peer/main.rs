@@ -7,6 +7,7 @@ mod health;
 mod outputs;
 mod questions;
 mod roots;
+mod tasks;
 
 use std::io;
 use std::sync::{Arc, Mutex};

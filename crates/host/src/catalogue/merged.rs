@@ -67,8 +67,6 @@ impl Catalogue {
         let rename = |tool: &Tool, name: &str| {
             let mut tool = tool.clone();
             tool.name = name.to_owned();
-            // Calls that become tasks are not passed on, so none is promised.
-            tool.execution = None;
             tool
         };
         let tools = named(&tools, &names, &positions, |tool| &tool.name, rename, page_size);

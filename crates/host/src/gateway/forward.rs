@@ -74,7 +74,7 @@ impl Gateway {
 
     /// The reply with every URI as the application has to write it to come back to this server. Nearly always that
     /// is the reply itself, not looked into.
-    fn shown(
+    pub(super) fn shown(
         &self,
         method: &Method,
         reply: Reply,

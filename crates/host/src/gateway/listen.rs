@@ -10,7 +10,7 @@ use futures::stream::FuturesUnordered;
 use hospes::{Call, Context, Event, Outcome};
 use hospes_model::{
     LogMessageParams, Notification, ResourceUpdatedParams, RpcError, SubscriptionFilter,
-    SubscriptionsAcknowledgedParams, SubscriptionsListenParams,
+    SubscriptionsAcknowledgedParams, SubscriptionsListenParams, TASKS_EXTENSION,
 };
 use tokio::sync::Notify;
 use tokio::sync::broadcast::Receiver;
@@ -42,11 +42,15 @@ impl Gateway {
             return Err(RpcError::invalid_params(why));
         }
         let context = &call.context;
+        if !wanted.task_ids.is_empty() && !context.peer().capabilities.has_extension(TASKS_EXTENSION) {
+            return Err(hospes::tasks::not_declared());
+        }
         let mut epoch = self.shared.epoch.subscribe();
         let mut known = using.catalogue();
 
         // What nobody has now is followed as soon as somebody does: its server may be about to start.
         let mut honoured = wanted.clone();
+        // Tasks are polled: which connection could tell of them differs from one application to the next.
         honoured.task_ids.clear();
         let mut waiting = wanted.resource_subscriptions.clone();
         let status = waiting.iter().any(|uri| uri == STATUS_URI);

@@ -9,6 +9,7 @@ mod forward;
 mod listen;
 mod rewrite;
 mod shared;
+mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +19,7 @@ use hospes::{Call, Outcome, Service};
 use hospes_model::{
     CallToolResult, CompleteParams, CompleteResult, Completion, DiscoverResult, Method, PromptsCapability,
     RawJson, ReadResourceResult, Reference, Reply, ResourceContents, ResourcesCapability, Revision, RpcError,
-    ServerCapabilities, ToolsCapability,
+    ServerCapabilities, TASKS_EXTENSION, ToolsCapability,
 };
 
 use crate::catalogue::uris::RouteError;
@@ -70,6 +71,7 @@ impl Gateway {
             Method::Complete => self.complete(call, &using).await,
             Method::SubscriptionsListen => self.listen(&call, &using).await,
             Method::Discover => Ok(self.discover(&using).await),
+            Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => self.task(call, &using).await,
             ref other => Err(RpcError::method_not_found(other.name())),
         }
     }
@@ -90,6 +92,8 @@ impl Gateway {
         capabilities.resources = Some(resources);
         capabilities.completions = Some(RawJson::empty_object());
         capabilities.logging = Some(RawJson::empty_object());
+        // Whatever a server may have: which of its tools become tasks, the list and the server say.
+        capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
         self.shared.settle(using.view.abilities, self.shared.settings.greeting_wait).await;
         let versions = Revision::ALL.iter().map(|revision| revision.as_str().to_owned()).collect();
         let mut result = DiscoverResult::new(versions, capabilities);
@@ -157,7 +161,9 @@ impl Gateway {
         };
         let params = rewrite::with_text(call.params.raw(), "name", &place.name);
         let params = params.map_err(|error| not_an_object(&error))?;
-        self.forward(call, params, Way { server: place.server, reached, catalogue }).await
+        let context = call.context.clone();
+        let outcome = self.forward(call, params, Way { server: place.server, reached, catalogue }).await?;
+        Ok(self.show_made(outcome, place.server, &context))
     }
 
     async fn read(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {

@@ -9,6 +9,7 @@ use hospes::Peer;
 use hospes_model::RpcError;
 use tokio::time::{Instant, sleep_until};
 
+use super::tasks::Owners;
 use crate::catalogue::names::Prefixes;
 use crate::catalogue::{Catalogue, Part};
 use crate::settings::Settings;
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     views: RwLock<HashMap<Abilities, Arc<View>>>,
     /// What applications see that have connections of their own, by the numbers of these.
     own: Mutex<HashMap<Vec<u64>, Built>>,
+    pub(crate) task_owners: Owners,
     started: Instant,
 }
 
@@ -91,6 +93,7 @@ impl Shared {
             left_out,
             views: RwLock::default(),
             own: Mutex::default(),
+            task_owners: Owners::default(),
             started: Instant::now(),
         }
     }

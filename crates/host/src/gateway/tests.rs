@@ -1,5 +1,7 @@
 //! The gateway between applications and servers of both eras, in memory.
 
+mod tasks;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -211,6 +211,13 @@ impl State {
             };
             return self.answer_now(&id, Err(&error), batch);
         }
+        if let Some(task) = related_task(params.as_ref()) {
+            match self.fetching_slot(&task) {
+                Some(slot) => slot.push(LinkEvent::Question(id, method, params), batch),
+                None => batch.outside.push(Outside::Request(id, method, params)),
+            }
+            return;
+        }
         match self.asked_slot() {
             Ok(Some(slot)) => slot.push(LinkEvent::Question(id, method, params), batch),
             Ok(None) => batch.outside.push(Outside::Request(id, method, params)),
@@ -221,6 +228,13 @@ impl State {
                 self.answer_now(&id, Err(&error), batch);
             }
         }
+    }
+
+    /// The call that fetches this task's result for somebody who answers its questions.
+    fn fetching_slot(&mut self, task: &str) -> Option<&mut Slot> {
+        let mut all = self.session.all_waiting_mut();
+        let fetches = |slot: &Slot| slot.ears == Ears::Questions && slot.task.as_deref() == Some(task);
+        all.find(|(_, slot)| fetches(slot)).map(|(_, slot)| slot)
     }
 
     /// The call on whose behalf the server asks. Nothing on the wire says which it is; of those whose callers can pass
@@ -288,6 +302,18 @@ impl State {
             tracing::debug!("the server printed this on stdout: {shown}");
         }
     }
+}
+
+/// The task that a question belongs to, where it says so (2025-11-25).
+fn related_task(params: Option<&RawJson>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Params {
+        #[serde(rename = "_meta")]
+        meta: hospes_model::Meta,
+    }
+    let params: Params = params?.decode().ok()?;
+    let related: hospes_model::RelatedTask = params.meta.read(meta_key::RELATED_TASK)?;
+    Some(related.task_id)
 }
 
 impl Slot {

@@ -78,6 +78,8 @@ struct Slot {
     ears: Ears,
     principal: Option<Arc<str>>,
     inbox: Inbox,
+    /// The task whose result is fetched.
+    task: Option<Box<str>>,
     waker: Option<Waker>,
 }
 
@@ -137,6 +139,7 @@ impl Duplex {
             ears: outgoing.ears,
             principal: outgoing.principal.cloned(),
             inbox: Inbox::default(),
+            task: outgoing.name.filter(|_| *outgoing.method == Method::TasksResult).map(Into::into),
             waker: None,
         };
         let now = Instant::now().into_std();

@@ -16,6 +16,7 @@ use hospes_model::{
     Reply, Revision, RpcError, SubscriptionFilter, SubscriptionsListenParams, TASKS_EXTENSION, TaskMetadata,
     TaskParams, TaskStatus, ToolTaskRequests, UpdateTaskParams, code, meta_key,
 };
+use hospes_model::{PaginatedParams, TaskSupport};
 use hospes_model::{ServerCapabilities, ServerTaskRequests, ServerTasksCapability};
 
 use super::Session;
@@ -176,7 +177,7 @@ impl LegacyTasks {
                 Outcome::Complete(Reply::CreateTask(made))
             }
             Outcome::Failed(error) if is_not_declared(&error) => {
-                if self.session.peer().revision == Revision::V2025_11_25 {
+                if self.session.peer().revision == Revision::V2025_11_25 && self.says_required(&call).await {
                     // TASK-05
                     let why = "this tool is only called as a task: send `task` along with its arguments";
                     return RpcError::new(code::METHOD_NOT_FOUND, why).into();
@@ -187,17 +188,43 @@ impl LegacyTasks {
         }
     }
 
-    /// Runs the call as a task for somebody who knows none.
+    /// Whether the client could have known from the list that the tool is only called as a task. A newer server behind a
+    /// gateway has no such list.
+    async fn says_required(&self, call: &Call) -> bool {
+        /// No list has more pages than this.
+        const MAX_PAGES: usize = 100;
+        let name = call.params.view().name.clone().unwrap_or_default();
+        let mut params = PaginatedParams::new();
+        for _ in 0..MAX_PAGES {
+            let Ok(Reply::ListTools(page)) = self.ask(call, Method::ToolsList, &params).await else {
+                return true;
+            };
+            if let Some(tool) = page.tools.iter().find(|tool| *tool.name == *name) {
+                let support = tool.execution.as_ref().and_then(|execution| execution.task_support.as_ref());
+                return support == Some(&TaskSupport::Required);
+            }
+            params.cursor = page.next_cursor;
+            if params.cursor.is_none() {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Runs the call as a task for somebody who knows none, or could not know that this one has to be.
     async fn run_to_end(&self, call: &Call) -> Outcome {
         let context = Context::builder(Arc::clone(call.context.peer()))
             .meta(call.context.meta().cloned())
             .progress_token(call.context.progress_token().cloned())
-            .task(TaskWish::Asked(TaskMetadata::new()));
+            // Whichever of the two dialects its server speaks.
+            .task(TaskWish::Open)
+            .round(call.context.round());
         let made = Call { method: Method::ToolsCall, params: call.params.clone(), context: context.build() };
         let id = match self.service.call(made).await {
             Outcome::Complete(Reply::CreateTask(made)) => made.task.task_id,
             other => return other,
         };
+        // From here on the call runs from the top only to wait.
         if let Ok(step) = RawJson::from_serialize(&id) {
             call.context.remember_step(STEP, step);
         }
@@ -304,6 +331,7 @@ impl LegacyTasks {
     ) -> Result<Reply, RpcError> {
         let context = Context::new(Arc::clone(call.context.peer()));
         match self.service.call(Call::new(method.clone(), raw(params)?, context)).await {
+            Outcome::Complete(Reply::Prepared(prepared)) => Ok(prepared.reply().clone()),
             Outcome::Complete(reply) => match reply.resolved(&method) {
                 Ok(Answer::Complete(reply)) => Ok(reply),
                 Ok(_) => Err(RpcError::internal(format!("{method} was answered with something else"))),
