@@ -65,7 +65,8 @@ async fn connected(client: ClientBuilder) -> (Client, Bad) {
         bad.say(json!({"jsonrpc": "2.0", "id": hello["id"], "result": result}).to_string()).await;
         assert_eq!(bad.hear().await["method"], "notifications/initialized");
     };
-    let client = client.era(Era::Legacy).over(read, write);
+    // Boxed: the builder is large, and every test would carry it.
+    let client = Box::pin(client.era(Era::Legacy).over(read, write));
     let (client, ()) = soon("a connection", async { tokio::join!(client, open) }).await;
     (client.unwrap(), bad)
 }
