@@ -167,11 +167,13 @@ impl Context {
     /// is asked after it, in the task. Elsewhere, and where the caller takes no tasks, this does nothing.
     pub async fn begin_task(&self) {
         let mut told = false;
-        std::future::poll_fn(|_| {
+        std::future::poll_fn(|cx| {
             let mut state = self.state();
             if !told && state.leaving == Leaving::Allowed {
                 // Whoever polls the handler looks for this, and polls again from elsewhere.
                 (state.leaving, told) = (Leaving::Begun, true);
+                // A handler may poll its parts only when they were woken.
+                cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             Poll::Ready(())

@@ -194,7 +194,6 @@ async fn an_older_application_behind_an_older_server_is_asked_and_may_leave() {
     assert_eq!(cancelled.as_array().unwrap().len(), 1);
 }
 
-/// covers: MRTR-08 MRTR-09
 /// Many servers ask for the roots right after the handshake, when no call is under way yet.
 #[tokio::test]
 async fn what_a_server_asks_between_calls_is_asked_with_the_next_one() {
@@ -204,6 +203,9 @@ async fn what_a_server_asks_between_calls_is_asked_with_the_next_one() {
     let incapable = Context::builder(nothing).build();
     let known = Service::call(&client, tool(incapable, "known", &json!({}))).await;
     assert_eq!(parsed(known), json!([]), "who has no roots is not asked for them");
+
+    let list = Call::new(Method::ToolsList, json!({}).into(), context(Round::default()));
+    assert!(matches!(Service::call(&client, list).await, Outcome::Complete(_)), "a list cannot carry a question");
 
     let asked = questions(called(&client, "known", json!({}), Round::default()).await);
     let (key, question) = &asked.requests[0];
@@ -219,6 +221,7 @@ async fn what_a_server_asks_between_calls_is_asked_with_the_next_one() {
     assert_eq!(known.await, json!([roots]));
 }
 
+/// covers: MRTR-08
 #[tokio::test]
 async fn a_modern_servers_state_is_carried_and_its_answers_brought() {
     let client = declaring().connect(scripted(&["modern"])).await.unwrap();

@@ -402,7 +402,7 @@ async fn a_url_that_must_be_visited_first_is_and_the_call_made_again() {
     assert_eq!(error.rpc().unwrap().code, -32042);
 }
 
-/// covers: MRTR-06 MRTR-08 MRTR-09
+/// covers: MRTR-06 MRTR-08
 #[tokio::test]
 async fn questions_inside_a_result_are_answered_and_the_call_goes_on() {
     let client = answering().revision(Revision::V2026_07_28).connect(scripted(&["modern"])).await.unwrap();

@@ -1,9 +1,11 @@
 //! Questions of a server that become tasks here (2025-11-25): it wishes for a task, polls, and fetches the answer.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use hospes_model::{
     ClientCapabilities, ClientTaskRequests, ClientTasksCapability, CreateTaskResult, ElicitationTaskRequests,
     InputRequest, Meta, Method, PaginatedParams, RawJson, RelatedTask, Reply, Revision, RpcError,
@@ -69,7 +71,9 @@ impl Receiver {
         };
         let (tasks, id, answer) = (Arc::clone(&self.0), task.task_id.clone(), answer());
         let work = tokio::spawn(async move {
-            let outcome = answer.await;
+            let outcome = AssertUnwindSafe(answer).catch_unwind().await;
+            // The server waits for the task to end, whatever happens here.
+            let outcome = outcome.unwrap_or_else(|_| Err(RpcError::internal("the handler panicked")));
             tasks.finish(&id, outcome).await;
         });
         live.runs(work.abort_handle());

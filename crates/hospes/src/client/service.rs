@@ -169,11 +169,10 @@ impl Core {
         let round = context.round();
         // What was not answered is asked again.
         let mut requests = parked.answer(&round.answers, self.speech.revision);
-        for (id, request) in self.desk.held.take(&context.peer().capabilities) {
-            requests.push((parked.ask(id, request.clone()), request));
-        }
+        // What was asked between calls comes along with one that goes on; one that is over already could carry no answer.
+        let mut takes_held = call.method.may_ask();
         loop {
-            let event = next_event(&mut parked.call, !requests.is_empty()).await;
+            let event = next_event(&mut parked.call, takes_held || !requests.is_empty()).await;
             match event {
                 Some(LinkEvent::Notification(method, params)) => {
                     self.pass_on(context, &method, params.as_ref())
@@ -189,6 +188,12 @@ impl Core {
                     }
                 }
                 Some(LinkEvent::Done(outcome)) => return self.finish(call, outcome).await,
+                None if takes_held => {
+                    takes_held = false;
+                    for (id, request) in self.desk.held.take(&context.peer().capabilities) {
+                        requests.push((parked.ask(id, request.clone()), request));
+                    }
+                }
                 // Questions have come, and nothing more for now.
                 None => break,
             }

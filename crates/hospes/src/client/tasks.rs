@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -36,7 +36,8 @@ const MAX_LEARNED: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct TaskFacts {
     support: Mutex<HashMap<Box<str>, TaskSupport>>,
-    listed: AtomicBool,
+    /// Set once the list has come; callers meanwhile wait for it.
+    listed: tokio::sync::OnceCell<()>,
     speech: OnceLock<Speech>,
     /// Of an older server, for callers elsewhere.
     pub(super) fetching: Fetching,
@@ -364,8 +365,9 @@ impl Core {
         client: &Client,
         tool: &str,
     ) -> Result<Option<TaskSupport>, CallError> {
-        if self.known_support(tool).is_none() && !self.tasks.listed.swap(true, Ordering::AcqRel) {
-            client.tools().all().await?;
+        if self.known_support(tool).is_none() {
+            let list = || async { client.tools().all().await.map(drop) };
+            self.tasks.listed.get_or_try_init(list).await?;
         }
         Ok(self.known_support(tool))
     }

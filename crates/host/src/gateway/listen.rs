@@ -30,7 +30,8 @@ const FOLLOW_WAIT: Duration = Duration::from_secs(2);
 type Uris = Vec<(String, String)>;
 
 /// The most resources one stream may follow: the setting `max_resource_subscriptions`.
-const MAX_RESOURCE_SUBSCRIPTIONS: usize = 1000;
+/// As many as a session of the older revisions may have.
+const MAX_RESOURCE_SUBSCRIPTIONS: usize = 1024;
 
 impl Gateway {
     /// Stays pending until it is dropped.
@@ -56,7 +57,7 @@ impl Gateway {
         let status = waiting.iter().any(|uri| uri == STATUS_URI);
         waiting.retain(|uri| uri != STATUS_URI);
         let lines = self.shared.upstreams.iter().map(|upstream| upstream.line(using.view.abilities));
-        let logs: Vec<_> = lines.map(|line| line.logs()).enumerate().collect();
+        let logs: Vec<_> = lines.map(|line| (line.id, line.logs())).enumerate().collect();
         let told = Told { context, held_back: Mutex::new(Some(Vec::new())), starts: Arc::default() };
         let mut follows = FuturesUnordered::new();
         let follow = |(server, uris): (usize, Uris)| {
@@ -71,8 +72,10 @@ impl Gateway {
         }
         told.acknowledge(SubscriptionsAcknowledgedParams::new(honoured));
 
-        let mut logs: FuturesUnordered<_> =
-            logs.into_iter().map(|(server, logs)| self.logs(server, logs, context)).collect();
+        let mut logs: FuturesUnordered<_> = logs
+            .into_iter()
+            .map(|(server, (line, logs))| self.logs(server, line, logs, call, using))
+            .collect();
         let mut heard = HashSet::new();
         loop {
             tokio::select! {
@@ -85,7 +88,7 @@ impl Gateway {
             for (server, upstream) in self.shared.upstreams.iter().enumerate() {
                 let own = upstream.own(&using.application, using.view.abilities);
                 if let Some(own) = own.filter(|own| heard.insert(own.id)) {
-                    logs.push(self.logs(server, own.logs(), context));
+                    logs.push(self.logs(server, own.id, own.logs(), call, using));
                 }
             }
             let now = using.catalogue();
@@ -153,10 +156,19 @@ impl Gateway {
     }
 
     /// Log messages of a server that belong to no call.
-    async fn logs(&self, server: usize, mut logs: Receiver<LogMessageParams>, context: &Context) {
-        let upstream = &self.shared.upstreams[server];
+    async fn logs(
+        &self,
+        server: usize,
+        line: u64,
+        mut logs: Receiver<LogMessageParams>,
+        call: &Call,
+        using: &InUse,
+    ) {
+        let (upstream, context) = (&self.shared.upstreams[server], &call.context);
         loop {
             match logs.recv().await {
+                // Another application makes its calls there, and this may be about them.
+                Ok(_) if upstream.is_anothers(line, &using.application) => {}
                 Ok(message) => {
                     let name = &upstream.server.name;
                     let logger =

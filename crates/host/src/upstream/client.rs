@@ -114,7 +114,7 @@ pub(crate) fn declaring(
         // roots of its own is asked for them instead.
         abilities = abilities.with_roots();
     }
-    if abilities.has_roots() {
+    if !roots.is_empty() {
         builder = builder.roots(roots);
     }
     builder.capabilities(abilities.capabilities())

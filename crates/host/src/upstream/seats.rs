@@ -207,6 +207,16 @@ impl Seats {
         over.into_iter().map(|seat| seat.line).collect()
     }
 
+    /// All of them.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &Arc<Line>> {
+        self.all.iter().map(|seat| &seat.line)
+    }
+
+    /// Whose calls go over the connection of this number, if they are one application's.
+    pub(super) fn holder(&self, line: u64) -> Option<&Application> {
+        self.all.iter().find(|seat| seat.line.id == line)?.holder.as_ref()
+    }
+
     /// All of them but the primary one.
     pub(super) fn others(&self) -> impl Iterator<Item = &Arc<Line>> {
         self.all.iter().skip(1).map(|seat| &seat.line)

@@ -62,6 +62,11 @@ impl Upstream {
         self.seats().own(application, abilities).cloned()
     }
 
+    /// Whether another application than this has the connection of that number for its calls.
+    pub(crate) fn is_anothers(&self, line: u64, application: &Application) -> bool {
+        self.seats().holder(line).is_some_and(|holder| holder != application)
+    }
+
     /// A connection for a call of this application, opened if it has to be.
     pub(crate) fn lease(&self, application: &Application, abilities: Abilities) -> Result<Lease, String> {
         let mut seats = self.seats();
@@ -69,7 +74,7 @@ impl Upstream {
             let abilities = seats.primary().abilities;
             return Ok(seats.lease_common(abilities, || self.open(abilities)));
         }
-        if abilities == Abilities::NONE || !is_ambiguous(seats.primary()) {
+        if abilities == Abilities::NONE || !seats.lines().any(is_ambiguous) {
             return Ok(seats.lease_common(abilities, || self.open(abilities)));
         }
         let max = self.max_connections;
@@ -131,8 +136,8 @@ impl Upstream {
 
 /// Whether nothing says on behalf of which call the server asks. Before it is known what it speaks there is no call
 /// about which it could.
-fn is_ambiguous(primary: &Line) -> bool {
-    primary.phase().offers().is_some_and(|live| live.connection.keeps_calls())
+fn is_ambiguous(line: &Arc<Line>) -> bool {
+    line.phase().offers().is_some_and(|live| live.connection.keeps_calls())
 }
 
 /// A connection is looked after by a task of its own, which goes on until it is told to stop.

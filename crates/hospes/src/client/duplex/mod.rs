@@ -358,12 +358,15 @@ impl Drop for DuplexCall {
             return;
         }
         let mut state = self.shared.lock();
-        state.done.remove(&self.id);
-        let Some(slot) = state.session.cancel(self.id) else { return };
-        // The questions that nobody will answer now.
-        let unanswered: Vec<Id> = slot.inbox.questions().cloned().collect();
+        // The questions that nobody will answer now; those that came before an answer that nobody took are among them.
+        let mut unanswered: Vec<Id> = Vec::new();
+        if let Some(done) = state.done.remove(&self.id) {
+            unanswered.extend(done.inbox.questions().cloned());
+        }
+        let slot = state.session.cancel(self.id);
+        unanswered.extend(slot.iter().flat_map(|slot| slot.inbox.questions()).cloned());
         drop(state);
-        if may_be_cancelled(&slot.method) {
+        if slot.is_some_and(|slot| may_be_cancelled(&slot.method)) {
             self.shared.send(|out| write_cancelled(out, self.id, "no longer wanted"));
         }
         let gone = RpcError::internal("the call that this belongs to was cancelled");

@@ -137,7 +137,7 @@ async fn flattened_structs_and_enumerations_are_arguments_too() {
     assert_eq!(listed["tools"][1]["inputSchema"]["type"], "object");
 }
 
-/// covers: JSCH-01 JSCH-03 TOOL-20
+/// covers: JSCH-01 TOOL-20
 #[cfg(feature = "validate")]
 #[tokio::test]
 async fn what_decoding_does_not_check_the_schema_does() {
@@ -185,7 +185,7 @@ async fn a_schema_given_by_hand_is_listed_as_written_and_enforced() {
 /// Arrays by position are written with `items` in draft 7 and with `prefixItems` in 2020-12; each means nothing in the
 /// other.
 ///
-/// covers: JSCH-02 JSCH-06
+/// covers: JSCH-02 JSCH-03 JSCH-06
 #[cfg(feature = "validate")]
 #[tokio::test]
 async fn a_schema_is_read_in_the_dialect_that_it_names() {

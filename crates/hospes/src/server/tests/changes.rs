@@ -69,7 +69,7 @@ fn server() -> Server {
         .resource_template("y://{id}", || async { "y" })
 }
 
-/// covers: SUBS-02 SUBS-03 SUBS-10
+/// covers: SUBS-02 SUBS-03
 #[test]
 fn a_stream_begins_with_what_is_honoured_and_tells_nothing_else() {
     let server = server();

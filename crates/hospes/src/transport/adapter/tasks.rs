@@ -311,6 +311,8 @@ impl LegacyTasks {
             }
             let pause = Duration::from_millis(found.task.poll_interval_ms.unwrap_or(1000));
             news(call, &mut changes, pause.clamp(LOOK_AGAIN.0, LOOK_AGAIN.1)).await;
+            // Every report of progress is a change: looks are as rare as requests have to be (TASK-15).
+            tokio::time::sleep(LOOK_AGAIN.0).await;
         }
     }
 

@@ -487,7 +487,7 @@ async fn an_id_in_use_is_refused() {
     assert_eq!(probe.running(), 1);
 }
 
-/// covers: PROG-04 PROG-05 PROG-10 LOG-05
+/// covers: PROG-04 PROG-05 LOG-05
 #[tokio::test]
 async fn progress_and_log_messages_precede_the_answer() {
     let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;

@@ -410,7 +410,7 @@ async fn several_streams_go_on_at_once() {
     futures::future::join_all(answers).await;
 }
 
-/// covers: BATCH-01 BATCH-03 BATCH-04 BATCH-06 BATCH-08 BATCH-09
+/// covers: BATCH-01 BATCH-03 BATCH-06 BATCH-08 BATCH-09
 #[tokio::test]
 async fn batches_belong_to_2025_03_26() {
     let site = Site::new().await;

@@ -146,7 +146,7 @@ async fn notifications_are_taken_without_a_word() {
     assert!(answer.read().await.is_empty());
 }
 
-/// covers: HTTP-21 HTTP-24 HTTP-39 PROG-04 PROG-05 PROG-10
+/// covers: HTTP-21 HTTP-24 HTTP-39 PROG-04 PROG-05
 #[tokio::test]
 async fn a_call_that_notifies_is_answered_as_a_stream() {
     let site = Site::new().await;
