@@ -205,7 +205,10 @@ async fn what_a_server_asks_between_calls_is_asked_with_the_next_one() {
     assert_eq!(parsed(known), json!([]), "who has no roots is not asked for them");
 
     let list = Call::new(Method::ToolsList, json!({}).into(), context(Round::default()));
-    assert!(matches!(Service::call(&client, list).await, Outcome::Complete(_)), "a list cannot carry a question");
+    assert!(
+        matches!(Service::call(&client, list).await, Outcome::Complete(_)),
+        "a list cannot carry a question"
+    );
 
     let asked = questions(called(&client, "known", json!({}), Round::default()).await);
     let (key, question) = &asked.requests[0];
