@@ -377,15 +377,14 @@ fn task_id(call: &Call) -> Result<String, RpcError> {
 
 /// What the call has come to, which says whose result it is (TASK-17).
 fn completed(result: &RawJson, id: &str, named: bool) -> Result<Reply, RpcError> {
-    let answer = Answer::decode(&Method::ToolsCall, Revision::LATEST, result);
-    let Ok(Answer::Complete(Reply::CallTool(mut result))) = answer else {
+    // Not read as an answer to any method: programs would carry code for results of every kind.
+    let Ok(mut result) = result.decode::<CallToolResult>() else {
         return Err(RpcError::internal("the task's result is no tool's"));
     };
-    let result: &mut CallToolResult = &mut result;
     if named && let Ok(related) = raw(&RelatedTask::new(id)) {
         result.meta.insert(meta_key::RELATED_TASK, related);
     }
-    Ok(std::mem::take(result).into())
+    Ok(result.into())
 }
 
 /// Says which task a question belongs to (TASK-17).
