@@ -46,7 +46,7 @@ fn server() -> Server {
 
 fn answering() -> ClientBuilder {
     Client::builder()
-        .roots(["file:///work"])
+        .roots(["file:///srv"])
         .sampling(|_| async { Ok(CreateMessageResult::new("m", SamplingMessageContentBlock::text("Hello"))) })
         .elicitation(|_| async { Ok(ElicitResult::accept(RawJson::from(json!({ "name": "you" })))) })
 }
@@ -98,7 +98,7 @@ async fn uses(client: &Client, revision: Revision) {
     client.ping().await.unwrap();
     if revision >= Revision::V2025_06_18 {
         let answer = client.call("ask", ()).await.unwrap();
-        assert_eq!(answer.all_text(), "Hello you file:///work", "{revision}");
+        assert_eq!(answer.all_text(), "Hello you file:///srv", "{revision}");
     }
     assert!(matches!(client.prompts().all().await, Err(CallError::NotOffered("prompts"))));
 }

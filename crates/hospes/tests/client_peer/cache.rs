@@ -123,7 +123,7 @@ async fn a_cursor_that_the_server_no_longer_knows_ends_all_pages() {
 /// covers: CACHE-05
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_somebody_had_to_help_with_is_not_given_to_others() {
-    let builder = Client::builder().roots(["file:///work"]);
+    let builder = Client::builder().roots(["file:///srv"]);
     let (client, peer) = Peer::connect(builder, Revision::LATEST, |message| {
         if message["params"].get("inputResponses").is_some() {
             return fresh(message);

@@ -42,7 +42,7 @@ async fn only_what_the_server_declared_is_used() {
             refused(client.complete(&params).await.unwrap_err(), "completions");
         }
         // Nor is the server told of what it was not told that the client has.
-        client.set_roots(["file:///work"]);
+        client.set_roots(["file:///srv"]);
         settle().await;
         let beyond = ["initialize", "notifications/initialized", "server/discover"];
         assert!(peer.heard().iter().all(|message| beyond.contains(&message["method"].as_str().unwrap())));
@@ -268,7 +268,7 @@ async fn what_one_call_was_asked_is_of_no_use_to_another() {
         }
         Some(asked)
     };
-    let builder = Client::builder().roots(["file:///work"]);
+    let builder = Client::builder().roots(["file:///srv"]);
     let (client, peer) = Peer::connect(builder, Revision::LATEST, ask).await;
     let calls = ["one", "two", "waits"].map(|name| client.call(name, ()).into_future());
     for outcome in futures::future::join_all(calls).await {
@@ -330,7 +330,7 @@ async fn progress_grows_across_rounds_and_ends_with_the_answer() {
             Ok::<_, hospes::Error>(roots.len())
         });
         let client =
-            Client::builder().roots(["file:///work"]).revision(revision).in_memory(server).await.unwrap();
+            Client::builder().roots(["file:///srv"]).revision(revision).in_memory(server).await.unwrap();
         let heard = Mutex::new(Vec::new());
         let call = client.call("steps", ()).on_progress(|report| heard.lock().unwrap().push(report.progress));
         assert_eq!(call.await.unwrap().all_text(), "1", "{revision}");

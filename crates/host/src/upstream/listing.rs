@@ -283,19 +283,9 @@ pub(crate) fn decoded(method: &Method, reply: Reply) -> Result<Reply, RpcError> 
         Reply::Raw { revision, json, .. } => match read_list(method, revision, &json) {
             Ok(Answer::Complete(reply)) => Ok(reply),
             Ok(_) => Err(RpcError::internal(format!("the answer to {method} is not the result"))),
-            Err(error) => Err(RpcError::internal(chain(&error))),
+            Err(error) => Err(RpcError::internal(hospes::Error::new(error).to_string())),
         },
         Reply::Prepared(prepared) => decoded(method, prepared.reply().clone()),
         reply => Ok(reply),
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        text = format!("{text}: {error}");
-        next = error.source();
-    }
-    text
 }

@@ -185,7 +185,7 @@ pub(crate) fn client() -> ClientBuilder {
     };
 
     Client::builder()
-        .roots(["file:///work"])
+        .roots(["file:///srv"])
         .sampling(|question| async move {
             let answer = format!("{} messages", question.messages.len());
             Ok(CreateMessageResult::new("suite", SamplingMessageContentBlock::text(answer)))

@@ -58,7 +58,7 @@ pub async fn questions_are_answered(transport: &impl Transport) {
         let thought = client.call("think", ()).await.expect("an answer");
         assert_eq!(thought.all_text(), "1 messages", "{revision}");
         let seen = client.call("look", ()).await.expect("an answer");
-        assert_eq!(seen.all_text(), "file:///work", "{revision}");
+        assert_eq!(seen.all_text(), "file:///srv", "{revision}");
         if *revision >= Revision::V2025_06_18 {
             let name = client.call("ask", json!({ "text": "it" })).await.expect("an answer");
             assert_eq!(name.all_text(), "name it", "{revision}");
