@@ -1,9 +1,8 @@
 //! What a connection makes of the lines it reads: calls, answers, sessions. Nothing here does I/O.
 
-use std::collections::{HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
@@ -13,17 +12,17 @@ use hospes_proto::frame::{Line, Subject};
 use tokio::task::JoinHandle;
 
 use super::Limits;
+use super::background::{Counters, Slot, answer, go_on, listen};
 use super::outbox::{MAX_UNWRITTEN_BYTES, Outbox};
+use super::queue::Queue;
 use crate::params::Params;
 use crate::transport::adapter::{
-    Adapter, Admitted, Batch, Listen, ModernCalls, ModernRequest, Opened, PeerCache, Running, Said, Session,
-    Stop, Stopped, Table, cancelled, read_meta, write_refusal,
+    Adapter, Admitted, Batch, ModernCalls, ModernRequest, Opened, PeerCache, Running, Said, Session, Stop,
+    Stopped, Table, cancelled, read_meta, write_refusal,
 };
 
 /// How many streams of changes one client may hold open: the limit `max_streams`.
 const MAX_STREAMS: usize = 64;
-/// What a waiting request costs besides its text.
-const QUEUED_OVERHEAD: usize = 64;
 
 /// What a connection knows.
 #[derive(Debug)]
@@ -53,21 +52,6 @@ impl std::fmt::Debug for Opening {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Opening")
     }
-}
-
-/// Requests that wait until a call has ended.
-#[derive(Debug, Default)]
-struct Queue {
-    requests: VecDeque<(Id, Bytes)>,
-    ids: HashSet<Id>,
-    bytes: usize,
-}
-
-/// How much goes on in tasks of its own.
-#[derive(Debug, Default)]
-struct Counters {
-    calls: AtomicUsize,
-    streams: AtomicUsize,
 }
 
 impl Desk {
@@ -105,7 +89,7 @@ impl Desk {
     /// Whether nothing goes on.
     pub(in crate::transport) fn is_idle(&self) -> bool {
         self.opening.is_none()
-            && self.queue.requests.is_empty()
+            && self.queue.is_empty()
             && self.counters.calls.load(Ordering::Acquire) == 0
             && self.counters.streams.load(Ordering::Acquire) == 0
     }
@@ -132,7 +116,7 @@ impl Desk {
 
     /// Stops what still goes on; each request gets an error.
     pub(in crate::transport) fn stop(&mut self, out: &mut Vec<u8>) {
-        for (id, _) in std::mem::take(&mut self.queue).requests {
+        for id in std::mem::take(&mut self.queue).into_ids() {
             self.refuse(out, Some(&id), RpcError::internal("the server is shutting down"));
         }
         self.stop_all(Stopped::ShuttingDown);
@@ -364,14 +348,7 @@ impl Desk {
         if let Err(error) = self.spawn(&mut running, batch) {
             return self.answer_error(out, batch, running.id(), error);
         }
-        let slot = Slot {
-            counters: Arc::clone(&self.counters),
-            stream: running.is_listen(),
-            outbox: Arc::clone(&self.outbox),
-            batch: batch.cloned(),
-            unanswered: Some(running.id().clone()),
-        };
-        slot.counter().fetch_add(1, Ordering::AcqRel);
+        let slot = Slot::of(&running, &self.counters, &self.outbox, batch);
         tokio::spawn(go_on(running, slot));
     }
 
@@ -395,24 +372,21 @@ impl Desk {
     }
 
     fn is_full(&self) -> bool {
-        !self.queue.requests.is_empty()
-            || self.counters.calls.load(Ordering::Acquire) >= self.limits.concurrent_calls
+        !self.queue.is_empty() || self.counters.calls.load(Ordering::Acquire) >= self.limits.concurrent_calls
     }
 
     fn enqueue(&mut self, id: &Id, whole: &Bytes) -> Result<(), RpcError> {
-        let cost = whole.len() + QUEUED_OVERHEAD;
-        if self.queue.bytes + cost > self.limits.queued_bytes {
+        if !self.queue.has_room(whole, self.limits.queued_bytes) {
             return Err(self.busy());
         }
         match &self.session {
             Some(session) => session.check(id)?,
             None => self.modern.check(id)?,
         }
-        if !self.queue.ids.insert(id.clone()) {
+        if self.queue.contains(id) {
             return Err(RpcError::invalid_request(format!("a request with the id {id} is still waiting")));
         }
-        self.queue.requests.push_back((id.clone(), whole.clone()));
-        self.queue.bytes += cost;
+        self.queue.push(id, whole);
         Ok(())
     }
 
@@ -437,7 +411,7 @@ impl Desk {
                 self.start(&whole, request, None, cx, out);
             }
         }
-        if !self.queue.requests.is_empty() && out.len() >= MAX_UNWRITTEN_BYTES {
+        if !self.queue.is_empty() && out.len() >= MAX_UNWRITTEN_BYTES {
             cx.waker().wake_by_ref();
         }
     }
@@ -470,24 +444,6 @@ impl Drop for Desk {
     }
 }
 
-impl Queue {
-    fn pop(&mut self) -> Option<Bytes> {
-        let (id, whole) = self.requests.pop_front()?;
-        self.ids.remove(&id);
-        self.bytes -= whole.len() + QUEUED_OVERHEAD;
-        Some(whole)
-    }
-
-    fn remove(&mut self, id: &Id) {
-        if self.ids.remove(id)
-            && let Some(position) = self.requests.iter().position(|(other, _)| other == id)
-            && let Some((_, whole)) = self.requests.remove(position)
-        {
-            self.bytes -= whole.len() + QUEUED_OVERHEAD;
-        }
-    }
-}
-
 /// Requests that are answered in passing, whatever else goes on.
 fn is_immediate(method: &str) -> bool {
     matches!(
@@ -507,100 +463,4 @@ fn is_modern_only(request: &message::Request<'_>) -> bool {
             memchr::memmem::find(params.get().as_bytes(), hospes_model::meta_key::PROTOCOL_VERSION.as_bytes())
                 .is_some()
         })
-}
-
-/// Ends an answer that stands in `out` from `start` on, or is `text`: as a line, or as a part of its batch.
-fn answer(out: &mut Vec<u8>, start: usize, batch: Option<&Arc<Batch>>, text: Option<Vec<u8>>) {
-    match (batch, text) {
-        (None, None) => end_line(out, start),
-        (None, Some(text)) => {
-            if !text.is_empty() {
-                let start = out.len();
-                out.extend_from_slice(&text);
-                end_line(out, start);
-            }
-        }
-        (Some(batch), text) => {
-            let text = text.unwrap_or_else(|| out.split_off(start));
-            if let Some(all) = batch.take_in(&text) {
-                let start = out.len();
-                out.extend_from_slice(&all);
-                end_line(out, start);
-            }
-        }
-    }
-}
-
-/// The place of a call that goes on by itself. Whatever happens to its task, its request is answered.
-struct Slot {
-    counters: Arc<Counters>,
-    stream: bool,
-    outbox: Arc<Outbox>,
-    batch: Option<Arc<Batch>>,
-    unanswered: Option<Id>,
-}
-
-impl Slot {
-    fn counter(&self) -> &AtomicUsize {
-        if self.stream { &self.counters.streams } else { &self.counters.calls }
-    }
-
-    fn answer(&mut self, text: Vec<u8>) {
-        self.unanswered = None;
-        let mut out = Vec::new();
-        answer(&mut out, 0, self.batch.as_ref(), Some(text));
-        self.outbox.push(&out);
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        if let Some(id) = self.unanswered.take() {
-            let mut text = Vec::new();
-            message::write_error(&mut text, Some(&id), &RpcError::internal("the call broke off"));
-            self.answer(text);
-        }
-        self.counter().fetch_sub(1, Ordering::AcqRel);
-        self.outbox.nudge();
-    }
-}
-
-async fn go_on(mut running: Running, mut slot: Slot) {
-    let mut text = Vec::new();
-    loop {
-        std::future::poll_fn(|cx| slot.outbox.poll_room(cx)).await;
-        match std::future::poll_fn(|cx| running.poll_said(cx, &mut text)).await {
-            Said::Message => {
-                end_line(&mut text, 0);
-                slot.outbox.push(&text);
-                text.clear();
-            }
-            Said::Answer(_) => {
-                drop(running);
-                return slot.answer(text);
-            }
-            Said::Silence => return slot.answer(Vec::new()),
-        }
-    }
-}
-
-/// Passes on what the session is to hear of.
-fn listen(
-    session: Arc<Session>,
-    adapter: &Arc<Adapter>,
-    outbox: Arc<Outbox>,
-) -> impl Future<Output = ()> + use<> {
-    let mut listen = Listen::new(adapter);
-    let attending = session.attend();
-    async move {
-        let _attending = attending;
-        let mut text = Vec::new();
-        loop {
-            std::future::poll_fn(|cx| outbox.poll_room(cx)).await;
-            std::future::poll_fn(|cx| listen.poll_said(&session, cx, &mut text)).await;
-            end_line(&mut text, 0);
-            outbox.push(&text);
-            text.clear();
-        }
-    }
 }

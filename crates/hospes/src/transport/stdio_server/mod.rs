@@ -1,10 +1,12 @@
 //! The stdio transport, serving side: one client, messages one a line.
 
+mod background;
 mod connection;
 #[cfg(feature = "stdio")]
 mod descriptors;
 pub(super) mod desk;
 pub(super) mod outbox;
+mod queue;
 #[cfg(all(test, feature = "stdio"))]
 pub(crate) mod tests;
 

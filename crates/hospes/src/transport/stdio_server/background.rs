@@ -1,0 +1,132 @@
+//! What goes on in tasks of its own while the connection reads on: calls that take longer, and the stream of changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hospes_model::{Id, RpcError, message};
+use hospes_proto::frame::line::end_line;
+
+use super::outbox::Outbox;
+use crate::transport::adapter::{Adapter, Batch, Listen, Running, Said, Session};
+
+/// How much goes on.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) calls: AtomicUsize,
+    pub(super) streams: AtomicUsize,
+}
+
+/// The place of a call that goes on by itself. Whatever happens to its task, its request is answered.
+pub(super) struct Slot {
+    counters: Arc<Counters>,
+    stream: bool,
+    outbox: Arc<Outbox>,
+    batch: Option<Arc<Batch>>,
+    unanswered: Option<Id>,
+}
+
+impl Slot {
+    /// A place for `running`, counted from now on.
+    pub(super) fn of(
+        running: &Running,
+        counters: &Arc<Counters>,
+        outbox: &Arc<Outbox>,
+        batch: Option<&Arc<Batch>>,
+    ) -> Self {
+        let slot = Self {
+            counters: Arc::clone(counters),
+            stream: running.is_listen(),
+            outbox: Arc::clone(outbox),
+            batch: batch.cloned(),
+            unanswered: Some(running.id().clone()),
+        };
+        slot.counter().fetch_add(1, Ordering::AcqRel);
+        slot
+    }
+
+    fn counter(&self) -> &AtomicUsize {
+        if self.stream { &self.counters.streams } else { &self.counters.calls }
+    }
+
+    fn answer(&mut self, text: Vec<u8>) {
+        self.unanswered = None;
+        let mut out = Vec::new();
+        answer(&mut out, 0, self.batch.as_ref(), Some(text));
+        self.outbox.push(&out);
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(id) = self.unanswered.take() {
+            let mut text = Vec::new();
+            message::write_error(&mut text, Some(&id), &RpcError::internal("the call broke off"));
+            self.answer(text);
+        }
+        self.counter().fetch_sub(1, Ordering::AcqRel);
+        self.outbox.nudge();
+    }
+}
+
+/// Sends what a call says, to its end.
+pub(super) async fn go_on(mut running: Running, mut slot: Slot) {
+    let mut text = Vec::new();
+    loop {
+        std::future::poll_fn(|cx| slot.outbox.poll_room(cx)).await;
+        match std::future::poll_fn(|cx| running.poll_said(cx, &mut text)).await {
+            Said::Message => {
+                end_line(&mut text, 0);
+                slot.outbox.push(&text);
+                text.clear();
+            }
+            Said::Answer(_) => {
+                drop(running);
+                return slot.answer(text);
+            }
+            Said::Silence => return slot.answer(Vec::new()),
+        }
+    }
+}
+
+/// Passes on what the session is to hear of.
+pub(super) fn listen(
+    session: Arc<Session>,
+    adapter: &Arc<Adapter>,
+    outbox: Arc<Outbox>,
+) -> impl Future<Output = ()> + use<> {
+    let mut listen = Listen::new(adapter);
+    let attending = session.attend();
+    async move {
+        let _attending = attending;
+        let mut text = Vec::new();
+        loop {
+            std::future::poll_fn(|cx| outbox.poll_room(cx)).await;
+            std::future::poll_fn(|cx| listen.poll_said(&session, cx, &mut text)).await;
+            end_line(&mut text, 0);
+            outbox.push(&text);
+            text.clear();
+        }
+    }
+}
+
+/// Ends an answer that stands in `out` from `start` on, or is `text`: as a line, or as a part of its batch.
+pub(super) fn answer(out: &mut Vec<u8>, start: usize, batch: Option<&Arc<Batch>>, text: Option<Vec<u8>>) {
+    match (batch, text) {
+        (None, None) => end_line(out, start),
+        (None, Some(text)) => {
+            if !text.is_empty() {
+                let start = out.len();
+                out.extend_from_slice(&text);
+                end_line(out, start);
+            }
+        }
+        (Some(batch), text) => {
+            let text = text.unwrap_or_else(|| out.split_off(start));
+            if let Some(all) = batch.take_in(&text) {
+                let start = out.len();
+                out.extend_from_slice(&all);
+                end_line(out, start);
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Requests that wait until a call has ended.
+
+use std::collections::{HashSet, VecDeque};
+
+use bytes::Bytes;
+use hospes_model::Id;
+
+/// What a waiting request costs besides its text.
+const QUEUED_OVERHEAD: usize = 64;
+
+/// Requests that wait, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    requests: VecDeque<(Id, Bytes)>,
+    ids: HashSet<Id>,
+    bytes: usize,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Whether this one fits in, where `limit` is how many bytes may wait in all.
+    pub(super) fn has_room(&self, whole: &Bytes, limit: usize) -> bool {
+        self.bytes + whole.len() + QUEUED_OVERHEAD <= limit
+    }
+
+    /// Whether one of this id waits.
+    pub(super) fn contains(&self, id: &Id) -> bool {
+        self.ids.contains(id)
+    }
+
+    pub(super) fn push(&mut self, id: &Id, whole: &Bytes) {
+        self.ids.insert(id.clone());
+        self.requests.push_back((id.clone(), whole.clone()));
+        self.bytes += whole.len() + QUEUED_OVERHEAD;
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Bytes> {
+        let (id, whole) = self.requests.pop_front()?;
+        self.ids.remove(&id);
+        self.bytes -= whole.len() + QUEUED_OVERHEAD;
+        Some(whole)
+    }
+
+    pub(super) fn remove(&mut self, id: &Id) {
+        if self.ids.remove(id)
+            && let Some(position) = self.requests.iter().position(|(other, _)| other == id)
+            && let Some((_, whole)) = self.requests.remove(position)
+        {
+            self.bytes -= whole.len() + QUEUED_OVERHEAD;
+        }
+    }
+
+    /// The ids of what waits, in their order.
+    pub(super) fn into_ids(self) -> impl Iterator<Item = Id> {
+        self.requests.into_iter().map(|(id, _)| id)
+    }
+}
