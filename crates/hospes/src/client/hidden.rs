@@ -1,12 +1,14 @@
 //! Secrets that a program was told, to be hidden wherever its words go.
 
 use std::borrow::Cow;
+#[cfg(feature = "stdio")]
 use std::ffi::OsString;
 use std::fmt;
 
 /// What stands for a secret.
 const HIDDEN: &str = "[redacted]";
 /// Shorter values are words such as `debug` and `true`; to hide them would spoil more than it saves.
+#[cfg(feature = "stdio")]
 const MIN_SECRET_BYTES: usize = 8;
 
 /// The values that only one program was told.

@@ -1,0 +1,11 @@
+//! Authorization of the Model Context Protocol: OAuth 2.1 for every role.
+//!
+//! The flows are state machines without I/O: time, randomness and the answers of servers come in, what is to be done
+//! goes out. So the same rules serve the SDK's client, the host, the gateway and the tests. What does the I/O stands
+//! beside them and decides nothing.
+
+mod ids;
+mod scopes;
+
+pub use ids::{ClientId, InvalidIdentifier, Issuer, RedirectUri, Resource};
+pub use scopes::Scopes;
