@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hospes_proto::frame::sse;
 use http_body::{Frame, SizeHint};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::server::Busy;
 
@@ -29,6 +29,14 @@ enum Kind {
 pub(super) trait Source: Send {
     /// Appends what is there to `out`. Ready when nothing comes after it. Must not be called again then.
     fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()>;
+
+    /// Whether it says what changes, for as long as somebody listens; else it ends by itself.
+    fn is_lasting(&self) -> bool {
+        true
+    }
+
+    /// It is about to be cut off, after one more poll.
+    fn end(&mut self) {}
 }
 
 struct Events {
@@ -39,6 +47,8 @@ struct Events {
     keep_alive: Duration,
     /// Set while nothing is said.
     silence: Option<Pin<Box<Sleep>>>,
+    /// When a source that lasts is cut off.
+    until: Option<Pin<Box<Sleep>>>,
     busy: Option<Busy>,
 }
 
@@ -56,13 +66,29 @@ impl Body {
     /// `first`, then what `source` says; after each `keep_alive` without a word a comment.
     pub(super) fn events(first: Vec<u8>, source: impl Source + 'static, keep_alive: Duration) -> Self {
         let source: Option<Box<dyn Source>> = Some(Box::new(source));
-        Self(Kind::Events(Box::new(Events { first, source, keep_alive, silence: None, busy: None })))
+        Self(Kind::Events(Box::new(Events {
+            first,
+            source,
+            keep_alive,
+            silence: None,
+            until: None,
+            busy: None,
+        })))
     }
 
     /// Lets go of `busy` when the body has gone out.
     pub(super) fn hold(&mut self, busy: Busy) {
         if let Kind::Events(events) = &mut self.0 {
             events.busy = Some(busy);
+        }
+    }
+
+    /// Cuts off a stream of changes then.
+    pub(super) fn until(&mut self, deadline: Instant) {
+        if let Kind::Events(events) = &mut self.0
+            && events.source.as_ref().is_some_and(|source| source.is_lasting())
+        {
+            events.until = Some(Box::pin(tokio::time::sleep_until(deadline)));
         }
     }
 
@@ -75,6 +101,13 @@ impl Body {
 impl Events {
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
         let mut out = std::mem::take(&mut self.first);
+        let cut_off = self.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_ready());
+        if cut_off {
+            self.until = None;
+            if let Some(source) = &mut self.source {
+                source.end();
+            }
+        }
         while out.len() < PIECE {
             let Some(source) = &mut self.source else { break };
             let before = out.len();
@@ -83,6 +116,9 @@ impl Events {
                 Poll::Pending if out.len() == before => break,
                 Poll::Pending => {}
             }
+        }
+        if cut_off {
+            self.source = None;
         }
         if !out.is_empty() {
             self.silence = None;
@@ -135,6 +171,12 @@ impl http_body::Body for Body {
             Kind::Full(text) => SizeHint::with_exact(text.len() as u64),
             Kind::Events(_) => SizeHint::default(),
         }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(text: Bytes) -> Self {
+        Self::full(text)
     }
 }
 

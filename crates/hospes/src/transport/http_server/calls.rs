@@ -278,6 +278,16 @@ enum First {
 }
 
 impl Source for Calls {
+    fn is_lasting(&self) -> bool {
+        self.running.iter().any(Running::is_listen)
+    }
+
+    fn end(&mut self) {
+        for call in self.running.iter_mut().filter(|call| call.is_listen()) {
+            call.end(Stopped::ShuttingDown);
+        }
+    }
+
     fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
         self.heed_closing();
         if self.wants_closed() {

@@ -36,7 +36,7 @@ pub(super) fn preflight(inner: &Inner, parts: &Parts) -> Option<Response<Body>> 
 }
 
 /// Lets pages of this origin, which was admitted, read the response.
-pub(super) fn allow(response: &mut Response<Body>, origin: &HeaderValue) {
+pub(super) fn allow<B>(response: &mut Response<B>, origin: &HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     headers.insert(VARY, HeaderValue::from_static("origin"));

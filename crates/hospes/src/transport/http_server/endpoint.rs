@@ -14,6 +14,7 @@ use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::body::Body;
+use super::front::StreamsUntil;
 use super::post::Begun;
 use super::receive::{drain, read};
 use super::sessions::Sessions;
@@ -195,6 +196,7 @@ where
     let (parts, body) = request.into_parts();
     async move {
         let mut origin = None;
+        let until = parts.extensions.get::<StreamsUntil>().copied();
         let mut response = 'answer: {
             let inner = source.endpoint();
             let mut body = pin!(body);
@@ -247,6 +249,9 @@ where
         if let Some(origin) = &origin {
             super::cors::allow(&mut response, origin);
         }
+        if let Some(StreamsUntil(deadline)) = until {
+            response.body_mut().until(deadline);
+        }
         source.answered(&mut response);
         response
     }
@@ -273,7 +278,7 @@ impl Inner {
     }
 
     /// The older transport, if this is a path of it.
-    fn sse(&self, path: &str) -> Option<(&Arc<Sse>, SseEndpoint)> {
+    pub(super) fn sse(&self, path: &str) -> Option<(&Arc<Sse>, SseEndpoint)> {
         let sse = self.sse.as_ref()?;
         Some((sse, sse.endpoint(path)?))
     }

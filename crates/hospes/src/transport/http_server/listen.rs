@@ -100,6 +100,10 @@ struct Resumed {
 }
 
 impl Source for Resumed {
+    fn is_lasting(&self) -> bool {
+        false
+    }
+
     fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
         self.log.poll(&mut self.reader, cx, out)
     }

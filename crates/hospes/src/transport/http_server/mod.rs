@@ -4,6 +4,7 @@ mod body;
 mod calls;
 mod cors;
 mod endpoint;
+mod front;
 mod listen;
 mod log;
 mod post;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use body::Body;
 pub use endpoint::{Endpoint, Principal};
+pub use front::{CallGuard, Front, FrontFuture, Refusal, RemoteAddress, StreamsUntil};
 pub use hospes_proto::http::{AllowedHosts, AllowedOrigins};
 pub use server::{DEFAULT_IDLE_TIMEOUT, DEFAULT_MAX_CONNECTIONS, DEFAULT_SHUTDOWN_TIMEOUT, HttpServer};
 pub use settings::{

@@ -13,6 +13,7 @@ use http::{Response, StatusCode};
 use super::body::Body;
 use super::calls::Calls;
 use super::endpoint::{Inner, busy, empty, json, principal, refusal_status, refuse};
+use super::front::{check_call, check_messages, check_request};
 use super::sessions::{Full, HttpSession};
 use crate::params::Params;
 use crate::transport::adapter::{Admitted, ModernRequest, Opened, PeerCache, Running, read_meta};
@@ -185,6 +186,9 @@ pub(super) fn begin(
         // HTTP-13.
         Plan::Done => Err(Box::new(empty(StatusCode::ACCEPTED))),
         Plan::Open { id, params } => {
+            if let Err(refusal) = check_call(&parts, &Method::Initialize, &Params::new(params.clone())) {
+                return Begun::Done(refusal);
+            }
             return Begun::Open(Box::pin(open(Arc::clone(inner), principal(&parts), id, params)));
         }
         Plan::Modern { id, method, params } => begin_modern(inner, peers, parts, &id, method, params),
@@ -207,6 +211,7 @@ fn begin_modern(
     method: Method,
     params: Params,
 ) -> CallsOrResponse {
+    check_call(&parts, &method, &params)?;
     let listen = method == Method::SubscriptionsListen;
     // A stream of changes works as little as a connection; those are counted elsewhere.
     let permit = inner.permit(id, usize::from(!listen)).map_err(|rejection| Box::new(refuse(&rejection)))?;
@@ -237,6 +242,7 @@ fn begin_legacy(
     session: &Arc<HttpSession>,
     request: message::Request<'_>,
 ) -> CallsOrResponse {
+    check_request(&parts, whole, &request)?;
     let permit = inner.permit(&request.id, 1).map_err(|rejection| Box::new(refuse(&rejection)))?;
     let mut text = Vec::new();
     match inner.adapter.admit(session.session(), whole, request, Some(Box::new(parts)), &mut text) {
@@ -252,6 +258,8 @@ fn begin_batch(
     session: &Arc<HttpSession>,
     messages: Vec<Result<Message<'_>, message::DecodeError>>,
 ) -> CallsOrResponse {
+    // One that may not be made, and none is.
+    check_messages(parts, whole, messages.iter().filter_map(|message| message.as_ref().ok()))?;
     let mut answers = Vec::new();
     let mut running: Vec<Running> = Vec::new();
     for message in messages {

@@ -1,6 +1,7 @@
 //! Listens on a socket for an endpoint.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -9,7 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use http::Response;
+use futures::future::Either;
+use http::{Request, Response};
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -20,6 +23,8 @@ use tokio::sync::watch;
 use super::Endpoint;
 use super::body::Body;
 use super::endpoint::{Inner, Source, handle};
+use super::front::{Front, RemoteAddress};
+use super::receive::drain;
 use crate::transport::adapter::PeerCache;
 
 /// How many connections are served at once unless told otherwise: the setting `max_connections`. Where the process may
@@ -44,11 +49,11 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// http.serve().await
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct HttpServer {
     listener: TcpListener,
     address: SocketAddr,
     endpoint: Endpoint,
+    front: Option<Arc<dyn Front>>,
     max_connections: usize,
     idle: Duration,
     shutdown: Duration,
@@ -77,6 +82,7 @@ impl HttpServer {
             listener,
             address,
             endpoint,
+            front: None,
             max_connections: DEFAULT_MAX_CONNECTIONS.min(most_connections()),
             idle: DEFAULT_IDLE_TIMEOUT,
             shutdown: DEFAULT_SHUTDOWN_TIMEOUT,
@@ -87,6 +93,13 @@ impl HttpServer {
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections;
+        self
+    }
+
+    /// Puts something before the endpoint, which sees every request first: authorization, mostly.
+    #[must_use]
+    pub fn front(mut self, front: impl Front) -> Self {
+        self.front = Some(Arc::new(front));
         self
     }
 
@@ -153,8 +166,8 @@ impl HttpServer {
                 () = &mut shutdown => break,
                 accepted = self.listener.accept() => accepted,
             };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
+            let (stream, from) = match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of descriptors, mostly: those that are open will be closed again.
                     tracing::warn!(%error, "a connection could not be taken");
@@ -169,7 +182,15 @@ impl HttpServer {
                 tokio::spawn(turn_away(stream, self.max_connections));
                 continue;
             }
-            tokio::spawn(serve(stream, self.endpoint.clone(), self.idle, stage.subscribe(), place));
+            let connection = Connection {
+                endpoint: self.endpoint.clone(),
+                front: self.front.clone(),
+                from: RemoteAddress(from),
+                peers: PeerCache::default(),
+                requests: AtomicUsize::new(0),
+                busy: AtomicUsize::new(0),
+            };
+            tokio::spawn(serve(stream, connection, self.idle, stage.subscribe(), place));
         }
         drop(self.listener);
         self.endpoint.close();
@@ -182,6 +203,15 @@ impl HttpServer {
         }
         self.endpoint.abort();
         Ok(())
+    }
+}
+
+impl fmt::Debug for HttpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpServer")
+            .field("address", &self.address)
+            .field("endpoint", &self.endpoint)
+            .finish()
     }
 }
 
@@ -220,6 +250,8 @@ impl Drop for Place {
 /// What the requests of one connection share.
 struct Connection {
     endpoint: Endpoint,
+    front: Option<Arc<dyn Front>>,
+    from: RemoteAddress,
     peers: PeerCache,
     /// How many requests there have been.
     requests: AtomicUsize,
@@ -260,18 +292,20 @@ impl Drop for Busy {
 
 async fn serve(
     stream: TcpStream,
-    endpoint: Endpoint,
+    connection: Connection,
     idle: Duration,
     mut stage: watch::Receiver<Stage>,
     place: Place,
 ) {
-    let connection = Arc::new(Connection {
-        endpoint,
-        peers: PeerCache::default(),
-        requests: AtomicUsize::new(0),
-        busy: AtomicUsize::new(0),
+    let connection = Arc::new(connection);
+    let service = service_fn(|request| {
+        let busy = Busy::new(&connection);
+        let answer = match &connection.front {
+            None => Either::Left(handle(busy, request)),
+            Some(front) => Either::Right(Box::pin(behind(Arc::clone(front), busy, request))),
+        };
+        answer.map(Ok::<_, Infallible>)
     });
-    let service = service_fn(|request| handle(Busy::new(&connection), request).map(Ok::<_, Infallible>));
     // No `pipeline_flush`: with it an answer stays here while anything unread follows its request, and a client that
     // waits for the answer before it goes on waits for good.
     let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
@@ -306,6 +340,22 @@ async fn serve(
         }
     }
     drop(place);
+}
+
+/// Answers a request that something else sees first.
+async fn behind(front: Arc<dyn Front>, busy: Busy, mut request: Request<Incoming>) -> Response<Body> {
+    request.extensions_mut().insert(busy.0.from);
+    match front.receive(&busy.0.endpoint, &mut request).await {
+        None => handle(busy, request).await,
+        Some(response) => {
+            let body = pin!(request.into_body());
+            if !body.is_end_stream() {
+                // Lets the client finish, so that it reads the answer.
+                drain(body).await;
+            }
+            response.map(Body::full)
+        }
+    }
 }
 
 async fn turn_away(mut stream: TcpStream, max: usize) {

@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 
 use super::body::{Body, Source};
 use super::endpoint::{Inner, busy, empty, events, principal, refuse};
+use super::front::{check_messages, check_request};
 use super::receive;
 use super::settings::Limits;
 use crate::service::BoxService;
@@ -210,6 +211,16 @@ fn take_in(inner: &Arc<Inner>, sse: &Sse, parts: &Parts, body: Bytes) -> Result<
     let stream = sse.find(parts)?;
     // What is no message is refused here; what is wrong with a message is said on the stream.
     let frame = message::decode(&body).map_err(Rejection::malformed)?;
+    let allowed = match &frame {
+        message::Frame::Single(Message::Request(request)) => check_request(parts, &body, request),
+        message::Frame::Single(_) => Ok(()),
+        message::Frame::Batch(messages) => {
+            check_messages(parts, &body, messages.iter().filter_map(|message| message.as_ref().ok()))
+        }
+    };
+    if let Err(refusal) = allowed {
+        return Ok(*refusal);
+    }
     if let message::Frame::Single(Message::Request(request)) = &frame {
         let limit = inner.limits.concurrent_calls;
         if inner.calls_running() >= limit {

@@ -1,0 +1,138 @@
+//! What may stand before an endpoint: it finds out who asks, says what they may, and serves other things on the same
+//! socket.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hospes_model::{Message, Method, RawJson, message};
+use http::header::ORIGIN;
+use http::request::Parts;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use super::Endpoint;
+use super::body::Body;
+use super::endpoint::refuse;
+use crate::params::Params;
+
+/// What a [`Front`] does with a request: `None` lets it pass on to the endpoint.
+pub type FrontFuture<'a> = Pin<Box<dyn Future<Output = Option<Response<Bytes>>> + Send + 'a>>;
+
+/// Stands before an endpoint on the socket of an [`HttpServer`](super::HttpServer): sees every request first, and either
+/// answers it or lets it pass on, with what it found out in the request's extensions ([`Principal`](super::Principal),
+/// [`CallGuard`], [`StreamsUntil`]).
+///
+/// Host and origin are not checked before it: [`Endpoint::admit_sender`] does that, where it matters.
+pub trait Front: Send + Sync + 'static {
+    /// Looks at a request. Where it comes from is in its extensions: [`RemoteAddress`].
+    fn receive<'a>(&'a self, endpoint: &'a Endpoint, request: &'a mut Request<Incoming>) -> FrontFuture<'a>;
+}
+
+/// From which address a request has come, for those who stand before an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing else to say")]
+pub struct RemoteAddress(pub SocketAddr);
+
+/// Says of each call whether the sender may make it. In a request's extensions it is asked once the method and its
+/// params are known and before anything happens; what it refuses is answered with its response.
+#[derive(Clone)]
+pub struct CallGuard(Arc<dyn Fn(&Method, &Params) -> Result<(), Refusal> + Send + Sync>);
+
+/// A response that refuses a call.
+pub type Refusal = Box<Response<Bytes>>;
+
+impl CallGuard {
+    /// Asks `may`.
+    pub fn new(may: impl Fn(&Method, &Params) -> Result<(), Refusal> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(may))
+    }
+
+    /// Whether the call may be made.
+    ///
+    /// # Errors
+    /// The response to a sender who may not.
+    pub fn check(&self, method: &Method, params: &Params) -> Result<(), Refusal> {
+        (self.0)(method, params)
+    }
+}
+
+impl fmt::Debug for CallGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CallGuard")
+    }
+}
+
+/// When what lets the sender listen runs out: in a request's extensions it ends the stream of changes that the request
+/// opens. The client opens another one with what it has by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing else to say")]
+pub struct StreamsUntil(pub Instant);
+
+impl Endpoint {
+    /// Whether requests with this head may come at all, by their `Host` and `Origin`: the check that keeps pages of
+    /// elsewhere out. For what stands before the endpoint; the endpoint itself checks everything that passes on.
+    ///
+    /// # Errors
+    /// The response to a sender who may not.
+    pub fn admit_sender(&self, parts: &Parts) -> Result<(), Box<Response<Body>>> {
+        let admitted = self.0.admission.admit_sender(parts.uri.authority(), &parts.headers);
+        admitted.map_err(|rejection| Box::new(refuse(&rejection)))
+    }
+
+    /// Whether the endpoint answers on this path.
+    #[must_use]
+    pub fn serves(&self, path: &str) -> bool {
+        path == self.path() || self.0.sse(path).is_some()
+    }
+
+    /// Lets the page that has sent the request, if an admitted one has, read a response that the endpoint did not make.
+    pub fn show<B>(&self, parts: &Parts, response: &mut Response<B>) {
+        if let Some(origin) = parts.headers.get(ORIGIN)
+            && self.admit_sender(parts).is_ok()
+        {
+            super::cors::allow(response, origin);
+        }
+    }
+}
+
+/// Asks the guard of a request about one of its messages.
+pub(super) fn check_request(
+    parts: &Parts,
+    whole: &Bytes,
+    request: &message::Request<'_>,
+) -> Result<(), Box<Response<Body>>> {
+    let Some(guard) = parts.extensions.get::<CallGuard>() else { return Ok(()) };
+    let params = match request.params {
+        Some(raw) => RawJson::within(whole, raw),
+        None => RawJson::empty_object(),
+    };
+    check(guard, &Method::from_name(&request.method), &Params::new(params))
+}
+
+/// Asks the guard of a request about all its messages.
+pub(super) fn check_messages<'a, 'm: 'a>(
+    parts: &Parts,
+    whole: &Bytes,
+    messages: impl IntoIterator<Item = &'a Message<'m>>,
+) -> Result<(), Box<Response<Body>>> {
+    messages.into_iter().try_for_each(|message| match message {
+        Message::Request(request) => check_request(parts, whole, request),
+        _ => Ok(()),
+    })
+}
+
+/// Asks the guard of a request about a call.
+pub(super) fn check_call(parts: &Parts, method: &Method, params: &Params) -> Result<(), Box<Response<Body>>> {
+    match parts.extensions.get::<CallGuard>() {
+        Some(guard) => check(guard, method, params),
+        None => Ok(()),
+    }
+}
+
+fn check(guard: &CallGuard, method: &Method, params: &Params) -> Result<(), Box<Response<Body>>> {
+    guard.check(method, params).map_err(|refusal| Box::new(refusal.map(Body::full)))
+}
