@@ -4,8 +4,20 @@
 //! goes out. So the same rules serve the SDK's client, the host, the gateway and the tests. What does the I/O stands
 //! beside them and decides nothing.
 
+mod challenge;
+mod error;
+mod exchange;
 mod ids;
+pub mod metadata;
+pub mod pkce;
 mod scopes;
+mod secret;
 
+pub use challenge::Challenge;
+pub use error::{ErrorBody, ErrorCode, shown};
+pub use exchange::{
+    MAX_CLIENT_BYTES, MAX_KEYS_BYTES, MAX_METADATA_BYTES, MAX_TOKEN_BYTES, NotJson, Request, Response,
+};
 pub use ids::{ClientId, InvalidIdentifier, Issuer, RedirectUri, Resource};
 pub use scopes::Scopes;
+pub use secret::{Seed, fingerprint};

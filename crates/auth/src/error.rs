@@ -1,0 +1,167 @@
+//! What OAuth's endpoints say when they refuse.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// How much of a text that somebody else wrote is shown, in characters.
+const MAX_SHOWN: usize = 200;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal),* $(,)?) => {
+        /// The `error` of a refusal (RFC 6749, sections 4.1.2.1 and 5.2, and the extensions spoken here).
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum ErrorCode {
+            $($(#[$doc])* $name,)*
+            /// One that is not known here.
+            Other(Box<str>),
+        }
+
+        impl ErrorCode {
+            /// As it is written.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$name => $text,)*
+                    Self::Other(text) => text,
+                }
+            }
+        }
+
+        impl From<&str> for ErrorCode {
+            fn from(text: &str) -> Self {
+                match text {
+                    $($text => Self::$name,)*
+                    other => Self::Other(shown(other).into()),
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The person, or the server for them, said no.
+    AccessDenied = "access_denied",
+    /// The token is good, but not for this.
+    InsufficientScope = "insufficient_scope",
+    /// The client is not known, or has not shown that it is who it says.
+    InvalidClient = "invalid_client",
+    /// A registration was refused for what it says.
+    InvalidClientMetadata = "invalid_client_metadata",
+    /// A proof of the key is missing or wrong.
+    InvalidDpopProof = "invalid_dpop_proof",
+    /// The code, refresh token or assertion is not good, or no longer.
+    InvalidGrant = "invalid_grant",
+    /// A registration was refused for where it wants answers sent.
+    InvalidRedirectUri = "invalid_redirect_uri",
+    /// Something is missing, repeated or malformed.
+    InvalidRequest = "invalid_request",
+    /// The scope is not known, or wider than what was granted.
+    InvalidScope = "invalid_scope",
+    /// The resource is not known, or another than what was granted.
+    InvalidTarget = "invalid_target",
+    /// The access token is not good, or no longer.
+    InvalidToken = "invalid_token",
+    /// Something broke.
+    ServerError = "server_error",
+    /// Not now.
+    TemporarilyUnavailable = "temporarily_unavailable",
+    /// The client may not use this grant.
+    UnauthorizedClient = "unauthorized_client",
+    /// No such grant is spoken.
+    UnsupportedGrantType = "unsupported_grant_type",
+    /// No such answer is given.
+    UnsupportedResponseType = "unsupported_response_type",
+    /// The proof has to carry the nonce that comes with this answer.
+    UseDpopNonce = "use_dpop_nonce",
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for ErrorCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        Ok(Self::from(&*text))
+    }
+}
+
+/// The body of a refusal, and the error it stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ErrorBody {
+    /// What is wrong.
+    pub error: ErrorCode,
+    /// The same in words, for people. Written by somebody else: shown only through [`shown`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_description: Option<String>,
+}
+
+impl ErrorBody {
+    /// With words.
+    pub fn new(error: ErrorCode, description: impl Into<String>) -> Self {
+        Self { error, error_description: Some(description.into()) }
+    }
+}
+
+impl From<ErrorCode> for ErrorBody {
+    fn from(error: ErrorCode) -> Self {
+        Self { error, error_description: None }
+    }
+}
+
+impl fmt::Display for ErrorBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.error.as_str())?;
+        match self.error_description.as_deref().map(shown) {
+            Some(text) if !text.is_empty() => write!(f, " ({text})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ErrorBody {}
+
+/// A text of somebody else's as it may be shown: on one line, without control characters, not longer than 200
+/// characters.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut short: String = words.chars().filter(|c| !c.is_control()).take(MAX_SHOWN + 1).collect();
+    if let Some((end, _)) = short.char_indices().nth(MAX_SHOWN) {
+        short.truncate(end);
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_reads_and_writes_as_oauth_has_it() {
+        let body: ErrorBody = serde_json::from_str(
+            r#"{"error":"invalid_grant","error_description":"gone\u001b[31m\nnow","error_uri":"x"}"#,
+        )
+        .unwrap();
+        assert_eq!(body.error, ErrorCode::InvalidGrant);
+        assert_eq!(body.to_string(), "invalid_grant (gone[31m now)");
+        assert_eq!(
+            serde_json::to_string(&ErrorBody::from(ErrorCode::InvalidClient)).unwrap(),
+            r#"{"error":"invalid_client"}"#
+        );
+        assert_eq!(ErrorCode::from("made_up").as_str(), "made_up");
+        assert!(shown(&"x".repeat(1000)).chars().count() <= MAX_SHOWN + 1);
+    }
+}

@@ -1,0 +1,148 @@
+//! What a client says of itself: where it publishes it, and where it registers (RFC 7591).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{ClientId, RedirectUri, Scopes};
+
+/// Whether a client runs on its user's machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ApplicationType {
+    /// On its user's machine: a program, with redirects to loopback.
+    Native,
+    /// Behind a web address.
+    Web,
+}
+
+/// What a client says of itself. Members that are not known here are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ClientMetadata {
+    /// Its name, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_name: Option<String>,
+    /// Where people read about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_uri: Option<String>,
+    /// Its picture. Never fetched by a server of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logo_uri: Option<String>,
+    /// Where answers may be sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redirect_uris: Vec<RedirectUri>,
+    /// What it will ask of the token endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant_types: Option<Vec<String>>,
+    /// What it will ask of the authorization endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_types: Option<Vec<String>>,
+    /// How it shows who it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_endpoint_auth_method: Option<String>,
+    /// Where it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application_type: Option<ApplicationType>,
+    /// What it may ask for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scopes>,
+    /// Which software it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software_id: Option<String>,
+    /// Which version of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software_version: Option<String>,
+    /// Where its keys are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jwks_uri: Option<String>,
+    /// Its keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jwks: Option<Value>,
+}
+
+/// A client's metadata at a URL of its own, which is the client's id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ClientDocument {
+    /// The URL of the document, byte for byte.
+    pub client_id: ClientId,
+    /// What it says.
+    #[serde(flatten)]
+    pub metadata: ClientMetadata,
+    /// Must not be there: everybody can read it.
+    #[serde(default, skip_serializing)]
+    pub client_secret: Option<Value>,
+}
+
+impl ClientDocument {
+    /// The document of the client with this id.
+    #[must_use]
+    pub fn new(client_id: ClientId, metadata: ClientMetadata) -> Self {
+        Self { client_id, metadata, client_secret: None }
+    }
+}
+
+/// A server's answer to a registration. What it says holds, whatever was asked for.
+#[derive(Clone, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Registered {
+    /// How the server knows the client from now on.
+    pub client_id: ClientId,
+    /// The client's secret, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<String>,
+    /// Since when, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id_issued_at: Option<u64>,
+    /// Until when the secret is good, in seconds since 1970; 0 for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret_expires_at: Option<u64>,
+    /// What was stored.
+    #[serde(flatten)]
+    pub metadata: ClientMetadata,
+}
+
+impl Registered {
+    /// Of a client without a secret.
+    #[must_use]
+    pub fn new(client_id: ClientId, metadata: ClientMetadata) -> Self {
+        Self {
+            client_id,
+            client_secret: None,
+            client_id_issued_at: None,
+            client_secret_expires_at: None,
+            metadata,
+        }
+    }
+}
+
+impl std::fmt::Debug for Registered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registered")
+            .field("client_id", &self.client_id)
+            .field("client_secret", &self.client_secret.as_ref().map(|_| "…"))
+            .field("client_secret_expires_at", &self.client_secret_expires_at)
+            .field("metadata", &self.metadata)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registration_reads_and_shows_no_secret() {
+        let text = r#"{"client_id":"c1","client_secret":"s3cret","client_secret_expires_at":0,
+            "redirect_uris":["http://127.0.0.1:1/callback"],"token_endpoint_auth_method":"client_secret_post",
+            "application_type":"native","scope":"a b","unknown":{}}"#;
+        let registered: Registered = serde_json::from_str(text).unwrap();
+        assert_eq!(registered.metadata.application_type, Some(ApplicationType::Native));
+        assert_eq!(registered.metadata.scope, Some(Scopes::parse("a b")));
+        assert!(!format!("{registered:?}").contains("s3cret"));
+        let written = serde_json::to_value(&registered).unwrap();
+        assert_eq!(written["client_secret"], "s3cret");
+        assert_eq!(written.get("jwks"), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! The documents by which the parties find and know each other: read leniently, checked strictly, compared as written.
+
+mod client;
+mod resource;
+mod server;
+mod well_known;
+
+pub use client::{ApplicationType, ClientDocument, ClientMetadata, Registered};
+pub use resource::{ProtectedResource, ResourceError};
+pub use server::{AuthorizationServer, ServerError};
+pub use well_known::{resource_metadata_urls, server_metadata_urls};
+
+use url::{Host, Url};
+
+/// Whether this host is this machine: `localhost`, 127.0.0.0/8, or `[::1]`.
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.strip_suffix('.').unwrap_or(name);
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// Whether secrets may travel there: over https, or over http within this machine.
+#[must_use]
+pub fn is_secure(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => url.host().is_some(),
+        "http" => is_loopback(url),
+        _ => false,
+    }
+}
+
+/// An endpoint's URL, if it may be one.
+pub(crate) fn endpoint(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok()?;
+    let plain = url.fragment().is_none() && url.username().is_empty() && url.password().is_none();
+    (plain && is_secure(&url)).then_some(url)
+}

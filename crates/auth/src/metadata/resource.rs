@@ -1,0 +1,177 @@
+//! What an MCP server says of itself as a resource (RFC 9728).
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::{Issuer, Resource, Scopes};
+
+/// The metadata of a protected resource. Members that are not known here are left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ProtectedResource {
+    /// What tokens for it are made out to, byte for byte.
+    pub resource: Resource,
+    /// Who makes them out.
+    #[serde(default)]
+    pub authorization_servers: Vec<Issuer>,
+    /// All scopes worth asking for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes_supported: Option<Vec<String>>,
+    /// How a token may be shown; here always `header`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bearer_methods_supported: Option<Vec<String>>,
+    /// Its name, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_name: Option<String>,
+    /// Where people read about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_documentation: Option<String>,
+    /// With which algorithms a key may be proven (RFC 9449).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dpop_signing_alg_values_supported: Option<Vec<String>>,
+    /// Whether only tokens bound to a key are taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dpop_bound_access_tokens_required: Option<bool>,
+}
+
+/// Why a resource's metadata is not to be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResourceError {
+    /// It speaks of somebody else, so a token for it would be somebody else's.
+    #[error("the metadata is about {resource}, which is not the server that was reached")]
+    Other {
+        /// Whom.
+        resource: Resource,
+    },
+    /// Nobody makes out tokens for it.
+    #[error("the metadata names no authorization server")]
+    NoServer,
+    /// A server that would be reached in the open.
+    #[error("the metadata names the authorization server {0}, which is not reached over https")]
+    Insecure(Issuer),
+}
+
+impl ProtectedResource {
+    /// One for which these servers make out tokens.
+    #[must_use]
+    pub fn new(resource: Resource, authorization_servers: Vec<Issuer>) -> Self {
+        Self {
+            resource,
+            authorization_servers,
+            scopes_supported: None,
+            bearer_methods_supported: None,
+            resource_name: None,
+            resource_documentation: None,
+            dpop_signing_alg_values_supported: None,
+            dpop_bound_access_tokens_required: None,
+        }
+    }
+
+    /// All scopes worth asking for, if it names any.
+    #[must_use]
+    pub fn scopes(&self) -> Option<Scopes> {
+        let scopes: Scopes = self.scopes_supported.iter().flatten().map(String::as_str).collect();
+        (!scopes.is_empty()).then_some(scopes)
+    }
+
+    /// Checks that it speaks of the endpoint at `reached`, and names servers that can be asked. With `strict` it must
+    /// name the endpoint itself, as RFC 9728 has it; else it may name what the endpoint lies below, as documents at
+    /// the root of an origin do.
+    ///
+    /// # Errors
+    /// Why it is not to be used.
+    pub fn check(&self, reached: &Url, strict: bool) -> Result<(), ResourceError> {
+        if !self.resource.url().is_some_and(|resource| covers(&resource, reached, strict)) {
+            return Err(ResourceError::Other { resource: self.resource.clone() });
+        }
+        if self.authorization_servers.is_empty() {
+            return Err(ResourceError::NoServer);
+        }
+        let insecure = |issuer: &&Issuer| !issuer.url().is_some_and(|url| super::is_secure(&url));
+        match self.authorization_servers.iter().find(insecure) {
+            Some(issuer) => Err(ResourceError::Insecure(issuer.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether `reached` is `resource`, or lies below it.
+fn covers(resource: &Url, reached: &Url, strict: bool) -> bool {
+    // The parser has made the case of scheme and host, and default ports, the same.
+    if resource.origin() != reached.origin() || !matches!(resource.scheme(), "http" | "https") {
+        return false;
+    }
+    if resource.query().is_some() && resource.query() != reached.query() {
+        return false;
+    }
+    let (whole, path) = (resource.path(), reached.path());
+    if whole.trim_end_matches('/') == path.trim_end_matches('/') {
+        return true;
+    }
+    let below = path.strip_prefix(whole).is_some_and(|rest| whole.ends_with('/') || rest.starts_with('/'));
+    !strict && below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(resource: &str, reached: &str, strict: bool) -> Result<(), ResourceError> {
+        let servers = vec![Issuer::new("https://as").unwrap()];
+        let metadata = ProtectedResource::new(Resource::new(resource).unwrap(), servers);
+        metadata.check(&Url::parse(reached).unwrap(), strict)
+    }
+
+    #[test]
+    fn a_resource_covers_what_lies_at_or_below_it() {
+        for (resource, reached) in [
+            ("https://m/mcp", "https://m/mcp"),
+            ("HTTPS://M:443/mcp", "https://m/mcp"),
+            ("https://m/mcp/", "https://m/mcp"),
+            ("https://m", "https://m/mcp"),
+            ("https://m/", "https://m/mcp?x=1"),
+            ("https://m/a", "https://m/a/mcp"),
+        ] {
+            assert_eq!(check(resource, reached, false), Ok(()), "{resource} {reached}");
+        }
+        for (resource, reached) in [
+            ("https://evil.example/mcp", "https://m/mcp"),
+            ("http://m/mcp", "https://m/mcp"),
+            ("https://m:8443/mcp", "https://m/mcp"),
+            ("https://m/mc", "https://m/mcp"),
+            ("https://m/MCP", "https://m/mcp"),
+            ("https://m/mcp/more", "https://m/mcp"),
+            ("https://m/mcp?x=2", "https://m/mcp?x=1"),
+            ("urn:m", "https://m/mcp"),
+        ] {
+            assert!(
+                matches!(check(resource, reached, false), Err(ResourceError::Other { .. })),
+                "{resource}"
+            );
+        }
+        assert!(check("https://m", "https://m/mcp", true).is_err());
+        assert!(check("https://m/mcp", "https://m/mcp", true).is_ok());
+    }
+
+    #[test]
+    fn there_must_be_a_server_to_ask() {
+        let resource = Resource::new("https://m").unwrap();
+        let reached = Url::parse("https://m/").unwrap();
+        let none = ProtectedResource::new(resource.clone(), Vec::new());
+        assert_eq!(none.check(&reached, false), Err(ResourceError::NoServer));
+        let plain = Issuer::new("http://as.example").unwrap();
+        let open = ProtectedResource::new(resource.clone(), vec![plain.clone()]);
+        assert_eq!(open.check(&reached, false), Err(ResourceError::Insecure(plain)));
+        let local = ProtectedResource::new(resource, vec![Issuer::new("http://[::1]:1/as").unwrap()]);
+        assert_eq!(local.check(&reached, false), Ok(()));
+    }
+
+    #[test]
+    fn the_resource_is_kept_as_it_came() {
+        let text = r#"{"resource":"https://M:443","authorization_servers":["https://as"],"more":[1]}"#;
+        let metadata: ProtectedResource = serde_json::from_str(text).unwrap();
+        assert_eq!(metadata.resource.as_str(), "https://M:443");
+        assert_eq!(metadata.scopes(), None);
+    }
+}

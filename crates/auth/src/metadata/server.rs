@@ -1,0 +1,252 @@
+//! What an authorization server says of itself (RFC 8414, OpenID Connect discovery).
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::{Issuer, Resource};
+
+/// The metadata of an authorization server. Members that are not known here are left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AuthorizationServer {
+    /// Who it is.
+    pub issuer: Issuer,
+    /// Where people are sent to agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorization_endpoint: Option<String>,
+    /// Where codes become tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_endpoint: Option<String>,
+    /// Where clients introduce themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration_endpoint: Option<String>,
+    /// Where tokens are given back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revocation_endpoint: Option<String>,
+    /// Where resources ask about tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub introspection_endpoint: Option<String>,
+    /// Its keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jwks_uri: Option<String>,
+    /// All scopes it knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes_supported: Option<Vec<String>>,
+    /// What can be asked of the authorization endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_types_supported: Option<Vec<String>>,
+    /// How the answer can come back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_modes_supported: Option<Vec<String>>,
+    /// What can be asked of the token endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant_types_supported: Option<Vec<String>>,
+    /// How a code can be bound to who asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code_challenge_methods_supported: Option<Vec<String>>,
+    /// How clients can show who they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    /// With which algorithms they can sign that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_endpoint_auth_signing_alg_values_supported: Option<Vec<String>>,
+    /// With which algorithms a key can be proven (RFC 9449).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dpop_signing_alg_values_supported: Option<Vec<String>>,
+    /// Whether a client's id may be the URL of its metadata.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id_metadata_document_supported: Option<bool>,
+    /// Whether every answer says from whom it comes (RFC 9207).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorization_response_iss_parameter_supported: Option<bool>,
+    /// The resources it makes out tokens for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protected_resources: Option<Vec<Resource>>,
+    /// Where people read about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_documentation: Option<String>,
+}
+
+/// Why a server's metadata is not to be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// It says to be somebody else (RFC 8414, section 3.3).
+    #[error("the metadata of {asked} says to be that of {said}")]
+    Issuer {
+        /// Who was asked.
+        asked: Issuer,
+        /// Who it says to be.
+        said: Issuer,
+    },
+    /// Something that is needed is missing, or is a URL that nothing may be sent to.
+    #[error("the metadata of {issuer} has no {what} that could be used")]
+    Endpoint {
+        /// Whose.
+        issuer: Issuer,
+        /// Which member.
+        what: &'static str,
+    },
+    /// It cannot be asked for a code.
+    #[error("the server {0} gives no authorization codes")]
+    NoCode(Issuer),
+    /// A code could be redeemed by whoever gets hold of it.
+    #[error(
+        "the server {0} does not say that it supports PKCE with S256, without which nothing is authorized"
+    )]
+    NoPkce(Issuer),
+}
+
+impl AuthorizationServer {
+    /// One of which nothing but its name is known.
+    #[must_use]
+    pub fn new(issuer: Issuer) -> Self {
+        Self {
+            issuer,
+            authorization_endpoint: None,
+            token_endpoint: None,
+            registration_endpoint: None,
+            revocation_endpoint: None,
+            introspection_endpoint: None,
+            jwks_uri: None,
+            scopes_supported: None,
+            response_types_supported: None,
+            response_modes_supported: None,
+            grant_types_supported: None,
+            code_challenge_methods_supported: None,
+            token_endpoint_auth_methods_supported: None,
+            token_endpoint_auth_signing_alg_values_supported: None,
+            dpop_signing_alg_values_supported: None,
+            client_id_metadata_document_supported: None,
+            authorization_response_iss_parameter_supported: None,
+            protected_resources: None,
+            service_documentation: None,
+        }
+    }
+
+    /// Checks that it is that of `asked`. Unless `strict`, an issuer that is an origin may differ by the slash at its
+    /// end: servers in use name themselves both ways.
+    ///
+    /// # Errors
+    /// When it is somebody else's.
+    pub fn check_issuer(&self, asked: &Issuer, strict: bool) -> Result<(), ServerError> {
+        let (said, wanted) = (self.issuer.as_str(), asked.as_str());
+        if said == wanted {
+            return Ok(());
+        }
+        let origin = asked.url().is_some_and(|url| url.path() == "/");
+        if !strict && origin && said.trim_end_matches('/') == wanted.trim_end_matches('/') {
+            tracing::debug!(asked = wanted, %said, "the issuer differs by the slash at its end");
+            return Ok(());
+        }
+        Err(ServerError::Issuer { asked: asked.clone(), said: self.issuer.clone() })
+    }
+
+    /// Checks that it can be asked for a code, and that a code is safe with it.
+    ///
+    /// # Errors
+    /// Why it is not to be asked.
+    pub fn check_code(&self) -> Result<(), ServerError> {
+        self.authorization_url()?;
+        self.token_url()?;
+        if self
+            .response_types_supported
+            .as_ref()
+            .is_some_and(|types| !types.iter().any(|kind| kind == "code"))
+        {
+            return Err(ServerError::NoCode(self.issuer.clone()));
+        }
+        if !self.code_challenge_methods_supported.iter().flatten().any(|method| method == "S256") {
+            return Err(ServerError::NoPkce(self.issuer.clone()));
+        }
+        Ok(())
+    }
+
+    /// Where people are sent to agree.
+    ///
+    /// # Errors
+    /// When there is none that could be used.
+    pub fn authorization_url(&self) -> Result<Url, ServerError> {
+        self.endpoint("authorization_endpoint", self.authorization_endpoint.as_deref())
+    }
+
+    /// Where codes become tokens.
+    ///
+    /// # Errors
+    /// When there is none that could be used.
+    pub fn token_url(&self) -> Result<Url, ServerError> {
+        self.endpoint("token_endpoint", self.token_endpoint.as_deref())
+    }
+
+    /// Where clients introduce themselves, if they can.
+    ///
+    /// # Errors
+    /// When it is named and could not be used.
+    pub fn registration_url(&self) -> Result<Option<Url>, ServerError> {
+        let url = self.registration_endpoint.as_deref();
+        url.map(|url| self.endpoint("registration_endpoint", Some(url))).transpose()
+    }
+
+    fn endpoint(&self, what: &'static str, url: Option<&str>) -> Result<Url, ServerError> {
+        let url = url.and_then(super::endpoint);
+        url.ok_or_else(|| ServerError::Endpoint { issuer: self.issuer.clone(), what })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(issuer: &str) -> AuthorizationServer {
+        AuthorizationServer::new(Issuer::new(issuer).unwrap())
+    }
+
+    #[test]
+    fn a_document_is_that_of_who_was_asked() {
+        let check = |said: &str, asked: &str, strict| {
+            named(said).check_issuer(&Issuer::new(asked).unwrap(), strict).is_ok()
+        };
+        assert!(check("https://as/t1", "https://as/t1", true));
+        assert!(check("https://as/", "https://as", false));
+        assert!(check("https://as", "https://as/", false));
+        assert!(!check("https://as/", "https://as", true));
+        assert!(!check("https://as/t1/", "https://as/t1", false), "a path is not touched");
+        assert!(!check("https://attacker.example", "https://as", false));
+        assert!(!check("https://AS", "https://as", false), "nothing is folded");
+        assert!(!check("https://as:443", "https://as", false));
+    }
+
+    #[test]
+    fn a_code_must_be_safe() {
+        let mut server = named("https://as");
+        server.authorization_endpoint = Some("https://elsewhere.example/authorize?x=1".into());
+        server.token_endpoint = Some("https://as/token".into());
+        assert_eq!(server.check_code(), Err(ServerError::NoPkce(server.issuer.clone())));
+        server.code_challenge_methods_supported = Some(vec!["plain".into()]);
+        assert_eq!(server.check_code(), Err(ServerError::NoPkce(server.issuer.clone())));
+        server.code_challenge_methods_supported = Some(vec!["plain".into(), "S256".into()]);
+        assert_eq!(server.check_code(), Ok(()));
+        server.response_types_supported = Some(vec!["token".into()]);
+        assert_eq!(server.check_code(), Err(ServerError::NoCode(server.issuer.clone())));
+    }
+
+    #[test]
+    fn an_endpoint_is_a_url_that_secrets_may_go_to() {
+        let mut server = named("https://as");
+        for bad in [
+            "http://as/token",
+            "ftp://as/token",
+            "/token",
+            "https://as/token#x",
+            "https://me@as/token",
+            "javascript:alert(1)",
+        ] {
+            server.token_endpoint = Some(bad.into());
+            assert!(server.token_url().is_err(), "{bad}");
+        }
+        for good in ["https://as/token", "http://127.0.0.1:1/token", "http://localhost/token"] {
+            server.token_endpoint = Some(good.into());
+            assert!(server.token_url().is_ok(), "{good}");
+        }
+    }
+}

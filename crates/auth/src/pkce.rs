@@ -1,0 +1,81 @@
+//! Proof that who redeems a code is who asked for it (RFC 7636, method `S256`; no other is spoken).
+
+use std::fmt;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+
+/// The secret half. Shown to the token endpoint and to nobody else.
+#[derive(Clone)]
+pub struct Verifier(SecretString);
+
+impl Verifier {
+    /// The one made of these random bytes: 43 characters.
+    #[must_use]
+    pub fn new(random: &[u8; 32]) -> Self {
+        Self(URL_SAFE_NO_PAD.encode(random).into())
+    }
+
+    /// The secret itself, for the token request.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// The half that everybody may see, for the authorization request.
+    #[must_use]
+    pub fn challenge(&self) -> String {
+        challenge_of(self.expose())
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Verifier(…)")
+    }
+}
+
+/// Whether `verifier` is the secret half of `challenge`. One that is shorter or longer than RFC 7636 allows, or has
+/// other characters, is not.
+#[must_use]
+pub fn verify_challenge(verifier: &str, challenge: &str) -> bool {
+    let well_formed = (43..=128).contains(&verifier.len())
+        && verifier.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+    well_formed && bool::from(challenge_of(verifier).as_bytes().ct_eq(challenge.as_bytes()))
+}
+
+fn challenge_of(verifier: &str) -> String {
+    URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of RFC 7636, appendix B.
+    #[test]
+    fn a_challenge_is_met_by_its_verifier_alone() {
+        let (verifier, challenge) =
+            ("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
+        assert!(verify_challenge(verifier, challenge));
+        assert!(!verify_challenge(&verifier.replace('d', "e"), challenge));
+        assert!(!verify_challenge(verifier, verifier), "that would be the method `plain`");
+        let short = &verifier[..42];
+        assert!(!verify_challenge(short, &challenge_of(short)));
+        let long = "a".repeat(129);
+        assert!(!verify_challenge(&long, &challenge_of(&long)));
+        let strange = verifier.replace('d', "+");
+        assert!(!verify_challenge(&strange, &challenge_of(&strange)));
+    }
+
+    #[test]
+    fn a_verifier_is_long_enough_and_is_not_shown() {
+        let verifier = Verifier::new(&[7; 32]);
+        assert_eq!(verifier.expose().len(), 43);
+        assert!(verify_challenge(verifier.expose(), &verifier.challenge()));
+        assert!(!format!("{verifier:?}").contains(verifier.expose()));
+    }
+}
