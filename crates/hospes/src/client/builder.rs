@@ -275,7 +275,7 @@ impl ClientBuilder {
     fn declare(mut self) -> Self {
         if let Some(settings) = self.tasks {
             Receiver::declare(&mut self.settings.capabilities);
-            self.desk.tasks = Some(Receiver::new(settings));
+            self.desk.tasks = Some(Receiver::new(settings, self.settings.limits.max_server_requests));
         }
         self.desk.handlers.declared = self.settings.capabilities.clone();
         self.desk.hold = self.settings.park_timeout;

@@ -136,7 +136,7 @@ impl Desk {
                 let (desk, question) = (Arc::clone(self), question.clone());
                 async move { desk.put(question).await }
             };
-            if let Some(made) = tasks.take(&question, answer).await {
+            if let Some(made) = tasks.take(&question, params.as_bytes().len(), answer).await {
                 return made;
             }
         }
@@ -207,6 +207,9 @@ impl Desk {
     /// The connection is gone: nobody waits for answers, nothing changes any more.
     pub(crate) fn connection_lost(&self, closed: Arc<Closed>) {
         self.running().drain().for_each(|(_, task)| task.abort());
+        if let Some(tasks) = &self.tasks {
+            tasks.close();
+        }
         self.held.clear();
         self.changes.end();
         self.cache.clear();

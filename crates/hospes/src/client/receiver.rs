@@ -13,18 +13,26 @@ use hospes_model::{
 };
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
-use crate::tasks::{MemoryTasks, TaskSettings, Tasks};
+use crate::tasks::{Home, MemoryTasks, TaskSettings};
 
 /// The revision that has this.
 const REVISION: Revision = Revision::V2025_11_25;
 
 /// The tasks that a client runs for its server.
-pub(crate) struct Receiver(Arc<Tasks>);
+pub(crate) struct Receiver {
+    tasks: Home,
+    /// How many may run at once: as many as may be answered without tasks.
+    places: Arc<Semaphore>,
+    max_running: usize,
+}
 
 impl Receiver {
-    pub(crate) fn new(settings: TaskSettings) -> Self {
-        Self(Tasks::new(settings, Arc::new(MemoryTasks::new())))
+    pub(crate) fn new(settings: TaskSettings, max_running: usize) -> Self {
+        let max_running = max_running.min(Semaphore::MAX_PERMITS);
+        let tasks = Home::new(settings, Arc::new(MemoryTasks::new()));
+        Self { tasks, places: Arc::new(Semaphore::new(max_running)), max_running }
     }
 
     /// Declares what is run as a task: whatever there is somebody to answer for.
@@ -51,6 +59,7 @@ impl Receiver {
     pub(crate) async fn take<F>(
         &self,
         question: &InputRequest,
+        bytes: usize,
         answer: impl FnOnce() -> F,
     ) -> Option<Result<RawJson, RpcError>>
     where
@@ -65,20 +74,31 @@ impl Receiver {
             },
             _ => return None,
         };
-        let (task, live) = match self.0.create(question.method(), None, wish.ttl).await {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let max = self.max_running;
+            let why = format!("more than {max} requests at once (setting max_server_requests)");
+            return Some(Err(RpcError::internal(why)));
+        };
+        let (task, live) = match self.tasks.create(question.method(), None, wish.ttl, bytes).await {
             Ok(made) => made,
             Err(error) => return Some(Err(error)),
         };
-        let (tasks, id, answer) = (Arc::clone(&self.0), task.task_id.clone(), answer());
+        let (tasks, id, answer) = (Arc::clone(&self.tasks), task.task_id.clone(), answer());
         let work = tokio::spawn(async move {
             let outcome = AssertUnwindSafe(answer).catch_unwind().await;
             // The server waits for the task to end, whatever happens here.
             let outcome = outcome.unwrap_or_else(|_| Err(RpcError::internal("the handler panicked")));
             tasks.finish(&id, outcome).await;
+            drop(place);
         });
         live.runs(work.abort_handle());
         let method = Method::from_name(question.method());
         Some(written(&CreateTaskResult::new(task).into(), &method))
+    }
+
+    /// The server is gone: nobody will fetch what runs.
+    pub(crate) fn close(&self) {
+        self.tasks.close();
     }
 
     /// Answers the methods of tasks; none for any other.
@@ -94,26 +114,26 @@ impl Receiver {
 
     async fn get(&self, params: &RawJson) -> Result<RawJson, RpcError> {
         let params: TaskParams = read(params)?;
-        let record = self.0.get(&params.task_id, None).await?;
+        let record = self.tasks.get(&params.task_id, None).await?;
         written(&record.view().into(), &Method::TasksGet)
     }
 
     async fn cancel(&self, params: &RawJson) -> Result<RawJson, RpcError> {
         let params: TaskParams = read(params)?;
-        let record = self.0.get(&params.task_id, None).await?;
+        let record = self.tasks.get(&params.task_id, None).await?;
         if record.is_over() {
             let why = format!("the task cannot be cancelled: it is {} already", record.task.status);
             return Err(RpcError::invalid_params(why));
         }
-        self.0.cancel(&params.task_id, None).await?;
-        let record = self.0.get(&params.task_id, None).await?;
+        self.tasks.cancel(&params.task_id, None).await?;
+        let record = self.tasks.get(&params.task_id, None).await?;
         written(&record.view().into(), &Method::TasksCancel)
     }
 
     async fn result(&self, params: &RawJson) -> Result<RawJson, RpcError> {
         let params: TaskParams = read(params)?;
         loop {
-            let record = self.0.get(&params.task_id, None).await?;
+            let record = self.tasks.get(&params.task_id, None).await?;
             if let Some(result) = record.result {
                 return Ok(related(&result, &params.task_id));
             }
@@ -123,13 +143,13 @@ impl Receiver {
             if record.is_over() {
                 return Err(RpcError::internal("the task was cancelled"));
             }
-            self.0.changed(&params.task_id, record.version, Duration::from_secs(5)).await;
+            self.tasks.changed(&params.task_id, record.version, Duration::from_secs(5)).await;
         }
     }
 
     async fn list(&self, params: &RawJson) -> Result<RawJson, RpcError> {
         let params: PaginatedParams = read(params)?;
-        let page = self.0.list(None, params.cursor.as_deref()).await?;
+        let page = self.tasks.list(None, params.cursor.as_deref()).await?;
         written(&page.into(), &Method::TasksList)
     }
 }

@@ -21,7 +21,7 @@ use crate::server::bus::MAX_SUBSCRIBED_URIS;
 use crate::server::dispatch::Ran;
 use crate::server::tool::TaskMode;
 use crate::service::Questions;
-use crate::tasks::{Live, MemoryTasks, News, TaskSettings, TaskStore, TaskWish, Tasks, not_declared};
+use crate::tasks::{Home, Live, MemoryTasks, News, TaskSettings, TaskStore, TaskWish, Tasks, not_declared};
 use crate::{Call, Outcome};
 
 /// How a server keeps its tasks. They are made ready when the first one is.
@@ -29,7 +29,7 @@ use crate::{Call, Outcome};
 pub(crate) struct Keeping {
     settings: TaskSettings,
     store: Option<Arc<dyn TaskStore>>,
-    tasks: Arc<OnceLock<Arc<Tasks>>>,
+    tasks: Arc<OnceLock<Home>>,
 }
 
 impl Keeping {
@@ -41,10 +41,15 @@ impl Keeping {
         Self { settings: self.settings, store: Some(store), tasks: Arc::default() }
     }
 
+    /// For what runs as a task: it has no tasks of its own, and does not keep the server's.
+    fn none() -> Self {
+        Self::default()
+    }
+
     fn get(&self) -> &Arc<Tasks> {
         self.tasks.get_or_init(|| {
             let store = self.store.clone().unwrap_or_else(|| Arc::new(MemoryTasks::new()));
-            Tasks::new(self.settings, store)
+            Home::new(self.settings, store)
         })
     }
 }
@@ -109,7 +114,7 @@ impl Server {
 
     /// The handler's run, from the top.
     fn work(&self, call: &Call) -> Work {
-        let (server, call) = (self.clone(), call.clone());
+        let (server, call) = (self.without_tasks(), call.clone());
         Box::pin(async move {
             match server.run_tool(&call, true).await {
                 Ran::Done(outcome) => outcome,
@@ -118,15 +123,21 @@ impl Server {
         })
     }
 
+    /// The server as its tasks know it: they end with all others who do.
+    fn without_tasks(&self) -> Self {
+        Self { tasks: Keeping::none(), ..self.clone() }
+    }
+
     async fn begin_task(&self, call: &Call, work: Work, asked: Option<Questions>) -> Outcome {
         let tasks = self.tasks.get();
         let ttl = call.context.task_wish().ttl();
-        let (task, live) = match tasks.create(call.method.name(), call.context.principal(), ttl).await {
-            Ok(made) => made,
-            Err(error) => return error.into(),
-        };
+        let (task, live) =
+            match tasks.create(call.method.name(), call.context.principal(), ttl, weight(call)).await {
+                Ok(made) => made,
+                Err(error) => return error.into(),
+            };
         let run = TaskRun {
-            server: self.clone(),
+            server: self.without_tasks(),
             call: call.clone(),
             id: task.task_id.clone(),
             tasks: Arc::clone(tasks),
@@ -298,6 +309,13 @@ impl TaskRun {
         self.call.context.begin_round(round);
         Ok(true)
     }
+}
+
+/// The bytes of a request, which its task keeps while it runs.
+fn weight(call: &Call) -> usize {
+    let headers = call.context.http().into_iter().flat_map(|head| &head.headers);
+    let head: usize = headers.map(|(name, value)| name.as_str().len() + value.len()).sum();
+    call.params.raw().as_bytes().len() + head
 }
 
 /// What a task has come to, in the words of the newest revision.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -44,22 +45,25 @@ impl Tasks {
         })
     }
 
-    /// Makes a task for a request with this method. When this is done, it can be asked for (TSKX-06).
+    /// Makes a task for a request with this method, which takes so many bytes for as long as it runs. When this is done,
+    /// it can be asked for (TSKX-06).
     pub(crate) async fn create(
         self: &Arc<Self>,
         method: &str,
         owner: Option<&str>,
         ttl_ms: Option<u64>,
+        request_bytes: usize,
     ) -> Result<(Task, Arc<Live>), RpcError> {
         let id = new_id()?;
         let longest = millis(self.settings.max_ttl);
         let ttl = ttl_ms.unwrap_or_else(|| millis(self.settings.ttl)).clamp(1, longest.max(1));
         let poll = millis(self.settings.poll_interval);
         let now = self.clock.now();
-        let record = TaskRecord::new(id.clone(), owner.map(str::to_owned), method, now, ttl, poll);
-        let task = record.task.clone();
+        let record =
+            TaskRecord::new(id.clone(), owner.map(str::to_owned), method, now, ttl, poll, request_bytes);
+        let (task, due) = (record.task.clone(), record.expires_ms.unwrap_or(u64::MAX));
         self.store.create(record).await.map_err(|why| failure(&why))?;
-        let live = Arc::new(Live::new());
+        let live = Arc::new(Live::new(due));
         self.lock().insert(id.as_str().into(), Arc::clone(&live));
         tracing::info!(task = shown(&id), owner, method, ttl, "a task was made");
         self.sweep();
@@ -177,6 +181,9 @@ impl Tasks {
             let error = error.clone();
             kept = self.change(id, |record, now| record.finish(Err(error.clone()), now)).await;
         }
+        if let Some(live) = self.live(id) {
+            live.rest();
+        }
         if matches!(kept, Ok(true)) {
             tracing::info!(task = shown(id), failed, "a task has ended");
         }
@@ -249,7 +256,9 @@ impl Tasks {
                 let wait = match tasks.store.expire(now).await {
                     Ok(expired) => {
                         tasks.forget(&expired.ids);
-                        match expired.next_ms {
+                        // Another process that shares the store may have removed them from it.
+                        let next = tasks.forget_due(now);
+                        match expired.next_ms.into_iter().chain(next).min() {
                             Some(next) => Duration::from_millis(next.saturating_sub(now).max(1)).min(AGAIN),
                             None => {
                                 tasks.sweeping.store(false, Ordering::Release);
@@ -283,6 +292,41 @@ impl Tasks {
         }
     }
 
+    /// Forgets the tasks of this process whose time is over; when the next one's is.
+    fn forget_due(&self, now: u64) -> Option<u64> {
+        let all = self.lock();
+        let due: Vec<String> =
+            all.iter().filter(|(_, live)| live.due() <= now).map(|(id, _)| id.to_string()).collect();
+        let next = all.values().map(|live| live.due()).filter(|due| *due > now).min();
+        drop(all);
+        self.forget(&due);
+        next
+    }
+
+    /// How many tasks of this process are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Ends all that runs here, and says so of its tasks, which others may know of by the store.
+    pub(crate) fn close(self: &Arc<Self>) {
+        let all = std::mem::take(&mut *self.lock());
+        let broken: Vec<_> = all.into_iter().filter(|(_, live)| live.stop()).map(|(id, _)| id).collect();
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if broken.is_empty() {
+            return;
+        }
+        tracing::info!(tasks = broken.len(), "tasks were stopped: nobody is left to ask for them here");
+        let tasks = Arc::clone(self);
+        runtime.spawn(async move {
+            for id in broken {
+                let error = RpcError::internal("what ran the task has ended");
+                tasks.finish(&id, Err(error)).await;
+            }
+        });
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Live>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -294,10 +338,27 @@ impl fmt::Debug for Tasks {
     }
 }
 
-impl Drop for Tasks {
+/// The tasks as those have them who answer for them. What runs for a task has them too, but does not keep it running:
+/// with this it ends.
+pub(crate) struct Home(Arc<Tasks>);
+
+impl Home {
+    pub(crate) fn new(settings: TaskSettings, store: Arc<dyn TaskStore>) -> Self {
+        Self(Tasks::new(settings, store))
+    }
+}
+
+impl Deref for Home {
+    type Target = Arc<Tasks>;
+
+    fn deref(&self) -> &Arc<Tasks> {
+        &self.0
+    }
+}
+
+impl Drop for Home {
     fn drop(&mut self) {
-        // Nobody can ask for them any more.
-        self.lock().values().for_each(|live| live.stop());
+        self.0.close();
     }
 }
 

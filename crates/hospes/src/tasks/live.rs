@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::Stream;
 use futures::stream::unfold;
@@ -21,8 +21,18 @@ pub(crate) struct Live {
     news: watch::Sender<u64>,
     /// Progress and log messages that nobody has heard yet: whoever listens first hears them, once.
     said: Mutex<VecDeque<Notification>>,
-    work: Mutex<Option<AbortHandle>>,
+    work: Mutex<Work>,
     meter: Meter,
+    /// When it is to be forgotten, in milliseconds since 1970.
+    due: u64,
+}
+
+/// What runs for a task.
+enum Work {
+    None,
+    Runs(AbortHandle),
+    /// Nothing may run any more.
+    Stopped,
 }
 
 /// News of a task.
@@ -35,25 +45,48 @@ pub(crate) enum News {
 }
 
 impl Live {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(due: u64) -> Self {
         Self {
             news: watch::Sender::new(0),
             said: Mutex::default(),
-            work: Mutex::default(),
+            work: Mutex::new(Work::None),
             meter: Meter::default(),
+            due,
         }
+    }
+
+    pub(super) fn due(&self) -> u64 {
+        self.due
     }
 
     /// What runs for it.
     pub(crate) fn runs(&self, work: AbortHandle) {
-        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+        let mut place = self.work();
+        match *place {
+            // Its time was over before it began.
+            Work::Stopped => work.abort(),
+            Work::None | Work::Runs(_) => *place = Work::Runs(work),
+        }
     }
 
-    /// Ends what runs for it.
-    pub(super) fn stop(&self) {
-        if let Some(work) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            work.abort();
+    /// Ends what runs for it; true when something did.
+    pub(super) fn stop(&self) -> bool {
+        match std::mem::replace(&mut *self.work(), Work::Stopped) {
+            Work::Runs(work) => {
+                work.abort();
+                !work.is_finished()
+            }
+            Work::None | Work::Stopped => false,
         }
+    }
+
+    /// Its work is done: the memory in which it ran is given back.
+    pub(super) fn rest(&self) {
+        *self.work() = Work::Stopped;
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// It has something to say.

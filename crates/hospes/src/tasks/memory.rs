@@ -13,7 +13,7 @@ use super::store::{Expired, StoreError, TaskPlace, TaskStore};
 pub const DEFAULT_MAX_TASKS: usize = 10_000;
 /// How many tasks of one owner are kept at once, unless told otherwise. (Callers that are not signed in are one owner.)
 pub const DEFAULT_MAX_TASKS_PER_OWNER: usize = 1_000;
-/// How many bytes of results and answers are kept at once, unless told otherwise.
+/// How many bytes of running requests, answers and results are kept at once, unless told otherwise.
 pub const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
 
 /// Tasks in memory: bounded, and gone with the process.
@@ -65,7 +65,7 @@ impl MemoryTasks {
         self
     }
 
-    /// How many bytes of results and answers are kept at once.
+    /// How many bytes of running requests, answers and results are kept at once.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
@@ -88,15 +88,24 @@ impl MemoryTasks {
         if own >= self.max_tasks_per_owner {
             return full("of this caller,", self.max_tasks_per_owner, "max_tasks_per_owner");
         }
+        let bytes = state.bytes.saturating_add(record.weight());
+        if bytes > self.max_bytes {
+            return Err(self.too_many_bytes());
+        }
         let id = record.task.task_id.clone();
         let place = TaskPlace::new(record.created_ms, id.clone());
         state.owners.entry(record.owner.clone()).or_default().insert(place);
         if let Some(due) = record.expires_ms {
             state.due.insert((due, id.clone()));
         }
-        state.bytes += record.weight();
+        state.bytes = bytes;
         state.tasks.insert(id, record);
         Ok(())
+    }
+
+    fn too_many_bytes(&self) -> StoreError {
+        let max = self.max_bytes;
+        StoreError::Full(format!("more than {max} bytes of tasks at once (setting max_bytes)"))
     }
 
     fn replace(&self, record: TaskRecord) -> Result<bool, StoreError> {
@@ -109,10 +118,7 @@ impl MemoryTasks {
         let (before, after) = (old.weight(), record.weight());
         let bytes = state.bytes - before + after;
         if after > before && bytes > self.max_bytes {
-            let max = self.max_bytes;
-            return Err(StoreError::Full(format!(
-                "more than {max} bytes of tasks' results at once (setting max_bytes)"
-            )));
+            return Err(self.too_many_bytes());
         }
         if old.expires_ms != record.expires_ms {
             old.expires_ms.map(|due| state.due.remove(&(due, record.task.task_id.clone())));

@@ -9,6 +9,9 @@
 //! What is known of tasks is kept by a [`TaskStore`]: in memory ([`MemoryTasks`]) unless the server is given another.
 //! Whoever is signed in when a task is made is its owner, and nobody else gets to it. Without sign-in a task is
 //! whoever's knows its id, which nobody can guess; so use short lifetimes there.
+//!
+//! A task outlives the connection on which it was made, for its caller may come back. What runs for it ends when it is
+//! cancelled, when its time is over, or when the [`Server`](crate::Server) and all its clones are gone.
 
 mod book;
 mod clock;
@@ -27,7 +30,7 @@ pub use memory::{DEFAULT_MAX_BYTES, DEFAULT_MAX_TASKS, DEFAULT_MAX_TASKS_PER_OWN
 pub use record::TaskRecord;
 pub use store::{Expired, StoreError, TaskPlace, TaskStore};
 
-pub(crate) use book::Tasks;
+pub(crate) use book::{Home, Tasks};
 pub(crate) use live::{Live, News};
 
 /// How long a task is kept from its making, unless its caller or the settings say otherwise.

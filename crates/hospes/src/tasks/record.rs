@@ -43,6 +43,9 @@ pub struct TaskRecord {
     /// Why the request failed.
     #[serde(default)]
     pub error: Option<RpcError>,
+    /// The bytes of the request, which are kept for as long as its work runs.
+    #[serde(default)]
+    pub request_bytes: usize,
     /// Grows by one with every change.
     pub version: u64,
 }
@@ -55,6 +58,7 @@ impl TaskRecord {
         now: u64,
         ttl_ms: u64,
         poll_interval_ms: u64,
+        request_bytes: usize,
     ) -> Self {
         let task = Task::new(id, iso8601(now)).with_ttl_ms(ttl_ms).with_poll_interval_ms(poll_interval_ms);
         Self {
@@ -67,6 +71,7 @@ impl TaskRecord {
             answers: InputResponses::new(),
             result: None,
             error: None,
+            request_bytes,
             version: 1,
         }
     }
@@ -80,13 +85,14 @@ impl TaskRecord {
         view
     }
 
-    /// The bytes of what it keeps for others, roughly.
+    /// The bytes of what it keeps for others, roughly: the request until it is over, answers, and what it comes to.
     #[must_use]
     pub fn weight(&self) -> usize {
+        let request = if self.is_over() { 0 } else { self.request_bytes };
         let result = self.result.as_ref().map_or(0, |result| result.as_bytes().len());
         let answers: usize = self.answers.values().map(|answer| answer.as_bytes().len()).sum();
         let error = self.error.as_ref().and_then(|error| error.data.as_ref());
-        result + answers + error.map_or(0, |data| data.as_bytes().len())
+        request + result + answers + error.map_or(0, |data| data.as_bytes().len())
     }
 
     /// Whether it will never change.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use hospes_model::{
     ElicitFormParams, ElicitParams, ElicitSchema, InputRequest, InputRequests, RawJson, RpcError, TaskStatus,
     code,
@@ -20,7 +21,7 @@ fn with(store: MemoryTasks) -> Arc<Tasks> {
 }
 
 async fn make(tasks: &Arc<Tasks>, owner: Option<&str>) -> String {
-    tasks.create("tools/call", owner, None).await.unwrap().0.task_id
+    tasks.create("tools/call", owner, None, 0).await.unwrap().0.task_id
 }
 
 fn question() -> InputRequest {
@@ -166,9 +167,9 @@ async fn what_is_kept_is_bounded_and_the_limits_are_named() {
         assert_eq!(error.code, code::INTERNAL_ERROR);
         assert!(error.message.contains(setting), "{error}");
     };
-    refused(tasks.create("tools/call", Some("ada"), None).await.unwrap_err(), "max_tasks_per_owner");
+    refused(tasks.create("tools/call", Some("ada"), None, 0).await.unwrap_err(), "max_tasks_per_owner");
     make(&tasks, Some("bob")).await;
-    refused(tasks.create("tools/call", Some("eve"), None).await.unwrap_err(), "max_tasks");
+    refused(tasks.create("tools/call", Some("eve"), None, 0).await.unwrap_err(), "max_tasks");
     // A result too large to be kept is an error that says so.
     tasks.finish(&first, Ok(raw(json!({ "text": "x".repeat(200) })))).await;
     let record = tasks.get(&first, Some("ada")).await.unwrap();
@@ -230,4 +231,92 @@ async fn a_change_of_somebody_elses_is_not_overwritten() {
     ours.finish(&id, Ok(raw(json!({})))).await;
     assert_eq!(status(&theirs, &id).await, TaskStatus::Cancelled);
     assert!(ours.answers(&id, &["a".to_owned()]).await.is_none(), "and who waits finds out");
+}
+
+/// What runs keeps its request, which counts for as long as it does.
+#[tokio::test(start_paused = true)]
+async fn the_requests_of_running_tasks_are_counted() {
+    let tasks = with(MemoryTasks::new().max_bytes(100));
+    let make = async |bytes| tasks.create("tools/call", None, None, bytes).await;
+    let (first, _) = make(60).await.unwrap();
+    let refused = make(60).await.unwrap_err();
+    assert!(refused.message.contains("max_bytes"), "{refused}");
+    tasks.finish(&first.task_id, Ok(raw(json!({})))).await;
+    let (second, _) = make(60).await.unwrap();
+    tasks.cancel(&second.task_id, None).await.unwrap();
+    make(60).await.unwrap();
+    assert!(make(60).await.is_err());
+}
+
+/// A store whose other users take away what is old, so that it is never said here what was.
+#[derive(Clone)]
+struct Swept(Arc<MemoryTasks>);
+
+impl TaskStore for Swept {
+    fn create(&self, record: TaskRecord) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.create(record)
+    }
+
+    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>> {
+        self.0.get(id)
+    }
+
+    fn update(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.0.update(record)
+    }
+
+    fn list<'a>(
+        &'a self,
+        owner: Option<&'a str>,
+        after: Option<TaskPlace>,
+        most: usize,
+    ) -> BoxFuture<'a, Result<Vec<TaskRecord>, StoreError>> {
+        self.0.list(owner, after, most)
+    }
+
+    fn expire(&self, now: u64) -> BoxFuture<'_, Result<Expired, StoreError>> {
+        Box::pin(async move { self.0.expire(now).await.map(|_| Expired::default()) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_others_removed_from_the_store_are_forgotten_here_too() {
+    let tasks = Tasks::new(TaskSettings::new(), Arc::new(Swept(Arc::new(MemoryTasks::new()))));
+    for _ in 0..3 {
+        make(&tasks, None).await;
+    }
+    let (_, live) = tasks.create("tools/call", None, None, 0).await.unwrap();
+    let work = tokio::spawn(std::future::pending::<()>());
+    live.runs(work.abort_handle());
+    assert_eq!(tasks.remembered(), 4);
+    tokio::time::sleep(DEFAULT_TTL + Duration::from_secs(61)).await;
+    assert_eq!(tasks.remembered(), 0);
+    assert!(work.await.unwrap_err().is_cancelled());
+    // And work that comes too late does not begin.
+    let late = tokio::spawn(std::future::pending::<()>());
+    live.runs(late.abort_handle());
+    assert!(late.await.unwrap_err().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_ends_with_those_who_could_ask_for_it() {
+    let store = Arc::new(MemoryTasks::new());
+    let (home, elsewhere) =
+        (Home::new(TaskSettings::new(), store.clone()), Tasks::new(TaskSettings::new(), store));
+    let (task, live) = home.create("tools/call", None, None, 0).await.unwrap();
+    let held = Arc::clone(&home);
+    let work = tokio::spawn(async move {
+        std::future::pending::<()>().await;
+        drop(held);
+    });
+    live.runs(work.abort_handle());
+    let done = make(&home, None).await;
+    home.finish(&done, Ok(raw(json!({})))).await;
+    drop(home);
+    assert!(work.await.unwrap_err().is_cancelled());
+    // Whoever knows of it by the store is told.
+    while status(&elsewhere, &task.task_id).await != TaskStatus::Failed {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(status(&elsewhere, &done).await, TaskStatus::Completed);
 }

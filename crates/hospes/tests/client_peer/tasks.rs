@@ -425,6 +425,20 @@ async fn a_server_makes_tasks_of_its_questions() {
     assert_eq!(ask(&peer, 30, "tasks/get", json!({ "taskId": id })).await["error"]["code"], -32602);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_runs_as_tasks_is_bounded_like_other_requests() {
+    let builder = receiving().tasks(TaskSettings::new()).max_server_requests(2);
+    let (_client, peer) = Peer::connect(builder, LEGACY, |_| None).await;
+    let wish = || sampling(json!({ "ttl": 3_600_000 }));
+    for id in 1..=2 {
+        assert!(ask(&peer, id, "sampling/createMessage", wish()).await["result"]["task"].is_object());
+    }
+    let refused = ask(&peer, 3, "sampling/createMessage", wish()).await["error"].clone();
+    assert!(refused["message"].as_str().unwrap().contains("max_server_requests"), "{refused}");
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert!(ask(&peer, 4, "sampling/createMessage", wish()).await["result"]["task"].is_object());
+}
+
 /// covers: TASK-07
 #[tokio::test(start_paused = true)]
 async fn who_declares_no_tasks_answers_as_if_none_were_wished_for() {

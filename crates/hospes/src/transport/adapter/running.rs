@@ -37,6 +37,8 @@ pub(crate) struct Running {
     asking: Option<Box<Asking>>,
     /// How it ends, whatever the handler does.
     end: Option<Box<End>>,
+    /// Whether it was made again as a task, for a peer that knows of none.
+    as_task: bool,
 }
 
 #[derive(Debug)]
@@ -59,7 +61,7 @@ impl Running {
         id: Id,
         session: Option<Arc<Session>>,
     ) -> Self {
-        Self { adapter, exchange, id, session, hold: None, asking: None, end: None }
+        Self { adapter, exchange, id, session, hold: None, asking: None, end: None, as_task: false }
     }
 
     /// The request's id.
@@ -149,9 +151,19 @@ impl Running {
                         Err(error) => self.exchange.refuse(error),
                     }
                 }
+                Event::Done(Outcome::Failed(error)) if self.runs_as_task(&error) => {}
                 Event::Done(outcome) => return Poll::Ready(Said::Answer(self.finish(outcome, out))),
             }
         }
+    }
+
+    /// Whether the call goes on as a task, which the peer does not see.
+    fn runs_as_task(&mut self, error: &RpcError) -> bool {
+        let Some(session) = self.session.as_ref().filter(|_| !self.as_task) else { return false };
+        let again = super::tasks::run_after_all(&self.adapter.service, session, self.exchange.call(), error);
+        let Some(again) = again else { return false };
+        (self.exchange, self.as_task) = (again, true);
+        true
     }
 
     fn notify(&self, notification: &Notification, out: &mut Vec<u8>) -> bool {

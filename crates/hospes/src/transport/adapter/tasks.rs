@@ -164,6 +164,21 @@ impl Service for LegacyTasks {
     }
 }
 
+/// What a call comes to that was refused because it has to be a task, in a session that was told of none: the tool came
+/// later, and is run to its end.
+pub(super) fn run_after_all(
+    service: &BoxService,
+    session: &Arc<Session>,
+    call: &Call,
+    error: &RpcError,
+) -> Option<Exchange> {
+    if call.method != Method::ToolsCall || session.offers().tasks || !is_not_declared(error) {
+        return None;
+    }
+    let tasks = LegacyTasks { service: service.clone(), session: Arc::clone(session) };
+    Some(Exchange::new(BoxService::new(tasks), call.clone()))
+}
+
 impl LegacyTasks {
     async fn call_tool(&self, call: Call) -> Outcome {
         let step = call.context.step(STEP);
@@ -177,7 +192,11 @@ impl LegacyTasks {
                 Outcome::Complete(Reply::CreateTask(made))
             }
             Outcome::Failed(error) if is_not_declared(&error) => {
-                if self.session.peer().revision == Revision::V2025_11_25 && self.says_required(&call).await {
+                let session = &self.session;
+                if session.peer().revision == Revision::V2025_11_25
+                    && session.offers().tasks
+                    && self.says_required(&call).await
+                {
                     // TASK-05
                     let why = "this tool is only called as a task: send `task` along with its arguments";
                     return RpcError::new(code::METHOD_NOT_FOUND, why).into();

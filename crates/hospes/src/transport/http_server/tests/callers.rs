@@ -179,3 +179,75 @@ async fn what_was_removed_is_not_there() {
         );
     }
 }
+
+/// Each caller is told of their own tasks, page by page, in whatever session they ask.
+///
+/// covers: TASK-20 TASK-24
+#[tokio::test(start_paused = true)]
+async fn a_list_of_tasks_is_its_callers_own() {
+    let work = crate::server::Tool::new("work").task(hospes_model::TaskSupport::Required);
+    let endpoint =
+        Endpoint::new(Server::new("x", "1").tool(work, async || std::future::pending::<String>().await));
+    let open = async |who: Option<&str>| {
+        let mut request = post(initialize("2025-11-25"), &[]);
+        request.extensions_mut().extend(
+            who.map(|who| {
+                let mut extensions = http::Extensions::new();
+                extensions.insert(Principal::new(who));
+                extensions
+            })
+            .unwrap_or_default(),
+        );
+        let opened = direct(&endpoint, request).await;
+        let id = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let body = opened.into_body().collect().await.unwrap().to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        (id, body["result"]["capabilities"]["tasks"].clone())
+    };
+    let ask = async |who: Option<&str>, session: &str, method: &str, params: Value| {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let (_, mut messages) = send(&endpoint, who, post(body, &[("mcp-session-id", session)])).await;
+        messages.pop().unwrap()
+    };
+    let (mut sessions, mut made) = (Vec::new(), Vec::new());
+    for who in ["ann", "eve", "ann"] {
+        let (session, tasks) = open(Some(who)).await;
+        assert_eq!(tasks["list"], json!({}));
+        let mut ids = Vec::new();
+        for _ in 0..60 {
+            let call = json!({ "name": "work", "arguments": {}, "task": {} });
+            let made = ask(Some(who), &session, "tools/call", call).await;
+            ids.push(made["result"]["task"]["taskId"].as_str().unwrap().to_owned());
+        }
+        sessions.push(session);
+        made.push(ids);
+    }
+    let of_ann: Vec<String> = [&*made[0], &*made[2]].concat();
+    for (who, session, own) in [("ann", 0, &of_ann), ("ann", 2, &of_ann), ("eve", 1, &made[1])] {
+        let (mut seen, mut params, mut pages) = (Vec::new(), json!({}), 0);
+        loop {
+            let page = ask(Some(who), &sessions[session], "tasks/list", params).await["result"].clone();
+            for task in page["tasks"].as_array().unwrap() {
+                assert_eq!((&task["status"], &task["ttl"]), (&json!("working"), &json!(3_600_000)));
+                seen.push(task["taskId"].as_str().unwrap().to_owned());
+            }
+            pages += 1;
+            let Some(next) = page.get("nextCursor") else { break };
+            params = json!({ "cursor": next });
+        }
+        let (mut own, expected) = (own.clone(), own.len().div_ceil(100));
+        seen.sort();
+        own.sort();
+        assert_eq!((seen, pages), (own, expected), "{who}");
+    }
+    let bad = ask(Some("ann"), &sessions[0], "tasks/list", json!({ "cursor": "?" })).await;
+    assert_eq!(bad["error"]["code"], -32602);
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let refused = ask(Some("eve"), &sessions[1], method, json!({ "taskId": made[0][0] })).await;
+        assert_eq!(refused["error"]["code"], -32602, "{method}");
+    }
+    // Nobody in particular has no list.
+    let (session, tasks) = open(None).await;
+    assert!(tasks.get("list").is_none());
+    assert_eq!(ask(None, &session, "tasks/list", json!({})).await["error"]["code"], -32601);
+}
