@@ -96,12 +96,19 @@ impl Link {
         }
     }
 
-    /// Where the desk sends its answers.
-    pub(crate) fn reply_to(&self) -> ReplyTo {
+    /// Where answers to what is asked on `call` go.
+    pub(crate) fn reply_to(&self, call: &LinkCall) -> ReplyTo {
         match self {
             Self::Duplex(duplex, _) => duplex.reply_to(),
             #[cfg(feature = "http")]
-            Self::Http(http) => ReplyTo::Http(Arc::clone(http.shared())),
+            Self::Http(http) => {
+                let asked = match call {
+                    LinkCall::Http(call) => call.session().cloned(),
+                    LinkCall::Duplex(_) => None,
+                };
+                let shared = http.shared();
+                ReplyTo::Http(Arc::clone(shared), asked.unwrap_or_else(|| shared.session()))
+            }
         }
     }
 
@@ -253,7 +260,7 @@ impl Core {
                 // The desk has seen it too.
                 LinkEvent::Notification(..) => {}
                 LinkEvent::Question(id, method, params) => {
-                    self.desk.request(id, method, params, self.link.reply_to());
+                    self.desk.request(id, method, params, self.link.reply_to(&call));
                 }
                 LinkEvent::Done(outcome) => {
                     return outcome.map_err(|error| self.lift_error(outgoing.method, error));

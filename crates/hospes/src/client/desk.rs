@@ -67,7 +67,7 @@ pub(crate) struct Desk {
 pub(crate) enum ReplyTo {
     Duplex(Arc<duplex::Shared>),
     #[cfg(feature = "http")]
-    Http(Arc<http_client::Shared>),
+    Http(Arc<http_client::Shared>, Arc<http_client::Session>),
 }
 
 impl ReplyTo {
@@ -75,7 +75,7 @@ impl ReplyTo {
         match self {
             Self::Duplex(shared) => shared.answer(id, outcome),
             #[cfg(feature = "http")]
-            Self::Http(shared) => shared.answer(id, outcome),
+            Self::Http(shared, session) => shared.answer(session, id, outcome),
         }
     }
 }
@@ -202,6 +202,13 @@ impl Desk {
         if let (Notification::LogMessage(message), Some(on_log)) = (notification, &self.on_log) {
             on_log(message);
         }
+    }
+
+    /// The session in which the server asked is over: it no longer waits for answers, and may ask anew under the same ids.
+    #[cfg(feature = "http")]
+    pub(crate) fn forget_questions(&self) {
+        self.running().drain().for_each(|(_, task)| task.abort());
+        self.held.clear();
     }
 
     /// The connection is gone: nobody waits for answers, nothing changes any more.

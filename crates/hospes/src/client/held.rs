@@ -51,7 +51,7 @@ impl Held {
     }
 
     /// Takes out what somebody with these capabilities can be asked.
-    pub(crate) fn take(&self, theirs: &ClientCapabilities) -> Vec<(Id, InputRequest)> {
+    pub(crate) fn take(&self, theirs: &ClientCapabilities) -> Vec<(Id, InputRequest, ReplyTo)> {
         let mut waiting = lock(&self.0);
         if waiting.is_empty() {
             return Vec::new();
@@ -62,7 +62,7 @@ impl Held {
         *waiting = left;
         let hand_on = |mut question: Question| {
             question.is_refused = false;
-            (question.id.clone(), question.request.clone())
+            (question.id.clone(), question.request.clone(), question.reply.clone())
         };
         taken.into_iter().map(hand_on).collect()
     }

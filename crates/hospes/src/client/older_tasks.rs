@@ -172,7 +172,8 @@ impl Core {
                     ..Outgoing::new(&Method::TasksResult, TimeLimits::NONE)
                 };
                 let link_call = self.link.open(&outgoing, &self.speech).await?;
-                ParkedCall::new(link_call, self.link.reply_to(), call.context.peer().principal.clone())
+                let reply = self.link.reply_to(&link_call);
+                ParkedCall::new(link_call, reply, call.context.peer().principal.clone())
             }
         };
         let mut open = fetch.answer(&BTreeMap::new(), self.speech.revision);
@@ -187,7 +188,7 @@ impl Core {
                             {
                                 open.push((fetch.ask(id, request.clone()), request));
                             }
-                            _ => self.desk.request(id, method, Some(params), self.link.reply_to()),
+                            _ => self.desk.request(id, method, Some(params), fetch.reply_to()),
                         }
                     }
                     Some(LinkEvent::Notification(..)) => {}

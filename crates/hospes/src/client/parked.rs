@@ -22,6 +22,7 @@ pub(crate) struct Parked(Mutex<HashMap<String, (ParkedCall, AbortHandle)>>);
 pub(crate) struct ParkedCall {
     pub(crate) call: LinkCall,
     asked: Vec<Asked>,
+    /// Where the answers to what is asked on it go.
     reply: ReplyTo,
     /// Whom the call is for: nobody else may go on with it.
     principal: Option<Arc<str>>,
@@ -32,6 +33,8 @@ struct Asked {
     key: String,
     id: Id,
     request: InputRequest,
+    /// Who wants the answer: what was asked between calls comes from elsewhere.
+    reply: ReplyTo,
 }
 
 impl ParkedCall {
@@ -39,11 +42,26 @@ impl ParkedCall {
         Self { call, asked: Vec::new(), reply, principal }
     }
 
-    /// One more question; the key that its answer comes under.
+    /// One more question that was asked on it; the key that its answer comes under.
     pub(crate) fn ask(&mut self, id: Id, request: InputRequest) -> String {
-        let key = format!("u{id}");
-        self.asked.push(Asked { key: key.clone(), id, request });
+        let reply = self.reply.clone();
+        self.ask_for(id, request, reply)
+    }
+
+    /// One more question, whoever wants the answer.
+    pub(crate) fn ask_for(&mut self, id: Id, request: InputRequest, reply: ReplyTo) -> String {
+        let mut key = format!("u{id}");
+        // Questions of two sessions may have one id.
+        while self.asked.iter().any(|asked| asked.key == key) {
+            key.push('+');
+        }
+        self.asked.push(Asked { key: key.clone(), id, request, reply });
         key
+    }
+
+    /// Where the answers to what is asked on it go.
+    pub(crate) fn reply_to(&self) -> ReplyTo {
+        self.reply.clone()
     }
 
     /// What is wrong with the answers, if one of them is none to its question.
@@ -71,7 +89,7 @@ impl ParkedCall {
             let encoded = read_answer(&method, answer).and_then(|answer| {
                 answer.encode(revision).map_err(|error| RpcError::internal(error.to_string()))
             });
-            self.reply.answer(&asked.id, encoded.as_ref());
+            asked.reply.answer(&asked.id, encoded.as_ref());
         }
         unanswered
     }
@@ -80,7 +98,7 @@ impl ParkedCall {
 impl Drop for ParkedCall {
     fn drop(&mut self) {
         let gone = RpcError::internal("nobody answered");
-        self.asked.drain(..).for_each(|asked| self.reply.answer(&asked.id, Err(&gone)));
+        self.asked.drain(..).for_each(|asked| asked.reply.answer(&asked.id, Err(&gone)));
     }
 }
 

@@ -135,7 +135,8 @@ impl Core {
         let mut rounds = 0;
         loop {
             let link_call = self.link.open(&Outgoing { more: &more, ..outgoing }, speech).await?;
-            let parked = ParkedCall::new(link_call, self.link.reply_to(), principal(&call.context));
+            let reply = self.link.reply_to(&link_call);
+            let parked = ParkedCall::new(link_call, reply, principal(&call.context));
             let outcome = self.wait(call, parked).await?;
             match outcome {
                 // A server that asks nothing, or nothing that is not answered already, wants to be called again.
@@ -184,14 +185,14 @@ impl Core {
                             requests.push((parked.ask(id, request.clone()), request));
                         }
                         // Whoever made the call cannot answer that; perhaps we can.
-                        _ => self.desk.request(id, method, Some(params), self.link.reply_to()),
+                        _ => self.desk.request(id, method, Some(params), parked.reply_to()),
                     }
                 }
                 Some(LinkEvent::Done(outcome)) => return self.finish(call, outcome).await,
                 None if takes_held => {
                     takes_held = false;
-                    for (id, request) in self.desk.held.take(&context.peer().capabilities) {
-                        requests.push((parked.ask(id, request.clone()), request));
+                    for (id, request, reply) in self.desk.held.take(&context.peer().capabilities) {
+                        requests.push((parked.ask_for(id, request.clone(), reply), request));
                     }
                 }
                 // Questions have come, and nothing more for now.

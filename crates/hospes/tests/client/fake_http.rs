@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 /// One request, as it came.
 #[derive(Clone, Debug)]
@@ -44,7 +45,6 @@ pub(crate) struct Said {
 
 pub(crate) enum Step {
     Text(String),
-    Wait(Duration),
     /// The connection is cut where it stands.
     Cut,
     /// Nothing more comes, and nothing ends.
@@ -95,38 +95,52 @@ pub(crate) fn event(message: &Value) -> Step {
 
 pub(crate) struct Fake {
     pub(crate) url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    memory: Arc<Memory>,
+}
+
+#[derive(Default)]
+struct Memory {
+    asked: Mutex<Vec<Asked>>,
+    news: Notify,
+}
+
+impl Memory {
+    fn push(&self, asked: Asked) {
+        self.asked.lock().unwrap().push(asked);
+        self.news.notify_waiters();
+    }
 }
 
 impl Fake {
     pub(crate) async fn serve(answer: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let (memory, answer) = (Arc::clone(&asked), Arc::new(answer));
+        let memory = Arc::<Memory>::default();
+        let (remembering, answer) = (Arc::clone(&memory), Arc::new(answer));
         tokio::spawn(async move {
             for connection in 0.. {
                 let (socket, _) = listener.accept().await.unwrap();
-                tokio::spawn(converse(socket, connection, Arc::clone(&memory), Arc::clone(&answer)));
+                socket.set_nodelay(true).unwrap();
+                tokio::spawn(converse(socket, connection, Arc::clone(&remembering), Arc::clone(&answer)));
             }
         });
-        Self { url, asked }
+        Self { url, memory }
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+        self.memory.asked.lock().unwrap().clone()
     }
 
     /// Those for which `wanted` holds, once there are `count` of them.
     pub(crate) async fn wait(&self, count: usize, wanted: impl Fn(&Asked) -> bool) -> Vec<Asked> {
         let found = async {
-            let mut pace = tokio::time::interval(Duration::from_millis(10));
             loop {
+                let news = self.memory.news.notified();
                 let found: Vec<Asked> = self.asked().into_iter().filter(|asked| wanted(asked)).collect();
                 if found.len() >= count {
                     return found;
                 }
-                pace.tick().await;
+                news.await;
             }
         };
         if let Ok(found) = tokio::time::timeout(Duration::from_secs(60), found).await {
@@ -139,12 +153,12 @@ impl Fake {
 async fn converse(
     mut socket: TcpStream,
     connection: usize,
-    memory: Arc<Mutex<Vec<Asked>>>,
+    memory: Arc<Memory>,
     answer: Arc<impl Fn(&Asked) -> Said>,
 ) {
     let mut buffer = Vec::new();
     while let Some(asked) = read(&mut socket, &mut buffer, connection).await {
-        memory.lock().unwrap().push(asked.clone());
+        memory.push(asked.clone());
         let said = answer(&asked);
         if !write(&mut socket, said).await {
             return;
@@ -158,7 +172,7 @@ async fn converse(
         body: Value::Null,
         connection,
     };
-    memory.lock().unwrap().push(closed);
+    memory.push(closed);
 }
 
 async fn read(socket: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -> Option<Asked> {
@@ -213,7 +227,6 @@ async fn write(socket: &mut TcpStream, said: Said) -> bool {
                     return false;
                 }
             }
-            Step::Wait(time) => tokio::time::sleep(time).await,
             Step::Relay(mut texts) => {
                 while let Some(text) = texts.recv().await {
                     let chunk = format!("{:x}\r\n{text}\r\n", text.len());

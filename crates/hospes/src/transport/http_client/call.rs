@@ -28,6 +28,16 @@ enum State {
     Stream(Box<Stream>),
 }
 
+impl HttpCall {
+    /// The session in which it is asked what it is asked on its own stream; none where there is no stream.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        match &self.0 {
+            State::Done(_) => None,
+            State::Stream(stream) => Some(stream.session()),
+        }
+    }
+}
+
 impl Exchange for HttpCall {
     fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
         match &mut self.0 {
@@ -79,11 +89,12 @@ fn status(error: &CallError) -> Option<u16> {
     }
 }
 
-async fn open_once(
+/// The same without a second attempt.
+pub(super) async fn open_once(
     shared: &Arc<Shared>,
     outgoing: &Outgoing<'_>,
     speech: &Speech,
-    session: &Session,
+    session: &Arc<Session>,
 ) -> Result<HttpCall, CallError> {
     let method = outgoing.method;
     let id = shared.next_id();
@@ -104,11 +115,11 @@ async fn open_once(
     let limits = outgoing.limits;
     let (limit, after) = first_limit(limits);
     // Whoever drops this future, or waits too long, wants the request no longer.
-    let mut unwanted = Unwanted { shared, id, method, speech, armed: true };
+    let mut unwanted = Unwanted { shared, session, id, method, speech, armed: true };
     let body = Bytes::from(body);
     let answered = async {
         let (response, connection) = shared.send(&Verb::POST, headers, &body).await?;
-        receive(shared, outgoing, speech, id, response, connection, now).await
+        receive(shared, session, outgoing, speech, id, (response, connection), now).await
     };
     let outcome = match deadline(now, after) {
         None => answered.await,
@@ -127,17 +138,17 @@ async fn open_once(
 /// What a response's head makes of it: an answer that is read here, or a stream.
 async fn receive(
     shared: &Arc<Shared>,
+    session: &Arc<Session>,
     outgoing: &Outgoing<'_>,
     speech: &Speech,
     id: i64,
-    response: http::Response<hyper::body::Incoming>,
-    mut connection: super::pool::Connection,
+    (response, mut connection): (http::Response<hyper::body::Incoming>, super::pool::Connection),
     since: Instant,
 ) -> Result<HttpCall, CallError> {
     let method = outgoing.method;
     let done = |outcome| HttpCall(State::Done(Some(outcome)));
     if !response.status().is_success() {
-        let session_gone = response.status() == StatusCode::NOT_FOUND && shared.session().id.is_some();
+        let session_gone = response.status() == StatusCode::NOT_FOUND && session.id.is_some();
         let error = answer::read_refusal(shared, id, Some(method), response, connection).await;
         return match error {
             // Whatever the message says, the status means that the session is gone.
@@ -146,9 +157,10 @@ async fn receive(
             error => Err(error),
         };
     }
-    if *method == Method::Initialize {
-        shared.begin_session(response.headers());
-    }
+    let session = match *method == Method::Initialize {
+        true => shared.begin_session(response.headers()),
+        false => Arc::clone(session),
+    };
     match answer::kind(response.headers()) {
         Kind::Json => {
             let (head, mut body) = response.into_parts();
@@ -158,7 +170,8 @@ async fn receive(
             Ok(done(answer::read_answer(method, id, &body)))
         }
         Kind::Stream => {
-            let stream = Stream::new(shared, outgoing, speech, id, response.into_body(), connection, since);
+            let source = (response.into_body(), connection);
+            let stream = Stream::new(shared, session, outgoing, speech, id, source, since);
             Ok(HttpCall(State::Stream(Box::new(stream))))
         }
         Kind::Other => Err(answer::read_page(shared, response, connection).await),
@@ -207,6 +220,7 @@ async fn refresh_tools(shared: &Arc<Shared>, limits: TimeLimits, speech: &Speech
 /// Cancels a request when it is dropped before its answer is there.
 struct Unwanted<'a> {
     shared: &'a Arc<Shared>,
+    session: &'a Arc<Session>,
     id: i64,
     method: &'a Method,
     speech: &'a Speech,
@@ -216,7 +230,7 @@ struct Unwanted<'a> {
 impl Drop for Unwanted<'_> {
     fn drop(&mut self) {
         if self.armed {
-            self.shared.cancel(self.id, self.method, self.speech);
+            self.shared.cancel(self.id, self.method, self.speech, self.session);
         }
     }
 }

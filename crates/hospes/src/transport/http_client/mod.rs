@@ -3,14 +3,16 @@
 
 mod answer;
 mod call;
+mod outside;
 mod pool;
+mod reader;
 mod session;
 mod sse;
 mod stream;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use self::pool::{Connection, Pool, RequestBody, SendError};
-use self::session::{Introduction, Session};
+use self::session::Introduction;
 use self::stream::Mailbox;
 use crate::client::Url;
 use crate::client::core::Speech;
@@ -35,6 +37,7 @@ use crate::client::link::Outgoing;
 use crate::client::settings::Limits;
 
 pub(crate) use call::HttpCall;
+pub(crate) use session::Session;
 
 /// How long a message that wants no answer may take to be delivered.
 const NOTE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -59,6 +62,8 @@ pub(crate) struct Shared {
     headers: HeaderMap,
     last_id: AtomicI64,
     session: RwLock<Arc<Session>>,
+    /// Nobody needs a session any more.
+    ended: AtomicBool,
     /// Held while a session is opened in the place of one that ended.
     reopening: tokio::sync::Mutex<()>,
     /// How we introduced ourselves, to be said again.
@@ -67,9 +72,7 @@ pub(crate) struct Shared {
     mirrors: RwLock<HashMap<Box<str>, Arc<Mirror>>>,
     /// Requests of ours whose answer streams. It may come on another stream than its own.
     streaming: Mutex<HashMap<i64, Arc<Mailbox>>>,
-    /// Requests of the server that are being answered.
-    answering: Mutex<HashSet<Id>>,
-    /// How many of them have been answered.
+    /// How many requests of the server have been answered.
     answered: AtomicU64,
     /// Called when a new session has taken the place of one that ended.
     on_renewed: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -116,11 +119,11 @@ impl HttpLink {
             headers,
             last_id: AtomicI64::new(0),
             session: RwLock::default(),
+            ended: AtomicBool::new(false),
             reopening: tokio::sync::Mutex::new(()),
             introduction: Mutex::default(),
             mirrors: RwLock::default(),
             streaming: Mutex::default(),
-            answering: Mutex::default(),
             answered: AtomicU64::new(0),
             on_renewed: OnceLock::new(),
             limits,
@@ -143,7 +146,8 @@ impl HttpLink {
         let mut body = Vec::new();
         if notification.encode(speech.revision, None, &mut body).unwrap_or(false) {
             let method = notification.method();
-            self.shared.post_in_background(body, Some(method), speech.clone());
+            let session = self.shared.session();
+            self.shared.post_in_background(body, Some(method), speech.clone(), session);
         }
     }
 
@@ -198,6 +202,7 @@ impl HttpLink {
 impl Drop for HttpLink {
     fn drop(&mut self) {
         let shared = Arc::clone(&self.shared);
+        shared.ended.store(true, Ordering::Relaxed);
         shared.stop_listening();
         if shared.session().id.is_some()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -212,7 +217,8 @@ impl Shared {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn session(&self) -> Arc<Session> {
+    /// The session that there is now.
+    pub(crate) fn session(&self) -> Arc<Session> {
         Arc::clone(&self.session.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -294,9 +300,14 @@ impl Shared {
     }
 
     /// Sends what wants no answer.
-    async fn post(&self, body: Vec<u8>, method: Option<&Method>, speech: &Speech) -> Result<(), CallError> {
-        let session = self.session();
-        let headers = || self.headers(speech, method, None, &session);
+    async fn post(
+        &self,
+        body: Vec<u8>,
+        method: Option<&Method>,
+        speech: &Speech,
+        session: &Session,
+    ) -> Result<(), CallError> {
+        let headers = || self.headers(speech, method, None, session);
         let sent = tokio::time::timeout(NOTE_TIMEOUT, async {
             let (response, connection) = self.send(&Verb::POST, headers, &body.into()).await?;
             let status = response.status();
@@ -311,35 +322,46 @@ impl Shared {
         }
     }
 
-    fn post_in_background(self: &Arc<Self>, body: Vec<u8>, method: Option<Method>, speech: Speech) {
+    fn post_in_background(
+        self: &Arc<Self>,
+        body: Vec<u8>,
+        method: Option<Method>,
+        speech: Speech,
+        session: Arc<Session>,
+    ) {
         let shared = Arc::clone(self);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            if let Err(error) = shared.post(body, method.as_ref(), &speech).await {
+            if let Err(error) = shared.post(body, method.as_ref(), &speech, &session).await {
                 tracing::debug!(%error, "a message did not arrive");
             }
         });
     }
 
     /// Tells an older server that a request is no longer wanted. (A modern one sees the stream closed.)
-    fn cancel(self: &Arc<Self>, id: i64, method: &Method, speech: &Speech) {
-        if speech.revision.is_legacy() && *method != Method::Initialize {
+    fn cancel(self: &Arc<Self>, id: i64, method: &Method, speech: &Speech, session: &Arc<Session>) {
+        if speech.revision.is_legacy() && *method != Method::Initialize && !session.is_over() {
             let mut body = Vec::new();
             write_cancelled(&mut body, id, "no longer wanted");
-            self.post_in_background(body, Some(Method::Cancelled), speech.clone());
+            self.post_in_background(body, Some(Method::Cancelled), speech.clone(), Arc::clone(session));
         }
     }
 
-    /// Answers a request of the server, unless it no longer wants that.
-    pub(crate) fn answer(self: &Arc<Self>, id: &Id, outcome: Result<&RawJson, &RpcError>) {
-        if !self.answering().remove(id) {
+    /// Answers a request that the server made in `session`, unless it no longer wants that, or that session is over.
+    pub(crate) fn answer(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        id: &Id,
+        outcome: Result<&RawJson, &RpcError>,
+    ) {
+        if !session.no_longer_asks(id) {
             return;
         }
         self.answered.fetch_add(1, Ordering::Relaxed);
         let Some(speech) = self.speech() else { return };
         let mut body = Vec::new();
         write_answer(&mut body, id, outcome);
-        self.post_in_background(body, None, speech);
+        self.post_in_background(body, None, speech, Arc::clone(session));
     }
 
     fn introduction(&self) -> MutexGuard<'_, Introduction> {
@@ -348,10 +370,6 @@ impl Shared {
 
     fn streaming(&self) -> MutexGuard<'_, HashMap<i64, Arc<Mailbox>>> {
         self.streaming.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn answering(&self) -> MutexGuard<'_, HashSet<Id>> {
-        self.answering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn learn_tools(&self, result: &mut ListToolsResult) {

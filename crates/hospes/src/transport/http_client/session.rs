@@ -1,10 +1,12 @@
 //! The session of an older server over HTTP: opened, listened to, opened again when the server has forgotten it, ended.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hospes_model::{Answer, Method, Notification, Reply};
+use hospes_model::{Answer, Id, Method, Notification, Reply};
 use hospes_proto::session::client::TimeLimits;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Method as Verb, StatusCode};
@@ -14,13 +16,11 @@ use tokio::task::AbortHandle;
 
 use super::answer::{self, Kind};
 use super::pool::Connection;
-use super::stream::Reader;
+use super::reader::Reader;
 use super::{LAST_EVENT_ID, NOTE_TIMEOUT, SESSION, Shared, call};
 use crate::client::core::{Speech, malformed};
 use crate::client::error::{CallError, Closed};
 use crate::client::link::{Exchange as _, LinkEvent, Members, Outgoing};
-
-use std::sync::PoisonError;
 
 /// How long the end of a session may take.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,11 +35,52 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LISTEN_HEAD_START: Duration = Duration::from_secs(1);
 
 /// What the server knows us by.
-#[derive(Debug, Default)]
-pub(super) struct Session {
+#[derive(Debug)]
+pub(crate) struct Session {
     pub(super) id: Option<HeaderValue>,
     /// Which of our sessions it is.
     number: u64,
+    /// The server's requests that are being answered. Gone with the session: the next one counts its ids anew, so what
+    /// was asked in this one must not be answered in that one.
+    open: Mutex<Option<HashSet<Id>>>,
+}
+
+impl Session {
+    fn new(id: Option<HeaderValue>, number: u64) -> Self {
+        Self { id, number, open: Mutex::new(Some(HashSet::new())) }
+    }
+
+    /// The server asks something. How much it asks at once; none if this is asked already, or nobody answers any more.
+    pub(super) fn asks(&self, id: &Id) -> Option<usize> {
+        let mut open = self.open();
+        let open = open.as_mut()?;
+        open.insert(id.clone()).then_some(open.len())
+    }
+
+    /// It is answered, or not wanted any more; false if that was so before.
+    pub(super) fn no_longer_asks(&self, id: &Id) -> bool {
+        self.open().as_mut().is_some_and(|open| open.remove(id))
+    }
+
+    /// Whether the server waits for an answer of ours.
+    pub(super) fn waits_for_us(&self) -> bool {
+        self.open().as_ref().is_some_and(|open| !open.is_empty())
+    }
+
+    /// Whether another has taken its place.
+    pub(super) fn is_over(&self) -> bool {
+        self.open().is_none()
+    }
+
+    fn open(&self) -> MutexGuard<'_, Option<HashSet<Id>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self::new(None, 0)
+    }
 }
 
 /// What is said again when a session has to be opened again.
@@ -75,13 +116,24 @@ impl Shared {
     }
 
     /// The server has answered `initialize`; perhaps it gave the session an id.
-    pub(super) fn begin_session(&self, headers: &HeaderMap) {
+    pub(super) fn begin_session(&self, headers: &HeaderMap) -> Arc<Session> {
         let mut id = headers.get(SESSION).cloned();
         if let Some(id) = &mut id {
             id.set_sensitive(true);
         }
+        self.next_session(id);
+        self.desk.forget_questions();
+        self.session()
+    }
+
+    /// Ends the session, as far as we are concerned, and begins the next; the one that has ended.
+    fn next_session(&self, id: Option<HeaderValue>) -> Arc<Session> {
         let mut session = self.session.write().unwrap_or_else(PoisonError::into_inner);
-        *session = Arc::new(Session { id, number: session.number + 1 });
+        let next = Arc::new(Session::new(id, session.number + 1));
+        let ended = std::mem::replace(&mut *session, next);
+        drop(session);
+        *ended.open() = None;
+        ended
     }
 
     /// The last step of the handshake.
@@ -89,14 +141,27 @@ impl Shared {
         self.introduction().agreed = Some(speech.clone());
         let mut body = Vec::new();
         if Notification::Initialized.encode(speech.revision, None, &mut body).unwrap_or(false)
-            && let Err(error) = self.post(body, Some(&Method::Initialized), speech).await
+            && let Err(error) = self.post(body, Some(&Method::Initialized), speech, &self.session()).await
         {
             tracing::debug!(%error, "the server did not take notifications/initialized");
         }
     }
 
     /// Opens a session in the place of `old`, unless somebody has done so meanwhile.
-    pub(super) async fn reopen(self: &Arc<Self>, old: &Session) -> Result<(), CallError> {
+    pub(super) async fn reopen(self: &Arc<Self>, old: &Arc<Session>) -> Result<(), CallError> {
+        // Whoever needs it may leave in the middle of that, and the others would be left with half a session.
+        let (shared, old) = (Arc::clone(self), Arc::clone(old));
+        let opening = tokio::spawn(async move {
+            let opened = shared.open_in_place_of(&old).await;
+            if shared.ended.load(Ordering::Relaxed) {
+                shared.end_session().await;
+            }
+            opened
+        });
+        opening.await.unwrap_or(Err(CallError::SessionEnded))
+    }
+
+    async fn open_in_place_of(self: &Arc<Self>, old: &Session) -> Result<(), CallError> {
         let _turn = self.reopening.lock().await;
         if self.session().number != old.number {
             return Ok(());
@@ -110,7 +175,7 @@ impl Shared {
         let method = Method::Initialize;
         let limits = TimeLimits { timeout: Some(NOTE_TIMEOUT), max_timeout: None };
         let outgoing = Outgoing { members: Members::Text(&params), ..Outgoing::new(&method, limits) };
-        let mut call = Box::pin(call::open(self, &outgoing, &asked)).await?;
+        let mut call = Box::pin(call::open_once(self, &outgoing, &asked, &self.session())).await?;
         let outcome = loop {
             if let LinkEvent::Done(outcome) = std::future::poll_fn(|cx| call.poll_event(cx)).await {
                 break outcome?;
@@ -154,13 +219,9 @@ impl Shared {
 
     /// Tells the server that the session is over (HSES-09); it may refuse that (HSES-10).
     pub(super) async fn end_session(&self) {
+        self.ended.store(true, Ordering::Relaxed);
         self.stop_listening();
-        let ended = {
-            let mut session = self.session.write().unwrap_or_else(PoisonError::into_inner);
-            let ended = Arc::clone(&session);
-            *session = Arc::new(Session { id: None, number: ended.number + 1 });
-            ended
-        };
+        let ended = self.next_session(None);
         let (Some(speech), Some(_)) = (self.speech(), &ended.id) else { return };
         let headers = || self.headers(&speech, Some(&Method::Ping), None, &ended);
         let ending = async {
@@ -237,7 +298,7 @@ async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>, open
                 reader.begin();
                 while let Some(message) = reader.next(&mut body, &mut connection).await {
                     failures = 0;
-                    shared.handle_unbidden(&message, &speech);
+                    shared.handle_unbidden(&message, &session, &speech);
                 }
             }
             Ok(Opened::Refused(StatusCode::NOT_FOUND)) if session.id.is_some() && failures > 0 => {

@@ -21,8 +21,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::{Mutex, oneshot};
 
 use super::pool::Connection;
+use super::reader::{Item, Reader};
 use super::session::{Opened, Session};
-use super::stream::{Item, Reader};
 use super::{HttpLink, Shared, answer, failure, path_of};
 use crate::client::core::Speech;
 use crate::client::duplex::{Wire, write_answer};

@@ -1,7 +1,6 @@
 //! Answers that stream: events in, messages out, and going on where a broken stream stopped.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +11,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
 use hospes_model::message::{self, Frame, Message};
-use hospes_model::{Id, Method, ProgressToken, RawJson, Revision, RpcError};
-use hospes_proto::frame::{Oversize, SseDecoder, Subject};
+use hospes_model::{Id, Method, ProgressToken, RawJson, RpcError};
 use hospes_proto::session::client::TimeLimits;
 use hyper::body::{Body as _, Incoming};
 use serde_json::value::RawValue;
@@ -21,110 +19,16 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::answer;
 use super::pool::Connection;
-use super::session::{Opened, pause};
+use super::reader::{Item, Reader};
+use super::session::{Opened, Session, pause};
 use super::{Shared, deadline};
 use crate::client::core::Speech;
-use crate::client::desk::ReplyTo;
 use crate::client::error::{CallError, TimeLimit};
-use crate::client::inbox::{self, Inbox, Progress};
+use crate::client::inbox::{Inbox, Progress};
 use crate::client::link::{Ears, LinkEvent, Outgoing};
 
 /// How often in a row a stream is resumed without anything coming of it.
 const MAX_RESUMPTIONS: u32 = 5;
-/// How many pieces of a body that say nothing are read in one go. Whoever waits also has a clock to look at.
-const MAX_FRAMES_A_TURN: usize = 16;
-
-/// Cuts a body into messages.
-#[derive(Debug)]
-pub(super) struct Reader {
-    decoder: SseDecoder,
-    chunk: Bytes,
-    last_id: String,
-    retry: Option<Duration>,
-    limit: usize,
-    /// Whether more has come than one turn reads.
-    crowded: bool,
-}
-
-/// What an event held.
-#[derive(Debug)]
-pub(super) enum Item {
-    Message(Bytes),
-    Oversize(Oversize),
-    /// Where messages go (HTTP+SSE).
-    Endpoint(Bytes),
-    /// Nothing but a sign of life.
-    Mark,
-}
-
-impl Reader {
-    pub(super) fn new(limit: usize) -> Self {
-        let decoder = SseDecoder::new(limit);
-        Self { decoder, chunk: Bytes::new(), last_id: String::new(), retry: None, limit, crowded: false }
-    }
-
-    /// A new body follows; where the last one stopped is remembered.
-    pub(super) fn begin(&mut self) {
-        self.decoder = SseDecoder::new(self.limit);
-        self.chunk = Bytes::new();
-    }
-
-    pub(super) fn last_event_id(&self) -> &str {
-        &self.last_id
-    }
-
-    pub(super) fn retry(&self) -> Option<Duration> {
-        self.retry
-    }
-
-    /// The next item; none at the body's end, however it came about.
-    pub(super) async fn next(&mut self, body: &mut Incoming, connection: &mut Connection) -> Option<Item> {
-        poll_fn(|cx| self.poll_next(body, connection, cx)).await
-    }
-
-    fn poll_next(
-        &mut self,
-        body: &mut Incoming,
-        connection: &mut Connection,
-        cx: &mut TaskContext<'_>,
-    ) -> Poll<Option<Item>> {
-        let mut frames = 0;
-        self.crowded = false;
-        loop {
-            if let Some(event) = self.decoder.poll_event(&mut self.chunk) {
-                let event = match event {
-                    Ok(event) => event,
-                    Err(over) => return Poll::Ready(Some(Item::Oversize(over))),
-                };
-                if event.has_id {
-                    self.last_id.clear();
-                    self.last_id.push_str(self.decoder.last_event_id());
-                }
-                self.retry = event.retry.or(self.retry);
-                let item = match event.data {
-                    Some(data) if !data.is_empty() && event.name() == "message" => Item::Message(data),
-                    Some(data) if event.name() == "endpoint" => Item::Endpoint(data),
-                    _ => Item::Mark,
-                };
-                return Poll::Ready(Some(item));
-            }
-            if frames == MAX_FRAMES_A_TURN {
-                self.crowded = true;
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            frames += 1;
-            let frame = match connection.poll_drive(cx, |cx| Pin::new(&mut *body).poll_frame(cx)) {
-                Poll::Ready(Some(Ok(frame))) => frame,
-                Poll::Ready(_) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
-            };
-            if let Ok(data) = frame.into_data() {
-                self.chunk = data;
-            }
-        }
-    }
-}
 
 /// Where the answer to a request is put that comes on another stream than its own. That must not happen (HTTP-33), and
 /// does, where servers take any stream of the client for the one that broke.
@@ -133,24 +37,31 @@ pub(super) struct Mailbox {
     answer: Mutex<Option<Result<RawJson, CallError>>>,
     /// Questions that came on the session's own stream.
     questions: Mutex<Inbox>,
-    /// Whether its caller can pass questions on, and for whom.
+    /// Whether its caller can pass questions on, for whom, and of which session.
     asks: bool,
-    principal: Option<Arc<str>>,
+    pub(super) principal: Option<Arc<str>>,
+    session: Arc<Session>,
     waker: AtomicWaker,
 }
 
 impl Mailbox {
-    fn of(outgoing: &Outgoing<'_>) -> Self {
+    fn of(outgoing: &Outgoing<'_>, session: &Arc<Session>) -> Self {
         Self {
             answer: Mutex::default(),
             questions: Mutex::default(),
             asks: outgoing.ears == Ears::Questions && outgoing.method.may_ask(),
             principal: outgoing.principal.cloned(),
+            session: Arc::clone(session),
             waker: AtomicWaker::new(),
         }
     }
 
-    fn ask(&self, question: LinkEvent) {
+    /// Whether a question that was asked in `session` can be put to this call.
+    pub(super) fn can_be_asked(&self, session: &Arc<Session>) -> bool {
+        self.asks && Arc::ptr_eq(&self.session, session)
+    }
+
+    pub(super) fn ask(&self, question: LinkEvent) {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
         self.waker.wake();
     }
@@ -173,6 +84,8 @@ impl Mailbox {
 /// A request whose answer streams.
 pub(super) struct Stream {
     shared: Arc<Shared>,
+    /// The session that it was made in; what is asked on it is answered there.
+    session: Arc<Session>,
     speech: Speech,
     id: i64,
     method: Method,
@@ -207,17 +120,22 @@ struct Clock {
 impl Stream {
     pub(super) fn new(
         shared: &Arc<Shared>,
+        session: Arc<Session>,
         outgoing: &Outgoing<'_>,
         speech: &Speech,
         id: i64,
-        body: Incoming,
-        connection: Connection,
+        (body, connection): (Incoming, Connection),
         since: Instant,
     ) -> Self {
-        let mailbox = Arc::new(Mailbox::of(outgoing));
+        let mailbox = Arc::new(Mailbox::of(outgoing, &session));
         shared.streaming().insert(id, Arc::clone(&mailbox));
+        if let Some(closed) = shared.desk.closed() {
+            // Whoever closed the connection has told those that were there then.
+            mailbox.put(Err(CallError::Closed(closed)));
+        }
         Self {
             mailbox,
+            session,
             shared: Arc::clone(shared),
             speech: speech.clone(),
             id,
@@ -240,6 +158,11 @@ impl Stream {
         }
     }
 
+    /// The session that it was made in.
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
     pub(super) fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
         loop {
             if let Some(event) = self.inbox.pop() {
@@ -257,9 +180,9 @@ impl Stream {
             if let Some(question) = self.mailbox.question() {
                 return Poll::Ready(question);
             }
-            if let Some(limit) = self.clock.poll_late(cx, &self.shared, self.reader.crowded) {
+            if let Some(limit) = self.clock.poll_late(cx, &self.shared, &self.session, self.reader.crowded) {
                 let (method, after) = (self.method.name().into(), self.clock.after(limit));
-                self.shared.cancel(self.id, &self.method, &self.speech);
+                self.shared.cancel(self.id, &self.method, &self.speech, &self.session);
                 self.source = Source::Ended;
                 self.done = Some(Err(CallError::Timeout { method, limit, after }));
                 continue;
@@ -303,9 +226,11 @@ impl Stream {
         let pause = pause(self.reader.retry(), self.failures);
         self.failures += 1;
         let (shared, speech) = (Arc::clone(&self.shared), self.speech.clone());
+        // A session that took this one's place knows nothing of its streams.
+        let session = Arc::clone(&self.session);
         self.source = Source::Resuming(Box::pin(async move {
             tokio::time::sleep(pause).await;
-            shared.get_stream(&speech, None, &shared.session(), &last_id).await
+            shared.get_stream(&speech, None, &session, &last_id).await
         }));
     }
 
@@ -335,7 +260,7 @@ impl Stream {
                     let bytes = usize::try_from(over.seen).unwrap_or(usize::MAX);
                     self.done = Some(Err(answer::too_large(bytes, over.limit)));
                 } else {
-                    self.shared.handle_oversize(&over);
+                    self.shared.handle_oversize(&over, &self.session);
                 }
             }
             Item::Mark | Item::Endpoint(_) => {}
@@ -351,11 +276,13 @@ impl Stream {
             }
             Message::Request(request) if self.ears == Ears::Questions && self.method.may_ask() => {
                 let method = Method::from_name(&request.method);
-                if self.shared.take_up(&request.id, &method, &self.speech) {
+                if self.shared.take_up(&request.id, &method, &self.session, &self.speech) {
                     self.inbox.push(LinkEvent::Question(request.id, method, raw(data, request.params)));
                 }
             }
-            Message::Request(_) => self.shared.handle_unbidden_message(data, message, &self.speech),
+            Message::Request(_) => {
+                self.shared.handle_unbidden_message(data, message, &self.session, &self.speech)
+            }
             Message::Response(_) => {
                 if let Some(outcome) = answer::ours(self.id, data, message) {
                     self.done = Some(outcome);
@@ -391,7 +318,7 @@ impl Stream {
                         return;
                     }
                 }
-                self.shared.handle_outside(&method, params.as_ref());
+                self.shared.handle_outside(&method, params.as_ref(), &self.session);
             }
         }
     }
@@ -405,18 +332,24 @@ impl Drop for Stream {
         while let Some(question) = self.mailbox.question() {
             self.inbox.push(question);
         }
-        self.inbox.questions().for_each(|id| self.shared.answer(id, Err(&gone)));
+        self.inbox.questions().for_each(|id| self.shared.answer(&self.session, id, Err(&gone)));
         if self.finished {
             return;
         }
         // With the stream its connection is closed, which is what a modern server wants to see.
-        self.shared.cancel(self.id, &self.method, &self.speech);
+        self.shared.cancel(self.id, &self.method, &self.speech, &self.session);
     }
 }
 
 impl Clock {
     /// Which limit has run out, if one has. While the server waits for an answer of ours it is not silent.
-    fn poll_late(&mut self, cx: &mut TaskContext<'_>, shared: &Shared, crowded: bool) -> Option<TimeLimit> {
+    fn poll_late(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+        shared: &Shared,
+        session: &Session,
+        crowded: bool,
+    ) -> Option<TimeLimit> {
         loop {
             let (due, limit) = self.due()?;
             let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
@@ -436,7 +369,7 @@ impl Clock {
                 continue;
             }
             let answered = shared.answered.load(Ordering::Relaxed);
-            let waited_for_us = !shared.answering().is_empty() || answered > self.answered;
+            let waited_for_us = session.waits_for_us() || answered > self.answered;
             if limit == TimeLimit::Timeout && waited_for_us {
                 (self.heard, self.answered) = (now, answered);
                 continue;
@@ -464,120 +397,8 @@ impl Clock {
     }
 }
 
-impl Shared {
-    /// A message that belongs to no request of ours.
-    pub(super) fn handle_unbidden(self: &Arc<Self>, item: &Item, speech: &Speech) {
-        match item {
-            Item::Message(data) => match message::decode(data) {
-                Ok(Frame::Single(message)) => self.handle_unbidden_message(data, message, speech),
-                Ok(Frame::Batch(parts)) => {
-                    for message in parts.into_iter().flatten() {
-                        self.handle_unbidden_message(data, message, speech);
-                    }
-                }
-                Err(error) => tracing::debug!(%error, "an event that is no message"),
-            },
-            Item::Oversize(over) => self.handle_oversize(over),
-            Item::Mark | Item::Endpoint(_) => {}
-        }
-    }
-
-    fn handle_unbidden_message(self: &Arc<Self>, data: &Bytes, message: Message<'_>, speech: &Speech) {
-        match message {
-            Message::Notification(notification) => {
-                let method = Method::from_name(&notification.method);
-                self.handle_outside(&method, raw(data, notification.params).as_ref());
-            }
-            Message::Request(request) => {
-                let method = Method::from_name(&request.method);
-                if self.take_up(&request.id, &method, speech) {
-                    let params = raw(data, request.params);
-                    match self.asked_call() {
-                        Ok(Some(call)) => call.ask(LinkEvent::Question(request.id, method, params)),
-                        Ok(None) => {
-                            self.desk.unasked(request.id, method, params, ReplyTo::Http(Arc::clone(self)));
-                        }
-                        Err(error) => self.answer(&request.id, Err(&error)),
-                    }
-                }
-            }
-            Message::Response(response) => {
-                if let Some(Id::Number(id)) = response.id
-                    && let Some(mailbox) = self.streaming().get(&id)
-                {
-                    let answer = response.outcome.map(|result| RawJson::within(data, result));
-                    mailbox.put(answer.map_err(CallError::Rpc));
-                }
-            }
-        }
-    }
-
-    /// The call on whose behalf the server asks on the session's own stream: there are servers that put all their
-    /// questions there. As on a connection of one stream it is the youngest of those whose callers can pass a question on,
-    /// and what is asked on behalf of one principal must not reach another.
-    fn asked_call(&self) -> Result<Option<Arc<Mailbox>>, RpcError> {
-        let streaming = self.streaming();
-        let mut youngest: Option<(i64, &Arc<Mailbox>)> = None;
-        for (id, mailbox) in streaming.iter().filter(|(_, mailbox)| mailbox.asks) {
-            match youngest {
-                Some((_, other)) if other.principal != mailbox.principal => {
-                    return Err(RpcError::internal("it cannot be told whose call this question belongs to"));
-                }
-                Some((other, _)) if other > *id => {}
-                _ => youngest = Some((*id, mailbox)),
-            }
-        }
-        Ok(youngest.map(|(_, mailbox)| Arc::clone(mailbox)))
-    }
-
-    fn handle_outside(&self, method: &Method, params: Option<&RawJson>) {
-        if *method == Method::Cancelled {
-            if let Some((id, reason)) = inbox::cancelled(params)
-                && self.answering().remove(&id)
-            {
-                self.desk.cancelled(&id, reason);
-            }
-            return;
-        }
-        self.desk.notification(method, params);
-    }
-
-    fn handle_oversize(self: &Arc<Self>, over: &Oversize) {
-        tracing::warn!(bytes = over.seen, limit = over.limit, "a message over the limit was skipped");
-        if let Subject::Request(id) = &over.subject {
-            self.answering().insert(id.clone());
-            self.answer(id, Err(&over.to_error()));
-        }
-    }
-
-    /// Whether a question of the server is to be answered; if not, it has been dealt with.
-    fn take_up(self: &Arc<Self>, id: &Id, method: &Method, speech: &Speech) -> bool {
-        if speech.revision >= Revision::V2026_07_28 {
-            // Servers send no requests from 2026-07-28 on, and clients no answers.
-            tracing::warn!(%method, "the server sent a request, which its revision does not have");
-            return false;
-        }
-        let mut answering = self.answering();
-        if !answering.insert(id.clone()) {
-            return false;
-        }
-        let many = answering.len() > self.limits.max_server_requests;
-        drop(answering);
-        if *method == Method::Ping {
-            self.answer(id, Ok(&RawJson::empty_object()));
-            return false;
-        }
-        if many {
-            let max = self.limits.max_server_requests;
-            let why = format!("more than {max} requests at once (setting max_server_requests)");
-            self.answer(id, Err(&RpcError::internal(why)));
-            return false;
-        }
-        true
-    }
-}
-
-fn raw(data: &Bytes, params: Option<&RawValue>) -> Option<RawJson> {
+/// A message's params, as a part of it.
+pub(super) fn raw(data: &Bytes, params: Option<&RawValue>) -> Option<RawJson> {
     params.map(|params| RawJson::within(data, params))
 }
 
