@@ -5,15 +5,20 @@
 //! beside them and decides nothing.
 
 mod challenge;
+mod clock;
 mod error;
 mod exchange;
 mod ids;
 pub mod metadata;
 pub mod pkce;
+pub mod resource;
 mod scopes;
 mod secret;
+#[cfg(test)]
+mod testing;
 
 pub use challenge::Challenge;
+pub use clock::{CLOCK_SKEW, Clock};
 pub use error::{ErrorBody, ErrorCode, shown};
 pub use exchange::{
     MAX_CLIENT_BYTES, MAX_KEYS_BYTES, MAX_METADATA_BYTES, MAX_TOKEN_BYTES, NotJson, Request, Response,

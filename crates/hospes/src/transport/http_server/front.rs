@@ -40,7 +40,9 @@ pub struct RemoteAddress(pub SocketAddr);
 /// Says of each call whether the sender may make it. In a request's extensions it is asked once the method and its
 /// params are known and before anything happens; what it refuses is answered with its response.
 #[derive(Clone)]
-pub struct CallGuard(Arc<dyn Fn(&Method, &Params) -> Result<(), Refusal> + Send + Sync>);
+pub struct CallGuard(Arc<May>);
+
+type May = dyn Fn(&Method, &Params) -> Result<(), Refusal> + Send + Sync;
 
 /// A response that refuses a call.
 pub type Refusal = Box<Response<Bytes>>;

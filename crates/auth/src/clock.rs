@@ -1,0 +1,43 @@
+//! What time it is, as those are told who must not ask.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How far the clocks of two parties may be apart, in seconds.
+pub const CLOCK_SKEW: u64 = 60;
+
+/// Tells the seconds since 1970. Cheap to clone.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
+
+impl Clock {
+    /// The system's.
+    #[must_use]
+    pub fn system() -> Self {
+        Self::new(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
+    }
+
+    /// One that tells what `now` says; for tests.
+    pub fn new(now: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// The seconds since 1970.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        (self.0)()
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::system()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Clock({})", self.now())
+    }
+}

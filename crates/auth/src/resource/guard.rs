@@ -1,0 +1,299 @@
+//! Stands before an endpoint and lets in who has a token for it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hospes::transport::http_server::{self, CallGuard, Endpoint, Front, FrontFuture, StreamsUntil};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION,
+    CACHE_CONTROL, CONTENT_TYPE,
+};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use url::Url;
+
+use super::{MAX_TOKEN_LENGTH, Principal, Refused, ScopeRules, Verify};
+use crate::clock::Clock;
+use crate::metadata::{ProtectedResource, resource_metadata_urls};
+use crate::secret::fingerprint;
+use crate::{Issuer, Resource, Scopes};
+
+/// For how long others may keep the metadata.
+pub const DEFAULT_METADATA_AGE: Duration = Duration::from_secs(300);
+
+/// Stands before an endpoint: every request to it shows a token that was made out for it, or is refused.
+///
+/// It is the [`Front`] of an [`HttpServer`](hospes::transport::http_server::HttpServer), and a
+/// [`Layer`](tower_layer::Layer) over an endpoint in somebody else's server. Cheap to clone.
+#[derive(Clone)]
+pub struct Guard(Arc<Inner>);
+
+struct Inner {
+    verify: Box<dyn Verify>,
+    rules: ScopeRules,
+    clock: Clock,
+    /// Where the metadata is, as a challenge says it.
+    location: String,
+    /// The paths it is served on.
+    paths: Vec<String>,
+    metadata: Bytes,
+    /// What to ask for at first.
+    scopes: Scopes,
+}
+
+/// Makes a [`Guard`].
+pub struct GuardBuilder {
+    resource: Resource,
+    metadata: ProtectedResource,
+    verify: Box<dyn Verify>,
+    rules: ScopeRules,
+    scopes: Option<Scopes>,
+    clock: Clock,
+    alone: bool,
+}
+
+impl Guard {
+    /// Guards `resource`, the public URL of the endpoint as its configuration has it, for which `issuers` make out
+    /// tokens that `verify` checks.
+    pub fn builder(resource: Resource, issuers: Vec<Issuer>, verify: impl Verify) -> GuardBuilder {
+        let mut metadata = ProtectedResource::new(resource.clone(), issuers);
+        metadata.bearer_methods_supported = Some(vec!["header".to_owned()]);
+        GuardBuilder {
+            resource,
+            metadata,
+            verify: Box::new(verify),
+            rules: ScopeRules::default(),
+            scopes: None,
+            clock: Clock::system(),
+            alone: true,
+        }
+    }
+
+    /// The metadata, to whoever asks for it: pages of any origin may read what everybody can fetch.
+    #[must_use]
+    pub fn metadata<B>(&self, request: &Request<B>) -> Option<Response<Bytes>> {
+        if !self.0.paths.iter().any(|path| path == request.uri().path()) {
+            return None;
+        }
+        let mut response = Response::new(Bytes::new());
+        match *request.method() {
+            Method::GET | Method::HEAD => {
+                *response.body_mut() = self.0.metadata.clone();
+                let age = format!("public, max-age={}", DEFAULT_METADATA_AGE.as_secs());
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                if let Ok(age) = HeaderValue::try_from(age) {
+                    response.headers_mut().insert(CACHE_CONTROL, age);
+                }
+            }
+            Method::OPTIONS => *response.status_mut() = StatusCode::NO_CONTENT,
+            _ => *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED,
+        }
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"));
+        headers.insert("access-control-allow-headers", HeaderValue::from_static("mcp-protocol-version"));
+        Some(response)
+    }
+
+    /// Checks the token of a request and leaves in its extensions who calls, what they may, and until when. The token
+    /// itself goes no further.
+    ///
+    /// # Errors
+    /// The response to a request that does not come through.
+    pub async fn check<B>(&self, request: &mut Request<B>) -> Result<(), Response<Bytes>> {
+        let checked = self.admit(request).await;
+        let refuse = |refused: Refused| {
+            tracing::info!(path = request.uri().path(), ?refused, "a request was refused");
+            refused.response(&self.0.location, &self.0.scopes)
+        };
+        let principal = checked.map_err(refuse)?;
+        self.introduce(principal, request);
+        Ok(())
+    }
+
+    async fn admit<B>(&self, request: &Request<B>) -> Result<Principal, Refused> {
+        let token = token(request)?;
+        let inner = &self.0;
+        let principal = match inner.verify.verify(token, inner.clock.now()).await {
+            Ok(principal) => principal,
+            Err(flaw) => {
+                tracing::debug!(token = fingerprint(token), %flaw, "a token was refused");
+                return Err(Refused::Token(flaw));
+            }
+        };
+        let always = inner.rules.for_all();
+        if !inner.rules.covers(&principal.scopes, always) {
+            return Err(Refused::Scopes(always.clone()));
+        }
+        Ok(principal)
+    }
+
+    fn introduce<B>(&self, principal: Principal, request: &mut Request<B>) {
+        request.headers_mut().remove(AUTHORIZATION);
+        let extensions = request.extensions_mut();
+        extensions.insert(http_server::Principal::new(principal.name()));
+        if let Some(end) = principal.expires_at {
+            let left = Duration::from_secs(end.saturating_sub(self.0.clock.now()));
+            extensions.insert(StreamsUntil(tokio::time::Instant::now() + left));
+        }
+        if self.0.rules.differ() {
+            let (inner, scopes) = (Arc::clone(&self.0), principal.scopes.clone());
+            extensions.insert(CallGuard::new(move |method, params| {
+                let needed = inner.rules.needed(method, params);
+                if inner.rules.covers(&scopes, &needed) {
+                    return Ok(());
+                }
+                tracing::info!(method = method.name(), %needed, "a call was refused for its scopes");
+                Err(Box::new(Refused::Scopes(needed).response(&inner.location, &inner.scopes)))
+            }));
+        }
+        extensions.insert(principal);
+    }
+
+    /// Whether the request asks, on behalf of a page, whether another may be sent: without a token, by its nature.
+    pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
+        request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+    }
+}
+
+impl Front for Guard {
+    fn receive<'a>(
+        &'a self,
+        endpoint: &'a Endpoint,
+        request: &'a mut Request<hyper::body::Incoming>,
+    ) -> FrontFuture<'a> {
+        Box::pin(async move {
+            if let Some(metadata) = self.metadata(request) {
+                return Some(metadata);
+            }
+            if !endpoint.serves(request.uri().path()) || Self::is_preflight(request) {
+                return None;
+            }
+            let head = head(request);
+            if endpoint.admit_sender(&head).is_err() {
+                // The endpoint says so: a page that may not ask is told of no tokens.
+                return None;
+            }
+            let mut refusal = self.check(request).await.err()?;
+            endpoint.show(&head, &mut refusal);
+            Some(refusal)
+        })
+    }
+}
+
+/// What of a request the endpoint looks at to know whose page has sent it.
+fn head<B>(request: &Request<B>) -> Parts {
+    let mut head = Request::new(()).into_parts().0;
+    head.method = request.method().clone();
+    head.uri = request.uri().clone();
+    head.headers = request.headers().clone();
+    head
+}
+
+/// The one token of a request, in the one place where it may be.
+fn token<B>(request: &Request<B>) -> Result<&str, Refused> {
+    let query = request.uri().query().unwrap_or_default();
+    if url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token") {
+        // Addresses end up in logs and histories.
+        return Err(Refused::Malformed("a token in the address is not accepted"));
+    }
+    let mut headers = request.headers().get_all(AUTHORIZATION).iter();
+    let Some(header) = headers.next() else { return Err(Refused::NoToken) };
+    if headers.next().is_some() {
+        return Err(Refused::Malformed("there is more than one Authorization header"));
+    }
+    let malformed = Refused::Malformed("the Authorization header cannot be read");
+    let Ok(header) = header.to_str() else { return Err(malformed) };
+    let (scheme, token) = header.split_once(' ').unwrap_or((header, ""));
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(Refused::NoToken);
+    }
+    let token = token.trim_matches(' ');
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    if token.is_empty() || token.len() > MAX_TOKEN_LENGTH || !token.bytes().all(allowed) {
+        return Err(malformed);
+    }
+    Ok(token)
+}
+
+impl GuardBuilder {
+    /// Which scopes a call needs; none unless told.
+    #[must_use]
+    pub fn rules(mut self, rules: ScopeRules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// The scopes to ask for at first, as the challenge and the metadata name them; those that every call needs unless
+    /// told otherwise. `offline_access` is none of them: it says nothing about the resource.
+    #[must_use]
+    pub fn scopes(mut self, scopes: &Scopes) -> Self {
+        self.scopes = Some(scopes.iter().filter(|scope| *scope != "offline_access").collect());
+        self
+    }
+
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.metadata.resource_name = Some(name.into());
+        self
+    }
+
+    /// Where people read about it.
+    #[must_use]
+    pub fn documentation(mut self, url: impl Into<String>) -> Self {
+        self.metadata.resource_documentation = Some(url.into());
+        self
+    }
+
+    /// Whether it is the only resource of its origin, so that the metadata is also served at the root. Yes unless told
+    /// otherwise.
+    #[must_use]
+    pub fn alone(mut self, alone: bool) -> Self {
+        self.alone = alone;
+        self
+    }
+
+    /// What time it is; the system's clock unless told otherwise.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// The guard.
+    #[must_use]
+    pub fn build(mut self) -> Guard {
+        let scopes = self.scopes.unwrap_or_else(|| self.rules.for_all().clone());
+        if !scopes.is_empty() {
+            self.metadata.scopes_supported = Some(scopes.iter().map(str::to_owned).collect());
+        }
+        let url = self.resource.url();
+        let urls = url.as_ref().map(resource_metadata_urls).unwrap_or_default();
+        let location = urls.first().map(Url::to_string).unwrap_or_default();
+        let served = if self.alone { urls.len() } else { 1 };
+        Guard(Arc::new(Inner {
+            verify: self.verify,
+            rules: self.rules,
+            clock: self.clock,
+            location,
+            paths: urls.iter().take(served).map(|url| url.path().to_owned()).collect(),
+            metadata: serde_json::to_vec(&self.metadata).unwrap_or_default().into(),
+            scopes,
+        }))
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("location", &self.0.location).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GuardBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardBuilder").field("resource", &self.resource).finish_non_exhaustive()
+    }
+}

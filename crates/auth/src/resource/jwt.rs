@@ -1,0 +1,185 @@
+//! Tokens that say themselves what they are: JWTs (RFC 9068).
+
+use jsonwebtoken::jwk::{Jwk, JwkSet, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Flaw, MAX_TOKEN_LENGTH, Principal};
+use crate::clock::CLOCK_SKEW;
+use crate::secret::fingerprint;
+use crate::{ClientId, Issuer, Resource, Scopes};
+
+/// The algorithms that are taken unless told otherwise: those with a public key. With a shared secret, whoever can check
+/// a token can make one.
+pub const ALGORITHMS: [Algorithm; 9] = [
+    Algorithm::ES256,
+    Algorithm::ES384,
+    Algorithm::EdDSA,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+];
+
+/// What a token must be like.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct JwtRules {
+    /// Who must have made it out.
+    pub issuer: Issuer,
+    /// For whom: one of these, byte for byte.
+    pub audiences: Vec<Resource>,
+    /// How it may be signed. Algorithms without a public key are never taken.
+    pub algorithms: Vec<Algorithm>,
+    /// Whether tokens are taken that do not say to be access tokens (`at+jwt`), as older servers make them. Off unless
+    /// told otherwise.
+    pub any_type: bool,
+}
+
+impl JwtRules {
+    /// Tokens made out by `issuer` for one of `audiences`.
+    #[must_use]
+    pub fn new(issuer: Issuer, audiences: Vec<Resource>) -> Self {
+        Self { issuer, audiences, algorithms: ALGORITHMS.to_vec(), any_type: false }
+    }
+}
+
+/// Why a token is not taken. What it says is for the log: who sent the token is told less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JwtFlaw {
+    /// It names a key that is not there; perhaps the keys are old.
+    #[error("it is signed with a key that is not known")]
+    UnknownKey,
+    /// It was good once.
+    #[error("it has expired")]
+    Expired,
+    /// It is not good.
+    #[error("{0}")]
+    Invalid(&'static str),
+}
+
+impl From<JwtFlaw> for Flaw {
+    fn from(flaw: JwtFlaw) -> Self {
+        match flaw {
+            JwtFlaw::Expired => Self::Expired,
+            JwtFlaw::UnknownKey | JwtFlaw::Invalid(_) => Self::Invalid,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    iss: Issuer,
+    sub: String,
+    exp: u64,
+    nbf: Option<u64>,
+    jti: Option<String>,
+    client_id: Option<ClientId>,
+    azp: Option<ClientId>,
+    scope: Option<Scopes>,
+    scp: Option<Listed>,
+    cnf: Option<Value>,
+    nonce: Option<Value>,
+    at_hash: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Listed {
+    One(Scopes),
+    Many(Vec<String>),
+}
+
+/// Whose token this is. It is signed with one of `keys` and as `rules` say; `now` is in seconds since 1970.
+///
+/// # Errors
+/// Why it is not taken.
+pub fn check_jwt(token: &str, keys: &JwkSet, rules: &JwtRules, now: u64) -> Result<Principal, JwtFlaw> {
+    if token.len() > MAX_TOKEN_LENGTH {
+        return Err(JwtFlaw::Invalid("it is too long"));
+    }
+    // An algorithm that is not known, `none` among them, does not get past this.
+    let header = jsonwebtoken::decode_header(token)
+        .map_err(|_| JwtFlaw::Invalid("it is no JWT that could be read"))?;
+    if !ALGORITHMS.contains(&header.alg) || !rules.algorithms.contains(&header.alg) {
+        return Err(JwtFlaw::Invalid("it is signed with an algorithm that is not taken"));
+    }
+    if !rules.any_type && !is_access_token(&header) {
+        return Err(JwtFlaw::Invalid("it does not say to be an access token"));
+    }
+    let jwk = find(keys, &header).ok_or(JwtFlaw::UnknownKey)?;
+    let key = DecodingKey::from_jwk(jwk).map_err(|_| JwtFlaw::Invalid("its key cannot be used"))?;
+    let mut validation = Validation::new(header.alg);
+    validation.set_issuer(&[rules.issuer.as_str()]);
+    validation.set_audience(&rules.audiences.iter().map(Resource::as_str).collect::<Vec<_>>());
+    // Without this, a token that names no audience is one for everybody.
+    validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+    // By our clock, below.
+    validation.validate_exp = false;
+    let claims = jsonwebtoken::decode::<Claims>(token, &key, &validation).map_err(|error| {
+        use jsonwebtoken::errors::ErrorKind;
+        JwtFlaw::Invalid(match error.kind() {
+            ErrorKind::InvalidSignature => "its signature is wrong",
+            ErrorKind::InvalidIssuer => "it was made out by somebody else",
+            ErrorKind::InvalidAudience => "it was made out for somebody else",
+            ErrorKind::MissingRequiredClaim(_) => "it lacks a claim that is required",
+            _ => "it cannot be read",
+        })
+    })?;
+    principal(token, claims.claims, rules, now)
+}
+
+fn principal(token: &str, claims: Claims, rules: &JwtRules, now: u64) -> Result<Principal, JwtFlaw> {
+    if claims.iss != rules.issuer {
+        return Err(JwtFlaw::Invalid("it was made out by somebody else"));
+    }
+    if claims.exp.saturating_add(CLOCK_SKEW) <= now {
+        return Err(JwtFlaw::Expired);
+    }
+    if claims.nbf.is_some_and(|begin| begin > now + CLOCK_SKEW) {
+        return Err(JwtFlaw::Invalid("it is not good yet"));
+    }
+    if claims.nonce.is_some() || claims.at_hash.is_some() {
+        return Err(JwtFlaw::Invalid("it says who somebody is, not what they may do"));
+    }
+    if claims.cnf.is_some() {
+        return Err(JwtFlaw::Invalid("it is bound to a key, which was not shown"));
+    }
+    let scopes = claims.scope.unwrap_or_else(|| match claims.scp {
+        None => Scopes::none(),
+        Some(Listed::One(scopes)) => scopes,
+        Some(Listed::Many(list)) => list.iter().map(String::as_str).collect(),
+    });
+    Ok(Principal {
+        issuer: claims.iss,
+        subject: claims.sub,
+        client_id: claims.client_id.or(claims.azp),
+        scopes,
+        token_id: claims.jti.unwrap_or_else(|| fingerprint(token)),
+        expires_at: Some(claims.exp),
+    })
+}
+
+fn is_access_token(header: &Header) -> bool {
+    let Some(kind) = &header.typ else { return false };
+    let kind = kind.to_ascii_lowercase();
+    kind.strip_prefix("application/").unwrap_or(&kind) == "at+jwt"
+}
+
+/// The key that a token names; where it names none, the only one there is.
+fn find<'a>(keys: &'a JwkSet, header: &Header) -> Option<&'a Jwk> {
+    let fits = |key: &&Jwk| {
+        let common = &key.common;
+        common.key_algorithm.is_none_or(|algorithm| algorithm == header.alg.into())
+            && !matches!(common.public_key_use, Some(PublicKeyUse::Encryption))
+            && common.key_operations.as_ref().is_none_or(|uses| uses.contains(&KeyOperations::Verify))
+    };
+    let named = |key: &&Jwk| header.kid.is_none() || key.common.key_id == header.kid;
+    let mut found = keys.keys.iter().filter(named).filter(fits);
+    let first = found.next()?;
+    (header.kid.is_some() || found.next().is_none()).then_some(first)
+}

@@ -1,0 +1,72 @@
+//! The guard in somebody else's server.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::Guard;
+
+/// A service behind a [`Guard`]. It also answers where the resource's metadata is looked for.
+#[derive(Clone)]
+pub struct Guarded<S> {
+    guard: Guard,
+    inner: S,
+}
+
+impl<S> Layer<S> for Guard {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Guarded<S> {
+        Guarded { guard: self.clone(), inner }
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for Guarded<S>
+where
+    S: Service<Request<B>, Response = Response<R>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+    R: From<Bytes> + Send + 'static,
+{
+    type Response = Response<R>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        // The one that is ready answers; its clone waits for the next.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let guard = self.guard.clone();
+        Box::pin(async move {
+            if let Some(metadata) = guard.metadata(&request) {
+                return Ok(metadata.map(R::from));
+            }
+            if !Guard::is_preflight(&request) {
+                // Not held across the check: a body need not be shareable.
+                let (parts, body) = request.into_parts();
+                let mut head = Request::from_parts(parts, ());
+                if let Err(refusal) = guard.check(&mut head).await {
+                    return Ok(refusal.map(R::from));
+                }
+                request = Request::from_parts(head.into_parts().0, body);
+            }
+            inner.call(request).await
+        })
+    }
+}
+
+impl<S> fmt::Debug for Guarded<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guarded").field("guard", &self.guard).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,47 @@
+//! Who calls, as a token says it.
+
+use crate::{ClientId, Issuer, Scopes};
+
+/// Who a checked token was made out for. In the extensions of every request that passed a [`Guard`](super::Guard);
+/// handlers find it at [`Context::http`](hospes::Context::http). The token itself is not in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Principal {
+    /// Who says so.
+    pub issuer: Issuer,
+    /// For whom it was made out; unique at the issuer.
+    pub subject: String,
+    /// Which client it was given to.
+    pub client_id: Option<ClientId>,
+    /// What it is good for.
+    pub scopes: Scopes,
+    /// What stands for the token in logs: its identifier, or a fingerprint.
+    pub token_id: String,
+    /// Until when, in seconds since 1970; for ever where it does not say.
+    pub expires_at: Option<u64>,
+}
+
+impl Principal {
+    /// Somebody without scopes, for ever.
+    #[must_use]
+    pub fn new(issuer: Issuer, subject: impl Into<String>) -> Self {
+        Self {
+            issuer,
+            subject: subject.into(),
+            client_id: None,
+            scopes: Scopes::none(),
+            token_id: String::new(),
+            expires_at: None,
+        }
+    }
+
+    /// One name for the party, the same every time and nobody else's: sessions are bound to it. A client that acts for
+    /// itself is never a person, whatever the two call themselves.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let itself = self.client_id.as_ref().is_some_and(|client| client.as_str() == self.subject);
+        let kind = if itself { "client" } else { "user" };
+        // No issuer has a space in it.
+        format!("{} {kind} {}", self.issuer, self.subject)
+    }
+}

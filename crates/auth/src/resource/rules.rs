@@ -1,0 +1,149 @@
+//! Which scopes a call needs.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use hospes::Params;
+use hospes_model::Method;
+
+use crate::Scopes;
+
+/// Which scopes a call needs, and which of them imply others.
+///
+/// ```
+/// # use hospes_auth::{Scopes, resource::ScopeRules};
+/// let rules = ScopeRules::default()
+///     .tool("delete", Scopes::parse("files:write"))
+///     .implies("files", Scopes::parse("files:read files:write"));
+/// assert!(rules.covers(&Scopes::parse("files"), &Scopes::parse("files:write")));
+/// ```
+#[derive(Clone, Default)]
+pub struct ScopeRules {
+    always: Scopes,
+    methods: BTreeMap<Box<str>, Scopes>,
+    named: HashMap<(&'static str, Box<str>), Scopes>,
+    implied: HashMap<Box<str>, Scopes>,
+    more: Option<Arc<More>>,
+}
+
+type More = dyn Fn(&Method, &Params) -> Scopes + Send + Sync;
+
+impl ScopeRules {
+    /// Whatever is asked needs these, too.
+    #[must_use]
+    pub fn always(mut self, scopes: Scopes) -> Self {
+        self.always = scopes;
+        self
+    }
+
+    /// A method, by its name on the wire, needs these.
+    #[must_use]
+    pub fn method(mut self, method: &str, scopes: Scopes) -> Self {
+        self.methods.insert(method.into(), scopes);
+        self
+    }
+
+    /// A call of this tool needs these.
+    #[must_use]
+    pub fn tool(self, name: &str, scopes: Scopes) -> Self {
+        self.name("tools/call", name, scopes)
+    }
+
+    /// This prompt needs these.
+    #[must_use]
+    pub fn prompt(self, name: &str, scopes: Scopes) -> Self {
+        self.name("prompts/get", name, scopes)
+    }
+
+    /// Reading the resource of this URI needs these.
+    #[must_use]
+    pub fn resource(self, uri: &str, scopes: Scopes) -> Self {
+        self.name("resources/read", uri, scopes)
+    }
+
+    /// Whoever holds `scope` holds these as well.
+    #[must_use]
+    pub fn implies(mut self, scope: &str, scopes: Scopes) -> Self {
+        self.implied.insert(scope.into(), scopes);
+        self
+    }
+
+    /// A call needs what this says, besides the rest: arguments may matter, and a policy of the operator's.
+    #[must_use]
+    pub fn also(mut self, more: impl Fn(&Method, &Params) -> Scopes + Send + Sync + 'static) -> Self {
+        self.more = Some(Arc::new(more));
+        self
+    }
+
+    fn name(mut self, method: &'static str, name: &str, scopes: Scopes) -> Self {
+        self.named.insert((method, name.into()), scopes);
+        self
+    }
+
+    /// What every request needs.
+    #[must_use]
+    pub fn for_all(&self) -> &Scopes {
+        &self.always
+    }
+
+    /// Whether calls differ in what they need.
+    #[must_use]
+    pub fn differ(&self) -> bool {
+        !self.methods.is_empty() || !self.named.is_empty() || self.more.is_some()
+    }
+
+    /// All that this call needs.
+    #[must_use]
+    pub fn needed(&self, method: &Method, params: &Params) -> Scopes {
+        let mut needed = self.always.clone();
+        if let Some(scopes) = self.methods.get(method.name()) {
+            needed = needed.union(scopes);
+        }
+        let view = params.view();
+        let named = match method {
+            Method::ToolsCall => ("tools/call", view.name.as_deref()),
+            Method::PromptsGet => ("prompts/get", view.name.as_deref()),
+            Method::ResourcesRead => ("resources/read", view.uri.as_deref()),
+            _ => ("", None),
+        };
+        if let (method, Some(name)) = named
+            && let Some(scopes) = self.named.get(&(method, Box::from(name)))
+        {
+            needed = needed.union(scopes);
+        }
+        match &self.more {
+            Some(more) => needed.union(&more(method, params)),
+            None => needed,
+        }
+    }
+
+    /// Whether somebody who holds `held` holds `needed`, by name or because another scope implies it.
+    #[must_use]
+    pub fn covers(&self, held: &Scopes, needed: &Scopes) -> bool {
+        if held.contains_all(needed) {
+            return true;
+        }
+        let mut all = held.clone();
+        loop {
+            let more = all.iter().filter_map(|scope| self.implied.get(scope));
+            let wider = more.fold(all.clone(), |all, implied| all.union(implied));
+            if wider.len() == all.len() {
+                return all.contains_all(needed);
+            }
+            all = wider;
+        }
+    }
+}
+
+impl fmt::Debug for ScopeRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { always, methods, named, implied, .. } = self;
+        f.debug_struct("ScopeRules")
+            .field("always", always)
+            .field("methods", methods)
+            .field("named", named)
+            .field("implied", implied)
+            .finish_non_exhaustive()
+    }
+}

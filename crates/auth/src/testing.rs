@@ -1,0 +1,147 @@
+//! What several tests need: a client that does as it is told, keys, tokens.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use bytes::Bytes;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
+use jsonwebtoken::jwk::{Jwk, JwkSet};
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+/// How long a test waits for what must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A response whose body has not been read.
+pub(crate) struct Begun {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    body: Incoming,
+}
+
+/// A response.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Begun {
+    /// The next piece of the body; none at its end.
+    pub(crate) async fn piece(&mut self) -> Option<String> {
+        let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("nothing came")?;
+        Some(String::from_utf8(frame.ok()?.into_data().ok()?.to_vec()).unwrap())
+    }
+
+    pub(crate) async fn whole(self) -> Answer {
+        let body = tokio::time::timeout(PATIENCE, self.body.collect()).await.expect("the body did not end");
+        let body = String::from_utf8(body.unwrap().to_bytes().to_vec()).unwrap();
+        Answer { status: self.status, headers: self.headers, body }
+    }
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {}", self.body))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
+    }
+}
+
+/// Sends a request on a connection of its own. Nothing is added to it but the `Host`, where it has none.
+pub(crate) async fn begin(address: SocketAddr, mut request: Request<Full<Bytes>>) -> Begun {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    if !request.headers().contains_key("host") {
+        request.headers_mut().insert("host", address.to_string().parse().unwrap());
+    }
+    let sent = tokio::time::timeout(PATIENCE, sender.send_request(request)).await;
+    let (parts, body) = sent.expect("no response came").unwrap().into_parts();
+    Begun { status: parts.status, headers: parts.headers, body }
+}
+
+pub(crate) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> Answer {
+    begin(address, request).await.whole().await
+}
+
+pub(crate) async fn get(address: SocketAddr, path: &str) -> Answer {
+    send(address, Request::get(path).body(Full::default()).unwrap()).await
+}
+
+/// Posts a form.
+#[expect(dead_code, reason = "for the authorization server")]
+pub(crate) async fn form(address: SocketAddr, path: &str, fields: &[(&str, &str)]) -> Answer {
+    form_with(address, path, fields, &[]).await
+}
+
+pub(crate) async fn form_with(
+    address: SocketAddr,
+    path: &str,
+    fields: &[(&str, &str)],
+    headers: &[(&str, &str)],
+) -> Answer {
+    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    let mut request = Request::post(path).header("content-type", "application/x-www-form-urlencoded");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    send(address, request.body(Full::new(body.into())).unwrap()).await
+}
+
+/// A key that tokens are signed with.
+pub(crate) struct SigningKey {
+    pub(crate) id: String,
+    der: Vec<u8>,
+    key: EncodingKey,
+}
+
+impl SigningKey {
+    pub(crate) fn new(id: &str) -> Self {
+        let pkcs8 =
+            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
+        let der = pkcs8.as_ref().to_vec();
+        Self { id: id.to_owned(), key: EncodingKey::from_ec_der(&der), der }
+    }
+
+    pub(crate) fn public(&self) -> Jwk {
+        let mut jwk = Jwk::from_encoding_key(&self.key, Algorithm::ES256).unwrap();
+        jwk.common.key_id = Some(self.id.clone());
+        jwk
+    }
+
+    /// The public key as bytes, which everybody can know.
+    pub(crate) fn public_bytes(&self) -> Vec<u8> {
+        use aws_lc_rs::signature::KeyPair as _;
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &self.der).unwrap();
+        pair.public_key().as_ref().to_vec()
+    }
+
+    pub(crate) fn header(&self) -> Header {
+        let mut header = Header::new(Algorithm::ES256);
+        header.typ = Some("at+jwt".to_owned());
+        header.kid = Some(self.id.clone());
+        header
+    }
+
+    pub(crate) fn sign(&self, claims: &Value) -> String {
+        self.sign_as(&self.header(), claims)
+    }
+
+    pub(crate) fn sign_as(&self, header: &Header, claims: &Value) -> String {
+        jsonwebtoken::encode(header, claims, &self.key).unwrap()
+    }
+}
+
+pub(crate) fn key_set<'a>(keys: impl IntoIterator<Item = &'a SigningKey>) -> JwkSet {
+    JwkSet { keys: keys.into_iter().map(SigningKey::public).collect() }
+}
