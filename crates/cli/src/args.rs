@@ -64,9 +64,19 @@ pub(crate) struct HostOptions {
     /// A folder told to servers that ask for roots outside of any call. May be repeated
     #[arg(long = "root", value_name = "FOLDER")]
     pub(crate) roots: Vec<PathBuf>,
-    /// How long the first lists wait for servers that are being started, in seconds
+    /// How long the first lists wait for servers that are being started, in seconds [default: 5; 25 for a command that
+    /// was never started before]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) start_wait: Option<Duration>,
+    /// How often servers are asked whether they are still there, in seconds; 0 for never [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub(crate) health_check: Option<Duration>,
+    /// How long calls of older servers wait for the answers to their questions, in seconds [default: 600]
+    #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
+    pub(crate) park_timeout: Option<Duration>,
+    /// How many connections an older server may have, one for each application it can ask [default: 16]
+    #[arg(long, value_name = "COUNT", value_parser = some_count, allow_negative_numbers = true)]
+    pub(crate) max_connections: Option<usize>,
 }
 
 #[derive(Debug, Args)]
@@ -191,6 +201,10 @@ fn some_seconds(text: &str) -> Result<Duration, &'static str> {
     seconds(text).and_then(|time| {
         if time.is_zero() { Err("expected a time above zero, in seconds") } else { Ok(time) }
     })
+}
+
+fn some_count(text: &str) -> Result<usize, &'static str> {
+    text.parse().ok().filter(|count| *count > 0).ok_or("expected a whole number above zero")
 }
 
 const TARGET_HELP: &str = "\

@@ -61,9 +61,14 @@ pub(crate) fn host(options: &HostOptions, config: Config, output: Output) -> Out
     let mut settings = Settings::default();
     folders("--root", &options.roots)?;
     settings.roots.clone_from(&options.roots);
-    if let Some(wait) = options.start_wait {
-        settings.start_wait = wait;
+    if let Some(wait) = options.start_wait.or(config.start_wait) {
+        (settings.start_wait, settings.first_start_wait) = (wait, wait);
     }
+    if let Some(interval) = options.health_check {
+        settings.health_check = Some(interval).filter(|interval| !interval.is_zero());
+    }
+    settings.park_timeout = options.park_timeout.unwrap_or(settings.park_timeout);
+    settings.max_connections = options.max_connections.unwrap_or(settings.max_connections);
     let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
     if let Some(file) = place::memory() {
         builder = builder.memory(file);

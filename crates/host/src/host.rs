@@ -107,15 +107,19 @@ impl HostBuilder {
                     Some(connectors) => connectors(&config, &settings),
                     None => connector(&config, &settings, &builtins),
                 };
+                // Remembered before it is started: what hangs costs the longer wait once.
+                let is_first = matches!(config.transport, Transport::Stdio(_))
+                    && definition(&config.transport).is_some_and(|key| memory.is_first_start(&key));
                 let server = Server {
                     name: config.name.as_str().into(),
                     shown: config.transport.to_string(),
                     definition: definition(&config.transport).filter(|_| config.era.is_none()),
                     policy: settings.restart,
                     connect_timeout: config.timeouts.connect.unwrap_or(settings.connect_timeout),
+                    start_wait: if is_first { settings.first_start_wait } else { settings.start_wait },
                 };
                 let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
-                let max = settings.max_connections;
+                let max = config.max_connections.unwrap_or(settings.max_connections);
                 let mut upstream = Upstream::start(server, config.tools, connector, memory, epoch, max);
                 upstream.is_required = config.required;
                 upstream

@@ -9,7 +9,19 @@ use crate::catalogue::DEFAULT_PAGE_SIZE;
 use crate::upstream::Policy;
 
 /// How long the first lists wait for servers that are being started: the setting `start_wait`.
+///
+/// What is not there by then is missing from the answer, and a change of the list is told when it comes. Applications
+/// give a server 10 s (Codex), 30 s (Claude Code) or 60 s until they take it for dead, and with it all servers behind
+/// this one: so one that hangs must never cost more than this.
 pub const DEFAULT_START_WAIT: Duration = Duration::from_secs(5);
+/// The same for commands that have never been started before, as far as is remembered: the setting `first_start_wait`.
+///
+/// `npx` and `uvx` have to download first, and not every application listens for changes: it would do without the
+/// server until it is started again. That is worth a longer wait, once in the life of each command, whatever comes of it.
+pub const DEFAULT_FIRST_START_WAIT: Duration = Duration::from_secs(25);
+/// How often a server is asked whether it is still there: the setting `health_check`. Two questions in a row may go
+/// unanswered.
+pub const DEFAULT_HEALTH_CHECK: Duration = Duration::from_secs(30);
 /// How long an application's first greeting waits for what servers say about themselves: the setting
 /// `greeting_wait`.
 pub const DEFAULT_GREETING_WAIT: Duration = Duration::from_secs(1);
@@ -32,6 +44,8 @@ pub const DEFAULT_MAX_VIEWS: usize = 16;
 pub struct Settings {
     /// How long the first lists wait for servers that are being started.
     pub start_wait: Duration,
+    /// The same for commands that have never been started before; without a memory all have been.
+    pub first_start_wait: Duration,
     /// How long an application's first greeting waits for what servers say about themselves.
     pub greeting_wait: Duration,
     /// How long a call waits for a server that is being started.
@@ -43,6 +57,8 @@ pub struct Settings {
     /// How long a call of a server of an older revision waits while its questions are answered by an application of
     /// 2026-07-28.
     pub park_timeout: Duration,
+    /// How often a server is asked whether it is still there; none for never.
+    pub health_check: Option<Duration>,
     /// How long connections are kept that nobody uses.
     pub idle_after: Duration,
     /// How many different sets of capabilities applications may come with at once.
@@ -61,11 +77,13 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             start_wait: DEFAULT_START_WAIT,
+            first_start_wait: DEFAULT_FIRST_START_WAIT,
             greeting_wait: DEFAULT_GREETING_WAIT,
             call_wait: DEFAULT_CALL_WAIT,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             request_timeout: None,
             park_timeout: DEFAULT_PARK_TIMEOUT,
+            health_check: Some(DEFAULT_HEALTH_CHECK),
             idle_after: DEFAULT_IDLE_AFTER,
             max_views: DEFAULT_MAX_VIEWS,
             max_connections: DEFAULT_MAX_CONNECTIONS,

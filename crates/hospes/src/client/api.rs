@@ -237,10 +237,11 @@ impl Client {
         &self.core.server.supported
     }
 
-    /// How many calls of this client, as a service, wait for answers from elsewhere, and how many questions for a call.
+    /// How many calls of this client, as a service, wait for answers from elsewhere, those that fetch the result of a
+    /// task among them, and how many questions for a call.
     #[must_use]
     pub fn parked_calls(&self) -> usize {
-        self.core.parked.len() + self.core.desk.held.len()
+        self.core.parked.len() + self.core.tasks.fetching.len() + self.core.desk.held.len()
     }
 
     /// The revision that is spoken.

@@ -1,10 +1,10 @@
 //! Who wants to hear of which change, on a connection that tells all changes to one place (up to 2025-11-25).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use hospes_model::{Notification, ResourceUpdatedParams, SubscriptionFilter};
+use hospes_model::{GetTaskResult, Notification, ResourceUpdatedParams, SubscriptionFilter, Task};
 
 /// The most different resources whose change waits for one listener.
 const MAX_CHANGED_RESOURCES: usize = 4096;
@@ -30,6 +30,8 @@ struct News {
     prompts: bool,
     resources: bool,
     updated: BTreeSet<String>,
+    /// How tasks stand that changed; never more than were asked for.
+    tasks: BTreeMap<String, Box<Task>>,
     ended: bool,
     waker: Option<Waker>,
 }
@@ -102,6 +104,9 @@ impl Listener {
                     news.updated.insert(params.uri.clone());
                 }
             }
+            Notification::TaskStatus(task) if filter.task_ids.contains(&task.task_id) => {
+                news.tasks.insert(task.task_id.clone(), task.clone());
+            }
             _ => return,
         }
         wake(news);
@@ -121,6 +126,9 @@ impl Listener {
         }
         if let Some(uri) = news.updated.pop_first() {
             return Poll::Ready(Some(Notification::ResourceUpdated(ResourceUpdatedParams::new(uri))));
+        }
+        if let Some((_, task)) = news.tasks.pop_first() {
+            return Poll::Ready(Some(Notification::TasksChanged(Box::new(GetTaskResult::new(*task)))));
         }
         if news.ended {
             return Poll::Ready(None);

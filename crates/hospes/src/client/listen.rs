@@ -128,7 +128,7 @@ impl Core {
             Err(error) => return Outcome::Failed(error),
         };
         let outcome = if self.speech.revision.is_legacy() {
-            self.listen_to_session(params.notifications, &call.context).await
+            self.listen_to_session(params.notifications, &call).await
         } else {
             self.listen_to_stream(&params, |method, params| {
                 let notification = Notification::decode(method, self.speech.revision, params);
@@ -157,7 +157,10 @@ impl Core {
             ears: Ears::Notifications,
             ..Outgoing::new(&Method::SubscriptionsListen, TimeLimits::NONE)
         };
-        let mut call = self.link.open(&outgoing, &self.speech).await?;
+        // TSKX-01: a request about tasks says that its sender knows them.
+        let of_tasks = !params.notifications.task_ids.is_empty();
+        let speech = if of_tasks { self.task_speech() } else { &self.speech };
+        let mut call = self.link.open(&outgoing, speech).await?;
         loop {
             match poll_fn(|cx| call.poll_event(cx)).await {
                 LinkEvent::Notification(method, params) => tell(&method, params.as_ref()),
@@ -173,13 +176,28 @@ impl Core {
     async fn listen_to_session(
         self: &Arc<Self>,
         wanted: SubscriptionFilter,
-        context: &Context,
+        call: &Call,
     ) -> Result<(), CallError> {
+        let context = &call.context;
         let honoured = self.honour(wanted);
         let listener = self.subscribe_all(&honoured).await;
         let params = SubscriptionsAcknowledgedParams::new(honoured);
         context.notify(Notification::SubscriptionsAcknowledged(params));
-        while let Some(change) = poll_fn(|cx| listener.listener.poll_change(cx)).await {
+        while let Some(mut change) = poll_fn(|cx| listener.listener.poll_change(cx)).await {
+            if let Notification::TasksChanged(changed) = &mut change
+                && changed.task.status.is_terminal()
+            {
+                // The newer dialect tells with the end what the task has come to.
+                let id = changed.task.task_id.clone();
+                match Box::pin(self.older_status(call, &id)).await {
+                    Ok(found) => **changed = found,
+                    // Whoever hears of it later asks.
+                    Err(error) => {
+                        tracing::debug!(%error, "what a task has come to is not known");
+                        continue;
+                    }
+                }
+            }
             context.notify(change);
         }
         match self.desk.closed() {
@@ -199,7 +217,9 @@ impl Core {
         if !told(has.resources.as_ref().map(|has| has.subscribe)) {
             filter.resource_subscriptions.clear();
         }
-        filter.task_ids.clear();
+        if !self.runs_tasks() {
+            filter.task_ids.clear();
+        }
         filter
     }
 

@@ -42,6 +42,10 @@ impl Fetching {
         self.lock().remove(id).map(|fetch| fetch.call)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Fetch>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -120,7 +124,11 @@ impl Core {
     }
 
     /// How a task stands, with what it has come to, or needs to know.
-    async fn older_status(self: &Arc<Self>, call: &Call, id: &str) -> Result<GetTaskResult, CallError> {
+    pub(super) async fn older_status(
+        self: &Arc<Self>,
+        call: &Call,
+        id: &str,
+    ) -> Result<GetTaskResult, CallError> {
         let task = self.task(id).await?.task;
         let mut found = GetTaskResult::new(task);
         match found.task.status {

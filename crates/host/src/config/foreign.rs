@@ -11,9 +11,8 @@ use super::document::{Entry, Node, Value};
 use super::error::ConfigError;
 use super::expand::{Dialect, Scope};
 use super::load::Part;
-use super::model::Timeouts;
 use super::nearest::nearest;
-use super::server::read;
+use super::server::{Defaults, read};
 use super::spellings::FOREIGN;
 
 const ROOTS: [&str; 5] = ["mcpServers", "servers", "mcp_servers", "mcp", "context_servers"];
@@ -87,7 +86,7 @@ pub(super) fn read_foreign(root: &Node, scope: &Scope<'_>, part: &mut Part) {
                 continue;
             }
             let before = part.report.errors.len();
-            let reading = read(&entry.key, entry, &FOREIGN, scope, Timeouts::default(), &mut part.report);
+            let reading = read(&entry.key, entry, &FOREIGN, scope, Defaults::default(), &mut part.report);
             part.add(entry, reading, before);
         }
     }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::document::{Entry, Format, format, parse};
 use super::error::{ConfigError, ConfigErrors, Source};
@@ -197,6 +198,7 @@ pub(super) struct Setting<T> {
 #[derive(Debug, Default)]
 pub(super) struct Part {
     pub(super) listen: Option<Setting<SocketAddr>>,
+    pub(super) start_wait: Option<Setting<Duration>>,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
     servers: Vec<ServerConfig>,
@@ -224,6 +226,7 @@ impl Part {
 struct Merge {
     config: Config,
     listen: Option<Setting<SocketAddr>>,
+    start_wait: Option<Setting<Duration>>,
     names: Vec<(String, Source)>,
     errors: Vec<ConfigError>,
 }
@@ -232,17 +235,8 @@ impl Merge {
     fn add(&mut self, part: Part) {
         self.errors.extend(part.report.errors);
         self.config.warnings.extend(part.report.warnings);
-        match (&self.listen, part.listen) {
-            (Some(first), Some(second)) if first.value != second.value => {
-                self.errors.push(ConfigError::DuplicateSetting {
-                    setting: "endpoint.listen",
-                    first: first.at.clone(),
-                    second: second.at,
-                });
-            }
-            (None, Some(listen)) => self.listen = Some(listen),
-            _ => {}
-        }
+        once("endpoint.listen", &mut self.listen, part.listen, &mut self.errors);
+        once("endpoint.start_wait", &mut self.start_wait, part.start_wait, &mut self.errors);
         extend(&mut self.config.allowed_hosts, part.allowed_hosts);
         extend(&mut self.config.allowed_origins, part.allowed_origins);
         let named = part.servers.iter().map(|server| (&server.name, &server.source));
@@ -267,7 +261,28 @@ impl Merge {
             }
         }
         self.config.listen = self.listen.map(|listen| listen.value);
+        self.config.start_wait = self.start_wait.map(|wait| wait.value);
         if self.errors.is_empty() { Ok(self.config) } else { Err(ConfigErrors::new(self.errors)) }
+    }
+}
+
+/// Takes over a setting that only one file may make, or all of them alike.
+fn once<T: PartialEq>(
+    setting: &'static str,
+    known: &mut Option<Setting<T>>,
+    found: Option<Setting<T>>,
+    errors: &mut Vec<ConfigError>,
+) {
+    match (&known, found) {
+        (Some(first), Some(second)) if first.value != second.value => {
+            errors.push(ConfigError::DuplicateSetting {
+                setting,
+                first: first.at.clone(),
+                second: second.at,
+            });
+        }
+        (None, Some(found)) => *known = Some(found),
+        _ => {}
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Web origins, besides loopback, whose pages may send requests (the `Origin` header).
     pub allowed_origins: Vec<String>,
+    /// How long the first lists wait for servers that are being started.
+    pub start_wait: Option<Duration>,
     /// The servers, in the order of the files.
     pub servers: Vec<ServerConfig>,
     /// Servers with a mistake in their entry; always empty unless the loader was told to keep going.
@@ -61,6 +63,8 @@ pub struct ServerConfig {
     pub required: bool,
     /// How long to wait for it.
     pub timeouts: Timeouts,
+    /// How many connections there may be to it.
+    pub max_connections: Option<usize>,
     /// Which of its tools are shown.
     pub tools: ToolFilter,
     /// The era to speak with it, if it is not to be found out.
@@ -78,6 +82,7 @@ impl ServerConfig {
             disabled: false,
             required: false,
             timeouts: Timeouts::default(),
+            max_connections: None,
             tools: ToolFilter::default(),
             era: None,
             source,
@@ -250,6 +255,10 @@ pub struct Timeouts {
     pub connect: Option<Duration>,
     /// For one request, counted again from each progress notification.
     pub request: Option<Duration>,
+    /// How long a call of an older server waits for the answers to its questions.
+    pub park: Option<Duration>,
+    /// How often it is asked whether it is still there; zero for never.
+    pub health_check: Option<Duration>,
 }
 
 /// The era an operator insists on.

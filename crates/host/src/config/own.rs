@@ -1,14 +1,14 @@
 //! Hospes' own format.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use hospes::transport::http_server::AllowedHosts;
 
 use super::document::{Entry, Node, Value};
 use super::expand::Scope;
 use super::load::{Part, Setting};
-use super::model::Timeouts;
-use super::server::read;
+use super::server::{Defaults, read};
 use super::spellings::OWN;
 use super::table::{Report, Table};
 
@@ -21,18 +21,25 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
             part.listen =
                 listen(&endpoint, entry, report).map(|value| Setting { value, at: entry.at.clone() });
         }
+        if let Some(entry) = endpoint.take(&["start_wait"], report) {
+            let wait = endpoint.duration(entry, Duration::from_secs(1), report);
+            part.start_wait = wait.map(|value| Setting { value, at: entry.at.clone() });
+        }
         part.allowed_hosts = patterns(&mut endpoint, "allowed_hosts", is_host, HOST_FORM, report);
         part.allowed_origins = patterns(&mut endpoint, "allowed_origins", is_origin, ORIGIN_FORM, report);
         endpoint.refuse_unread(report);
     }
-    let mut defaults = Timeouts::default();
+    let mut defaults = Defaults::default();
     if let Some(mut table) = table.table("defaults", report) {
         let mut time = |key| {
             let entry = table.take(&[key], report)?;
-            table.duration(entry, std::time::Duration::from_secs(1), report)
+            table.duration(entry, Duration::from_secs(1), report)
         };
-        defaults.connect = time("connect_timeout");
-        defaults.request = time("request_timeout");
+        defaults.timeouts.connect = time("connect_timeout");
+        defaults.timeouts.request = time("request_timeout");
+        defaults.timeouts.park = time("park_timeout");
+        defaults.timeouts.health_check = table.interval(&["health_check"], report);
+        defaults.max_connections = table.count(&["max_connections"], report);
         table.refuse_unread(report);
     }
     let servers = table.take(&["servers"], report);

@@ -21,13 +21,20 @@ pub(super) enum Reading {
     Skipped,
 }
 
+/// What holds for every server of a file that does not say otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Defaults {
+    pub(super) timeouts: Timeouts,
+    pub(super) max_connections: Option<usize>,
+}
+
 /// Reads one server; mistakes go to the report.
 pub(super) fn read(
     name: &str,
     entry: &Entry,
     spellings: &Spellings,
     scope: &Scope<'_>,
-    defaults: Timeouts,
+    defaults: Defaults,
     report: &mut Report,
 ) -> Option<Reading> {
     let mut table = Table::new(&entry.node, Some(name), "", report)?;
@@ -53,7 +60,8 @@ pub(super) fn read(
     let errors_before = report.errors.len();
     let mut reader = Reader { name, entry, spellings, scope, table: &mut table, report };
     let transport = reader.transport();
-    let timeouts = reader.timeouts(defaults);
+    let timeouts = reader.timeouts(defaults.timeouts);
+    let max_connections = reader.table.count(spellings.max_connections, reader.report);
     let tools = reader.tools();
     let era = reader.era();
     let required = reader.table.boolean(spellings.required, reader.report).unwrap_or(false);
@@ -97,6 +105,7 @@ pub(super) fn read(
     server.disabled = disabled;
     server.required = required;
     server.timeouts = timeouts;
+    server.max_connections = max_connections.or(defaults.max_connections);
     server.tools = tools;
     server.era = era;
     Some(Reading::Server(Box::new(server)))
@@ -457,7 +466,14 @@ impl<'n> Reader<'_, 'n, '_> {
     fn timeouts(&mut self, defaults: Timeouts) -> Timeouts {
         let connect = self.timeout(self.spellings.connect_timeout);
         let request = self.timeout(self.spellings.request_timeout);
-        Timeouts { connect: connect.or(defaults.connect), request: request.or(defaults.request) }
+        let park = self.timeout(self.spellings.park_timeout);
+        let health_check = self.table.interval(self.spellings.health_check, self.report);
+        Timeouts {
+            connect: connect.or(defaults.connect),
+            request: request.or(defaults.request),
+            park: park.or(defaults.park),
+            health_check: health_check.or(defaults.health_check),
+        }
     }
 
     fn timeout(&mut self, spellings: &[&'static str]) -> Option<Duration> {

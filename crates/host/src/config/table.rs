@@ -119,6 +119,28 @@ impl<'n> Table<'n> {
         }
     }
 
+    /// A number of things, at least one.
+    pub(super) fn count(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<usize> {
+        let entry = self.take(spellings, report)?;
+        let Value::Number(number) = &entry.node.value else {
+            return report.wrong_type(&entry.node, self.server, self.field(entry), "a number");
+        };
+        match number.parse::<usize>().ok().filter(|count| *count > 0) {
+            Some(count) => Some(count),
+            None => self.invalid(&entry.node.at, &self.field(entry), "a whole number above zero", "", report),
+        }
+    }
+
+    /// How often something is done: a span of time, or `false` for never, which is zero.
+    pub(super) fn interval(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<Duration> {
+        let entry = self.take(spellings, report)?;
+        match &entry.node.value {
+            Value::Boolean(false) => Some(Duration::ZERO),
+            Value::Boolean(true) => None,
+            _ => self.duration(entry, Duration::from_secs(1), report),
+        }
+    }
+
     /// An array of strings.
     pub(super) fn strings(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<Vec<String>> {
         let entry = self.take(spellings, report)?;

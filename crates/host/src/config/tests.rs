@@ -125,6 +125,9 @@ fn our_format_understands_every_server_setting() {
         era = "modern"
         connect_timeout = 1.5
         request_timeout = "2m"
+        park_timeout = "1h"
+        health_check = false
+        max_connections = 3
         cwd = "sub"
         [servers.b]
         command = "run ${DIR}/x 'two words'"
@@ -142,6 +145,9 @@ fn our_format_understands_every_server_setting() {
     assert_eq!(a.era, Some(EraChoice::Modern));
     assert_eq!(a.timeouts.connect, Some(Duration::from_millis(1500)));
     assert_eq!(a.timeouts.request, Some(Duration::from_secs(120)));
+    assert_eq!(a.timeouts.park, Some(Duration::from_secs(3600)));
+    assert_eq!(a.timeouts.health_check, Some(Duration::ZERO), "never");
+    assert_eq!(a.max_connections, Some(3));
     assert_eq!(a.source.to_string(), "/etc/hospes/hospes.toml:2:18");
     assert_eq!(argv(stdio(&config, "a")), ["run me", "x", "/a b"]);
     assert_eq!(stdio(&config, "a").cwd, Some(PathBuf::from("/etc/hospes/sub")));
@@ -194,7 +200,7 @@ fn mistakes_in_our_format_are_named() {
         ),
         (
             "[endpoint]\nport = 1",
-            "h.toml:2:1: unknown key `endpoint.port`; known here: listen, allowed_hosts, allowed_origins",
+            "h.toml:2:1: unknown key `endpoint.port`; known here: listen, start_wait, allowed_hosts, allowed_origins",
         ),
         ("[servers]\na = 1", "h.toml:2:5: server `a`: expected a table, found a number"),
         ("servers = 1", "h.toml:1:11: `servers`: expected a table, found a number"),
@@ -324,6 +330,14 @@ fn mistakes_in_our_format_are_named() {
         (
             "[servers.\"\"]\ncommand = 'x'",
             "h.toml:1:10: server ``: expected a name of 1 to 128 bytes without control characters",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nmax_connections = 0",
+            "h.toml:3:19: `max_connections` of server `a`: expected a whole number above zero",
+        ),
+        (
+            "[defaults]\nhealth_check = 0",
+            "h.toml:2:16: `defaults.health_check`: expected a time above zero such as \"500ms\", \"30s\", \"2m\" or \"1h\"",
         ),
         (
             "[defaults]\nconnect_timeout = 'soon'",

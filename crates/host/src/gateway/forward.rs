@@ -54,9 +54,10 @@ impl Gateway {
             Poll::Ready(outcome) => outcome,
             Poll::Pending => calling.await,
         };
-        // A task goes on, and may ask: the connection stays its application's.
-        if !matches!(outcome, Outcome::Complete(Reply::CreateTask(_))) {
-            lease.finish();
+        // A task goes on, and may ask: the connection stays, and stays its application's.
+        match &outcome {
+            Outcome::Complete(Reply::CreateTask(made)) => lease.tasks().note(&made.task),
+            _ => lease.finish(),
         }
         match outcome {
             Outcome::Complete(reply) => self.shown(&method, reply, server, &catalogue).map(Outcome::Complete),

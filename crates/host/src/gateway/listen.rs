@@ -1,8 +1,8 @@
 //! One stream of changes for an application, fed by all servers.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -19,19 +19,27 @@ use tokio::time::{sleep, timeout};
 
 use super::{Gateway, InUse};
 use crate::catalogue::{Catalogue, STATUS_URI, template_matches};
-use crate::upstream::{Line, listen};
+use crate::upstream::{Line, Phase, listen};
 
 /// How long to wait before a server's stream that ended is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
 /// How long an application's stream of changes waits for the servers behind it before it is acknowledged.
 const FOLLOW_WAIT: Duration = Duration::from_secs(2);
 
-/// The URIs of resources, as their server writes them and as they are shown.
-type Uris = Vec<(String, String)>;
+/// What one server is to tell of: resources or tasks.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// URIs of resources, as their server writes them and as they are shown.
+    resources: Vec<(String, String)>,
+    /// Ids of tasks, likewise.
+    tasks: Vec<(String, String)>,
+}
 
 /// The most resources one stream may follow: the setting `max_resource_subscriptions`.
 /// As many as a session of the older revisions may have.
 const MAX_RESOURCE_SUBSCRIPTIONS: usize = 1024;
+/// The most tasks one stream may follow: the setting `max_task_subscriptions`.
+const MAX_TASK_SUBSCRIPTIONS: usize = 1024;
 
 impl Gateway {
     /// Stays pending until it is dropped.
@@ -40,6 +48,11 @@ impl Gateway {
         let max = MAX_RESOURCE_SUBSCRIPTIONS;
         if wanted.resource_subscriptions.len() > max {
             let why = format!("more than {max} resources on one stream (setting max_resource_subscriptions)");
+            return Err(RpcError::invalid_params(why));
+        }
+        let max = MAX_TASK_SUBSCRIPTIONS;
+        if wanted.task_ids.len() > max {
+            let why = format!("more than {max} tasks on one stream (setting max_task_subscriptions)");
             return Err(RpcError::invalid_params(why));
         }
         let context = &call.context;
@@ -51,25 +64,37 @@ impl Gateway {
 
         // What nobody has now is followed as soon as somebody does: its server may be about to start.
         let mut honoured = wanted.clone();
-        // Tasks are polled: which connection could tell of them differs from one application to the next.
-        honoured.task_ids.clear();
         let mut waiting = wanted.resource_subscriptions.clone();
         let status = waiting.iter().any(|uri| uri == STATUS_URI);
         waiting.retain(|uri| uri != STATUS_URI);
         let lines = self.shared.upstreams.iter().map(|upstream| upstream.line(using.view.abilities));
         let logs: Vec<_> = lines.map(|line| (line.id, line.logs())).enumerate().collect();
-        let told = Told { context, held_back: Mutex::new(Some(Vec::new())), starts: Arc::default() };
+        let told = Told::new(context);
         let mut follows = FuturesUnordered::new();
-        let follow = |(server, uris): (usize, Uris)| {
+        let follow = |(server, wanted): (usize, Wanted)| {
             let starting = told.one_starts();
-            self.keep_following(server, uris, using, &told, starting)
+            self.keep_following(server, wanted, using, &told, starting)
         };
         follows.extend(self.routable(&known, &mut waiting).into_iter().map(follow));
+        let mut tasks: BTreeMap<usize, Wanted> = BTreeMap::new();
+        for id in &wanted.task_ids {
+            // Somebody else's is not followed, and the acknowledgement says so.
+            let Ok((server, original)) = self.task_place(id, context) else { continue };
+            let tasks = &mut tasks.entry(server).or_default().tasks;
+            if !tasks.iter().any(|(known, _)| *known == original) {
+                tasks.push((original, id.clone()));
+            }
+        }
+        follows.extend(tasks.into_iter().map(follow));
         // Whoever is told that they listen misses nothing; but a server that is slow to say so is not waited for.
         tokio::select! {
             _ = timeout(FOLLOW_WAIT, told.all_started()) => {}
-            Some(()) = follows.next() => {}
+            never = async {
+                while follows.next().await.is_some() {}
+                std::future::pending::<std::convert::Infallible>().await
+            } => match never {},
         }
+        honoured.task_ids = told.agreed_on();
         told.acknowledge(SubscriptionsAcknowledgedParams::new(honoured));
 
         let mut logs: FuturesUnordered<_> = logs
@@ -78,18 +103,19 @@ impl Gateway {
             .collect();
         let mut heard = HashSet::new();
         loop {
+            // Before anything is waited for: the application may have connections of its own already.
+            for (server, upstream) in self.shared.upstreams.iter().enumerate() {
+                let own = upstream.own(&using.application, using.view.abilities);
+                if let Some(own) = own.filter(|own| heard.insert(own.id)) {
+                    logs.push(self.logs(server, own.id, own.logs(), call, using));
+                }
+            }
             tokio::select! {
                 changed = epoch.changed() => if changed.is_err() {
                     return Err(RpcError::internal("the host stopped"));
                 },
                 Some(()) = follows.next() => continue,
                 Some(()) = logs.next() => continue,
-            }
-            for (server, upstream) in self.shared.upstreams.iter().enumerate() {
-                let own = upstream.own(&using.application, using.view.abilities);
-                if let Some(own) = own.filter(|own| heard.insert(own.id)) {
-                    logs.push(self.logs(server, own.id, own.logs(), call, using));
-                }
             }
             let now = using.catalogue();
             if wanted.tools_list_changed && !Arc::ptr_eq(&now.tools, &known.tools) {
@@ -112,21 +138,21 @@ impl Gateway {
     }
 
     /// Takes those URIs out that can be told whose they are, as their servers write them and as they are shown.
-    fn routable(&self, catalogue: &Catalogue, waiting: &mut Vec<String>) -> BTreeMap<usize, Uris> {
-        let mut by_server: BTreeMap<usize, Uris> = BTreeMap::new();
+    fn routable(&self, catalogue: &Catalogue, waiting: &mut Vec<String>) -> BTreeMap<usize, Wanted> {
+        let mut by_server: BTreeMap<usize, Wanted> = BTreeMap::new();
         waiting.retain(|uri| {
             let Ok((server, original)) = self.route(catalogue, uri) else { return true };
-            by_server.entry(server).or_default().push((original, uri.clone()));
+            by_server.entry(server).or_default().resources.push((original, uri.clone()));
             false
         });
         by_server
     }
 
-    /// Follows resources of one server, whatever becomes of its connections; never ends.
+    /// Follows resources of one server, whatever becomes of its connections, for good; or tasks, until they are over.
     async fn keep_following(
         &self,
         server: usize,
-        uris: Uris,
+        mut wanted: Wanted,
         using: &InUse,
         told: &Told<'_>,
         starting: Starting,
@@ -141,13 +167,26 @@ impl Gateway {
                     taken.finish();
                     taken.line.wait(|phase| phase.ready().is_some()).await;
                     if let Ok(mut fitting) = lease() {
+                        fitting.begin();
                         fitting.finish();
                         drop(taken);
-                        self.follow(&fitting.line, &uris, using, told, &mut starting).await;
+                        let line = Arc::clone(&fitting.line);
+                        // A task keeps its connection by itself, for as long as it runs.
+                        let kept = Some(fitting).filter(|_| wanted.tasks.is_empty());
+                        self.follow(server, &line, &mut wanted, using, told, &mut starting).await;
+                        while kept.is_none() {
+                            // With its connection a task is gone.
+                            if wanted.tasks.is_empty() || matches!(&*line.phase(), Phase::Stopped) {
+                                return;
+                            }
+                            starting = None;
+                            sleep(AGAIN).await;
+                            self.follow(server, &line, &mut wanted, using, told, &mut starting).await;
+                        }
                     }
                 }
                 Err(why) => {
-                    tracing::warn!(server = %upstream.server.name, why, "resources cannot be followed now");
+                    tracing::warn!(server = %upstream.server.name, why, "changes cannot be followed now");
                 }
             }
             starting = None;
@@ -182,27 +221,34 @@ impl Gateway {
         }
     }
 
-    /// Follows resources of one server on one connection, until that ends.
+    /// Follows resources or tasks of one server on one connection, until that ends or the tasks do.
     async fn follow(
         &self,
+        server: usize,
         line: &Line,
-        uris: &[(String, String)],
+        wanted: &mut Wanted,
         using: &InUse,
         told: &Told<'_>,
         starting: &mut Option<Starting>,
     ) {
-        line.wait(|phase| phase.ready().is_some()).await;
+        line.wait(|phase| phase.ready().is_some() || matches!(phase, Phase::Stopped)).await;
         let Some(live) = line.live() else { return };
         let resources = live.capabilities().resources.as_ref();
-        if resources.is_none_or(|resources| resources.subscribe != Some(true)) {
+        let tells = resources.is_some_and(|resources| resources.subscribe == Some(true));
+        let uris = if tells { wanted.resources.as_slice() } else { &[] };
+        if uris.is_empty() && wanted.tasks.is_empty() {
             // It will not tell; a restart may bring another version that does.
             let id = live.id;
             *starting = None;
             line.wait(|phase| phase.ready().is_none_or(|now| now.id != id)).await;
             return;
         }
-        let originals: Vec<String> = uris.iter().map(|(original, _)| original.clone()).collect();
-        let filter = SubscriptionFilter::new().with_resource_subscriptions(originals);
+        let originals = |pairs: &[(String, String)]| -> Vec<String> {
+            pairs.iter().map(|(original, _)| original.clone()).collect()
+        };
+        let filter = SubscriptionFilter::new()
+            .with_resource_subscriptions(originals(uris))
+            .with_task_ids(originals(&wanted.tasks));
         let onward = Context::new(Arc::clone(told.context.peer()));
         let mut exchange = listen(&live.connection, filter, onward);
         loop {
@@ -218,11 +264,33 @@ impl Gateway {
                     };
                     told.tell(Notification::ResourceUpdated(params));
                 }
-                Event::Notify(Notification::SubscriptionsAcknowledged(_)) => *starting = None,
+                Event::Notify(Notification::TasksChanged(mut found)) => {
+                    let id = &found.task.task_id;
+                    let Some(position) = wanted.tasks.iter().position(|(original, _)| original == id) else {
+                        continue;
+                    };
+                    let is_over = found.task.status.is_terminal();
+                    match self.show_task(&mut found, &wanted.tasks[position].1, server, &using.catalogue()) {
+                        Ok(()) => told.tell(Notification::TasksChanged(found)),
+                        Err(error) => tracing::debug!(server = %line.server.name, %error, "a task's result"),
+                    }
+                    if is_over {
+                        wanted.tasks.remove(position);
+                        if wanted.tasks.is_empty() {
+                            return;
+                        }
+                    }
+                }
+                Event::Notify(Notification::SubscriptionsAcknowledged(params)) => {
+                    let agreed = params.notifications.task_ids;
+                    let tasks = wanted.tasks.iter().filter(|(original, _)| agreed.contains(original));
+                    told.agree(tasks.map(|(_, shown)| shown.clone()));
+                    *starting = None;
+                }
                 Event::Notify(_) => {}
                 Event::Ask(_) | Event::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => return,
                 Event::Done(Outcome::Failed(error)) => {
-                    tracing::debug!(server = %line.server.name, %error, "cannot follow resources");
+                    tracing::debug!(server = %line.server.name, %error, "cannot follow changes");
                     return;
                 }
             }
@@ -233,9 +301,18 @@ impl Gateway {
 /// What an application is told. Nothing goes before the acknowledgement (SUBS-03).
 struct Told<'c> {
     context: &'c Context,
-    /// What has to wait for it; none afterwards.
-    held_back: Mutex<Option<Vec<Notification>>>,
+    state: Mutex<State>,
     starts: Arc<Starts>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whether the acknowledgement is out.
+    acknowledged: bool,
+    /// What has to wait for it.
+    held_back: Vec<Notification>,
+    /// The tasks whose changes are told: those that servers have agreed to tell of by then (TSKX-16).
+    tasks: BTreeSet<String>,
 }
 
 /// How many servers have not said yet that they will tell.
@@ -245,19 +322,55 @@ struct Starts {
     changed: Notify,
 }
 
-impl Told<'_> {
+impl<'c> Told<'c> {
+    fn new(context: &'c Context) -> Self {
+        Self { context, state: Mutex::default(), starts: Arc::default() }
+    }
+
     fn tell(&self, notification: Notification) {
-        match &mut *self.held_back.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(held_back) if held_back.contains(&notification) => {}
-            Some(held_back) => held_back.push(notification),
-            None => self.context.notify(notification),
+        let mut state = self.state();
+        if let Notification::TasksChanged(found) = &notification {
+            let id = &found.task.task_id;
+            if !state.tasks.contains(id) {
+                return;
+            }
+            // How it stood before is of no interest any more.
+            state
+                .held_back
+                .retain(|held| !matches!(held, Notification::TasksChanged(old) if old.task.task_id == *id));
         }
+        if state.acknowledged {
+            drop(state);
+            self.context.notify(notification);
+        } else if !state.held_back.contains(&notification) {
+            state.held_back.push(notification);
+        }
+    }
+
+    /// A server says that it will tell of these tasks; after the acknowledgement it is too late for more.
+    fn agree(&self, tasks: impl Iterator<Item = String>) {
+        let mut state = self.state();
+        if !state.acknowledged {
+            state.tasks.extend(tasks);
+        }
+    }
+
+    fn agreed_on(&self) -> Vec<String> {
+        self.state().tasks.iter().cloned().collect()
     }
 
     fn acknowledge(&self, honoured: SubscriptionsAcknowledgedParams) {
         self.context.notify(Notification::SubscriptionsAcknowledged(honoured));
-        let held_back = self.held_back.lock().unwrap_or_else(PoisonError::into_inner).take();
-        held_back.into_iter().flatten().for_each(|notification| self.context.notify(notification));
+        let mut state = self.state();
+        state.acknowledged = true;
+        let held_back = std::mem::take(&mut state.held_back);
+        drop(state);
+        held_back.into_iter().for_each(|notification| self.context.notify(notification));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Consistent after every statement, so a panic elsewhere while it was held spoils nothing.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn one_starts(&self) -> Starting {

@@ -94,7 +94,7 @@ impl Gateway {
         capabilities.logging = Some(RawJson::empty_object());
         // Whatever a server may have: which of its tools become tasks, the list and the server say.
         capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
-        self.shared.settle(using.view.abilities, self.shared.settings.greeting_wait).await;
+        self.shared.settle(using.view.abilities, |_| self.shared.settings.greeting_wait).await;
         let versions = Revision::ALL.iter().map(|revision| revision.as_str().to_owned()).collect();
         let mut result = DiscoverResult::new(versions, capabilities);
         result.meta = result.meta.with(hospes_model::meta_key::SERVER_INFO, &crate::implementation());
@@ -126,7 +126,7 @@ impl Gateway {
         page: impl Fn(&Catalogue, Option<&str>) -> Result<Reply, RpcError>,
     ) -> Result<Outcome, RpcError> {
         let params: hospes_model::PaginatedParams = call.decode()?;
-        self.shared.settle(using.view.abilities, self.shared.settings.start_wait).await;
+        self.shared.settle(using.view.abilities, |upstream| upstream.server.start_wait).await;
         let catalogue = using.catalogue();
         page(&catalogue, params.cursor.as_deref()).map(Outcome::Complete)
     }
@@ -177,7 +177,7 @@ impl Gateway {
         let routed = match self.route(&catalogue, uri) {
             Err(RouteError::Unknown { .. }) => {
                 // It may be a resource of a server that is still being started.
-                self.shared.settle(using.view.abilities, self.shared.settings.start_wait).await;
+                self.shared.settle(using.view.abilities, |upstream| upstream.server.start_wait).await;
                 catalogue = using.catalogue();
                 self.route(&catalogue, uri)
             }
@@ -246,9 +246,10 @@ impl Gateway {
         let mut taken = lease()?;
         while let Some((live, turn)) = taken.line.ready(limit).await {
             // Once it is connected it is known whether applications may share the connection.
-            let fitting = lease()?;
+            let mut fitting = lease()?;
             taken.finish();
             if Arc::ptr_eq(&fitting.line, &taken.line) {
+                fitting.begin();
                 return Ok(Reached { lease: fitting, live, turn });
             }
             taken = fitting;

@@ -204,17 +204,19 @@ impl Shared {
         catalogue
     }
 
-    /// Waits until it is known of every server how its first start went, but no longer than `limit` after it began.
-    pub(crate) async fn settle(&self, abilities: Abilities, limit: Duration) {
+    /// Waits until it is known of every server how its first start went, but no longer than `limit` says after it began.
+    pub(crate) async fn settle(&self, abilities: Abilities, limit: impl Fn(&Upstream) -> Duration) {
         let mut epoch = self.epoch.subscribe();
         loop {
             epoch.mark_unchanged();
             let now = Instant::now();
-            let starting = |line: &Line| match &*line.phase() {
-                phase @ Phase::Starting { since, .. } if phase.is_first_start() => Some(*since + limit),
+            let starting = |upstream: &Upstream| match &*upstream.line(abilities).phase() {
+                phase @ Phase::Starting { since, .. } if phase.is_first_start() => {
+                    Some(*since + limit(upstream))
+                }
                 _ => None,
             };
-            let lines = self.upstreams.iter().filter_map(|upstream| starting(&upstream.line(abilities)));
+            let lines = self.upstreams.iter().filter_map(starting);
             let Some(until) = lines.filter(|until| *until > now).max() else { return };
             tokio::select! {
                 _ = epoch.changed() => {}
@@ -253,18 +255,14 @@ impl Shared {
             {
                 // Connections go with their view, under one lock: whoever comes now finds neither, and opens new ones.
                 let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
-                views.retain(|abilities, view| {
-                    let stays = !is_idle(view);
-                    if !stays {
-                        tracing::debug!(%abilities, "nobody uses these connections any more");
-                        over.extend(
-                            self.upstreams.iter().filter_map(|upstream| upstream.release(*abilities)),
-                        );
-                    }
-                    stays
-                });
+                views.retain(|_, view| !is_idle(view));
+                let is_wanted = |abilities| views.contains_key(&abilities);
+                over.extend(self.upstreams.iter().flat_map(|upstream| upstream.release(&is_wanted)));
             }
             over.extend(self.upstreams.iter().flat_map(|upstream| upstream.sweep(self.settings.idle_after)));
+            if !over.is_empty() {
+                tracing::debug!(connections = over.len(), "nobody uses these connections any more");
+            }
             futures::future::join_all(over.iter().map(|line| line.stop())).await;
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hospes::tasks::not_declared;
 use hospes::{Call, Context, Outcome};
-use hospes_model::{GetTaskResult, Method, Reply, Revision, RpcError, TASKS_EXTENSION};
+use hospes_model::{GetTaskResult, Method, Reply, Revision, RpcError, TASKS_EXTENSION, code};
 
 use super::forward::Way;
 use super::{Gateway, InUse, not_an_object, rewrite};
@@ -62,14 +62,26 @@ impl Gateway {
         let params = rewrite::with_text(call.params.raw(), "taskId", &original);
         let params = params.map_err(|error| not_an_object(&error))?;
         let method = call.method.clone();
+        let hold = reached.lease.tasks();
         let way = Way { server, reached, catalogue: Arc::clone(&catalogue) };
-        match (self.forward(call, params, way).await?, method) {
+        let outcome = self.forward(call, params, way).await.inspect_err(|error| {
+            if error.code == code::INVALID_PARAMS {
+                // There is no such task any more.
+                hold.release(&original);
+            }
+        })?;
+        match (outcome, method) {
             (Outcome::Complete(reply), Method::TasksGet) => {
                 let Reply::GetTask(mut found) = decoded(&Method::TasksGet, reply)? else {
                     return Err(RpcError::internal("tasks/get was answered with something else"));
                 };
+                hold.note(&found.task);
                 self.show_task(&mut found, &shown, server, &catalogue)?;
                 Ok(Outcome::Complete(Reply::GetTask(found)))
+            }
+            (outcome @ Outcome::Complete(_), Method::TasksCancel) => {
+                hold.release(&original);
+                Ok(outcome)
             }
             (outcome, _) => Ok(outcome),
         }
@@ -88,7 +100,7 @@ impl Gateway {
     }
 
     /// The server of a task, and the id that it has there.
-    fn task_place(&self, shown: &str, context: &Context) -> Result<(usize, String), RpcError> {
+    pub(super) fn task_place(&self, shown: &str, context: &Context) -> Result<(usize, String), RpcError> {
         let place = || {
             let (prefix, id) = shown.split_once(SEPARATOR)?;
             let server = self.position(self.shared.prefixes.server(prefix)?)?;
@@ -98,7 +110,7 @@ impl Gateway {
     }
 
     /// The task under the id it has here, and its result with every URI as the application has to write it.
-    fn show_task(
+    pub(super) fn show_task(
         &self,
         found: &mut GetTaskResult,
         shown: &str,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::BoxService;
-use hospes::client::{Client, ClientBuilder, Target};
+use hospes::client::{Client, ClientBuilder, HealthCheck, Target};
 use hospes_model::{Era, ServerCapabilities};
 
 use super::abilities::Abilities;
@@ -27,6 +27,7 @@ struct ClientConnector {
     connect_timeout: Duration,
     request_timeout: Option<Duration>,
     park_timeout: Duration,
+    health_check: Option<HealthCheck>,
     roots: Vec<PathBuf>,
 }
 
@@ -40,9 +41,16 @@ pub(crate) fn client_connector(config: &ServerConfig, settings: &Settings) -> Ar
         sse: matches!(&config.transport, Transport::Http(http) if http.flavour == HttpFlavour::Sse),
         connect_timeout: connect_timeout.saturating_sub(HEADSTART).max(connect_timeout / 2),
         request_timeout: config.timeouts.request.or(settings.request_timeout),
-        park_timeout: settings.park_timeout,
+        park_timeout: config.timeouts.park.unwrap_or(settings.park_timeout),
+        health_check: health_check(config.timeouts.health_check.or(settings.health_check)),
         roots: settings.roots.clone(),
     })
+}
+
+/// Of a server reached over HTTP, and of one that hangs, nothing else tells that it is gone.
+fn health_check(interval: Option<Duration>) -> Option<HealthCheck> {
+    let interval = interval.filter(|interval| !interval.is_zero())?;
+    Some(HealthCheck::every(interval).max_unanswered(2))
 }
 
 /// What the SDK connects to. In errors it is shown as the configuration has it, without secrets: they reach logs, the
@@ -82,11 +90,17 @@ impl Connector for ClientConnector {
                 .on_log(move |message| on_log(message))
                 .connect_timeout(self.connect_timeout)
                 .park_timeout(self.park_timeout)
+                // Lists are kept by the host itself, which reads them again when it has reason to; a resource that an
+                // application may keep, the application is told so. What is asked here is asked of the server.
+                .cache_bytes(0)
                 .on_stderr(move |line| tracing::debug!(target: "hospes::stderr", server = %name, "{line}"));
             if let Some(era) = self.era.or_else(|| wish.known.map(|known| known.era)) {
                 builder = builder.era(era);
             }
             builder = builder.sse(wish.known.map_or(self.sse, |known| known.sse));
+            if let Some(check) = self.health_check {
+                builder = builder.health_check(check);
+            }
             if let Some(timeout) = self.request_timeout {
                 builder = builder.timeout(timeout);
             }

@@ -47,6 +47,8 @@ pub(crate) struct Server {
     pub(crate) policy: Policy,
     /// From starting or dialling until its lists are read.
     pub(crate) connect_timeout: Duration,
+    /// How long the first lists wait for it.
+    pub(crate) start_wait: Duration,
 }
 
 /// A supervised connection.

@@ -48,6 +48,18 @@ struct Content {
     abilities: u8,
 }
 
+/// What is kept of a server that was started and has not answered yet.
+const STARTED: &str = "started";
+
+impl Content {
+    fn remember(&mut self, definition: &str, known: &str) {
+        if self.eras.len() >= MAX_REMEMBERED {
+            self.eras.clear();
+        }
+        self.eras.insert(definition.to_owned(), known.to_owned());
+    }
+}
+
 impl Memory {
     /// Remembers nothing beyond this run.
     #[must_use]
@@ -82,12 +94,17 @@ impl Memory {
             Known { era: Era::Legacy, .. } => "legacy",
             Known { era: Era::Modern, .. } => "modern",
         };
-        self.change(|content| {
-            if content.eras.len() >= MAX_REMEMBERED {
-                content.eras.clear();
-            }
-            content.eras.insert(definition.to_owned(), known.to_owned());
-        });
+        self.change(|content| content.remember(definition, known));
+    }
+
+    /// Whether a server of this definition is started for the first time, as far as is remembered; from now on it has
+    /// been. Nothing is known of that where nothing is kept.
+    pub fn is_first_start(&self, definition: &str) -> bool {
+        let is_first = self.file.is_some() && !self.content().eras.contains_key(definition);
+        if is_first {
+            self.change(|content| content.remember(definition, STARTED));
+        }
+        is_first
     }
 
     /// What the last application could be asked for. Servers are started for one like it, so that there is no

@@ -7,10 +7,12 @@
 //! for a while and left nothing unfinished, the next one may have it. Servers of 2026-07-28 ask inside their answers,
 //! so all applications with the same abilities share a connection.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hospes_model::Task;
 use tokio::time::Instant;
 
 use super::abilities::Abilities;
@@ -20,6 +22,13 @@ use super::line::Line;
 /// How long an application that has left nothing unfinished must not have called before another one may have its
 /// connection.
 const REUSE_AFTER: Duration = Duration::from_secs(60);
+/// How long a task keeps its connection whose server says nothing of how long it is kept, counted from the last time
+/// that anybody asked for it.
+const TASK_HOLD: Duration = Duration::from_secs(60 * 60);
+/// The longest that a task keeps its connection, whatever its server says.
+const MAX_TASK_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
+/// The most tasks that keep one connection; those beyond it do not.
+const MAX_OPEN_TASKS: usize = 1000;
 
 /// All connections of one server. The first is the primary one, which never goes.
 #[derive(Debug)]
@@ -40,7 +49,11 @@ struct Seat {
 #[derive(Debug)]
 struct Usage {
     users: AtomicUsize,
+    /// Those of them that have not begun: they wait until it is known what the server speaks.
+    waiting: AtomicUsize,
     used: Mutex<Instant>,
+    /// The tasks that run at the server and nobody has seen the end of, each with how long it is waited for.
+    tasks: Mutex<HashMap<String, Instant>>,
     /// Whether a call was given up, about which the server may still ask.
     unfinished: AtomicBool,
 }
@@ -54,10 +67,56 @@ pub(super) struct Full;
 pub(crate) struct Lease {
     pub(crate) line: Arc<Line>,
     usage: Arc<Usage>,
+    begun: bool,
     finished: bool,
 }
 
+/// The tasks that keep a connection.
+#[derive(Debug)]
+pub(crate) struct TaskHold(Arc<Usage>);
+
+impl TaskHold {
+    /// How a task stands: until it is over, or its time is, its connection stays.
+    pub(crate) fn note(&self, task: &Task) {
+        if task.status.is_terminal() {
+            return self.release(&task.task_id);
+        }
+        let now = Instant::now();
+        let mut tasks = self.0.tasks();
+        let known = tasks.get(&task.task_id).copied();
+        let until = match task.ttl_ms {
+            Some(ttl) => known.unwrap_or_else(|| now + Duration::from_millis(ttl).min(MAX_TASK_HOLD)),
+            None => now + TASK_HOLD,
+        };
+        if known.is_none() && tasks.len() >= MAX_OPEN_TASKS {
+            tasks.retain(|_, until| *until > now);
+            if tasks.len() >= MAX_OPEN_TASKS {
+                return;
+            }
+        }
+        tasks.insert(task.task_id.clone(), until);
+    }
+
+    /// Nobody waits for the task any more.
+    pub(crate) fn release(&self, id: &str) {
+        self.0.tasks().remove(id);
+    }
+}
+
 impl Lease {
+    /// The call goes out.
+    pub(crate) fn begin(&mut self) {
+        if !self.begun {
+            self.begun = true;
+            self.usage.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Where the connection's tasks are noted.
+    pub(crate) fn tasks(&self) -> TaskHold {
+        TaskHold(Arc::clone(&self.usage))
+    }
+
     /// The call has ended by itself, or is none that the server could ask about.
     pub(crate) fn finish(&mut self) {
         self.finished = true;
@@ -66,6 +125,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        self.begin();
         if !self.finished {
             self.usage.unfinished.store(true, Ordering::Release);
         }
@@ -79,13 +139,20 @@ impl Usage {
         // One value, so a panic elsewhere while it was held spoils nothing.
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn tasks(&self) -> std::sync::MutexGuard<'_, HashMap<String, Instant>> {
+        // Entries come and go one by one, so a panic elsewhere while it was held spoils nothing.
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Seat {
     fn new(line: Arc<Line>, is_common: bool, holder: Option<Application>) -> Self {
         let usage = Usage {
             users: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
+            tasks: Mutex::default(),
             unfinished: AtomicBool::new(false),
         };
         Self { line, is_common, holder, usage: Arc::new(usage) }
@@ -93,13 +160,25 @@ impl Seat {
 
     fn lease(&self) -> Lease {
         self.usage.users.fetch_add(1, Ordering::AcqRel);
-        Lease { line: Arc::clone(&self.line), usage: Arc::clone(&self.usage), finished: false }
+        self.usage.waiting.fetch_add(1, Ordering::AcqRel);
+        Lease { line: Arc::clone(&self.line), usage: Arc::clone(&self.usage), begun: false, finished: false }
     }
 
-    /// Whether a call runs on it, or waits for answers.
+    /// Whether a call runs on it or is about to, waits for answers, or fetches what a task has come to.
     fn is_busy(&self) -> bool {
-        self.usage.users.load(Ordering::Acquire) > 0
-            || self.line.live().is_some_and(|live| (live.connection.parked)() > 0)
+        self.usage.users.load(Ordering::Acquire) > 0 || self.has_parked()
+    }
+
+    fn has_parked(&self) -> bool {
+        self.line.live().is_some_and(|live| (live.connection.parked)() > 0)
+    }
+
+    /// Whether somebody may still ask what a task of it has come to. With the connection its process goes, or its
+    /// session, and the task with them.
+    fn has_tasks(&self) -> bool {
+        let now = Instant::now();
+        !self.holder.as_ref().is_some_and(Application::is_gone)
+            && self.usage.tasks().values().any(|until| *until > now)
     }
 
     fn idle(&self) -> Duration {
@@ -108,10 +187,22 @@ impl Seat {
 
     /// Whether another application may take it over.
     fn is_free(&self) -> bool {
-        let Some(holder) = &self.holder else { return true };
+        let Some(holder) = &self.holder else {
+            // Calls of everybody's run on it if its server was a newer one when they began.
+            let users = self.usage.users.load(Ordering::Acquire);
+            return users <= self.usage.waiting.load(Ordering::Acquire)
+                && !self.has_parked()
+                && !self.has_tasks();
+        };
         !self.is_busy()
             && !self.usage.unfinished.load(Ordering::Acquire)
+            && !self.has_tasks()
             && (holder.is_gone() || self.idle() >= REUSE_AFTER)
+    }
+
+    /// Whether it can be closed without harm to anybody.
+    fn is_dispensable(&self) -> bool {
+        !self.is_busy() && !self.has_tasks()
     }
 }
 
@@ -172,7 +263,8 @@ impl Seats {
         }
         let mut gone = None;
         if self.all.len() >= max {
-            let unused = self.all.iter().enumerate().filter(|(_, seat)| !seat.is_common && !seat.is_busy());
+            let unused =
+                self.all.iter().enumerate().filter(|(_, seat)| !seat.is_common && seat.is_dispensable());
             let oldest = unused.max_by_key(|(_, seat)| seat.idle()).map(|(position, _)| position);
             gone = Some(self.all.remove(oldest.ok_or(Full)?).line);
         }
@@ -182,26 +274,31 @@ impl Seats {
         Ok((lease, gone))
     }
 
-    /// Takes the common connection for these abilities out, unless it is the primary one or in use.
-    pub(super) fn release(&mut self, abilities: Abilities) -> Option<Arc<Line>> {
-        let is_it = |seat: &Seat| seat.is_common && seat.line.abilities == abilities && !seat.is_busy();
-        let position = self.all.iter().skip(1).position(is_it)? + 1;
-        Some(self.all.remove(position).line)
+    /// Takes those common connections out whose lists nobody reads any more, but never the primary one.
+    pub(super) fn release(&mut self, is_wanted: &impl Fn(Abilities) -> bool) -> Vec<Arc<Line>> {
+        let mut position = 0;
+        self.take(|seat| {
+            position += 1;
+            position > 1 && seat.is_common && !is_wanted(seat.line.abilities) && seat.is_dispensable()
+        })
     }
 
     /// Takes those out that serve an application alone which has gone, or has not called for so long.
     pub(super) fn sweep(&mut self, idle: Duration) -> Vec<Arc<Line>> {
         let is_over = |seat: &Seat| {
             let holder = seat.holder.as_ref();
-            !seat.is_busy() && (holder.is_some_and(Application::is_gone) || seat.idle() >= idle)
+            seat.is_dispensable() && (holder.is_some_and(Application::is_gone) || seat.idle() >= idle)
         };
         for seat in self.all.iter_mut().filter(|seat| seat.is_common) {
-            if seat.holder.is_some() && !seat.is_busy() && seat.idle() >= idle {
+            if seat.holder.is_some() && seat.is_dispensable() && seat.idle() >= idle {
                 seat.holder = None;
             }
         }
-        let (over, stay) =
-            std::mem::take(&mut self.all).into_iter().partition(|seat| !seat.is_common && is_over(seat));
+        self.take(|seat| !seat.is_common && is_over(seat))
+    }
+
+    fn take(&mut self, is_over: impl FnMut(&Seat) -> bool) -> Vec<Arc<Line>> {
+        let (over, stay) = std::mem::take(&mut self.all).into_iter().partition(is_over);
         self.all = stay;
         let over: Vec<Seat> = over;
         over.into_iter().map(|seat| seat.line).collect()

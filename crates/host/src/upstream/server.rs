@@ -108,10 +108,10 @@ impl Upstream {
         status
     }
 
-    /// Takes out the connection from which lists for these abilities were read: it is never handed out again, and the
-    /// caller stops it.
-    pub(crate) fn release(&self, abilities: Abilities) -> Option<Arc<Line>> {
-        self.seats().release(abilities)
+    /// Takes out the connections from which lists for abilities were read that nobody has any more: they are never
+    /// handed out again, and the caller stops them.
+    pub(crate) fn release(&self, is_wanted: &impl Fn(Abilities) -> bool) -> Vec<Arc<Line>> {
+        self.seats().release(is_wanted)
     }
 
     /// Takes out the connections of applications that do not call any more.

@@ -166,3 +166,50 @@ async fn a_parked_call_that_is_gone_is_refused_and_not_made_again() {
         assert_eq!(made.load(Ordering::SeqCst), before + 1, "made once");
     }
 }
+
+/// Hands out what each connection says its log messages to.
+struct Tapped {
+    server: InMemory,
+    ears: Arc<Mutex<Vec<crate::upstream::OnLog>>>,
+}
+
+impl Connector for Tapped {
+    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+        self.ears.lock().unwrap().push(Arc::clone(&wish.on_log));
+        self.server.connect(wish)
+    }
+}
+
+/// After each new subscription the log of an application's own connection was silent until something else changed.
+#[tokio::test]
+async fn the_log_of_an_own_connection_is_heard_beside_a_new_subscription() {
+    let make: Make = Arc::new(|| Ok(curious().resource("notes://today", "sunny")));
+    let (settings, ears) = (Settings::default(), Arc::default());
+    let server = InMemory { make, revision: Revision::LATEST_LEGACY, delay: Duration::ZERO, settings };
+    let tapped = Arc::new(Tapped { server, ears: Arc::clone(&ears) });
+    let mut config = Config::default();
+    let (transport, source) = (Transport::builtin("curious", []), Source::unwritten("a test"));
+    config.servers.push(ServerConfig::new("curious", transport, source));
+    let host = Host::builder(config)
+        .connectors(move |_, _| Arc::clone(&tapped) as Arc<dyn Connector>)
+        .start()
+        .unwrap();
+    // The first one has the connection from which lists are read.
+    let first = named(&host, Revision::LATEST_LEGACY, "ada").await;
+    first.call("curious__elicit", ()).await.unwrap();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let client = Client::builder()
+        .revision(Revision::LATEST_LEGACY)
+        .elicitation(async |_| Ok(ElicitResult::accept(json!({ "value": "bob" }).into())))
+        .on_log(move |message| drop(tell.send(message.data.as_str().to_owned())))
+        .in_memory(host.gateway())
+        .await
+        .unwrap();
+    client.set_log_level(LoggingLevel::Info).await.unwrap();
+    client.call("curious__elicit", ()).await.unwrap();
+    let own = Arc::clone(ears.lock().unwrap().last().unwrap());
+    let _stream = client.subscribe("notes://today").await.unwrap();
+    own(hospes::model::LogMessageParams::new(LoggingLevel::Warning, json!("about bob").into()));
+    let heard = tokio::time::timeout(Duration::from_secs(60), told.recv()).await;
+    assert_eq!(heard, Ok(Some("\"about bob\"".to_owned())));
+}

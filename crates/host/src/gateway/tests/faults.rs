@@ -32,6 +32,32 @@ async fn a_resource_is_followed_once_its_server_is_there() {
     }
 }
 
+/// What `npx` has to download is waited for, once: a command that hangs must not cost that each time.
+#[tokio::test(start_paused = true)]
+async fn a_command_that_was_never_started_is_waited_for_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = |name: &'static str| {
+        let mut config = Config::default();
+        let transport = Transport::target("npx -y slow").unwrap();
+        config.servers.push(ServerConfig::new("slow", transport, Source::unwritten("a test")));
+        let make: Make = Arc::new(move || Ok(echo(name)));
+        let (delay, settings) = (Duration::from_secs(20), Settings::default());
+        let connector = Arc::new(InMemory { make, revision: Revision::LATEST, delay, settings });
+        Host::builder(config)
+            .connectors(move |_, _| Arc::clone(&connector) as Arc<dyn Connector>)
+            .memory(folder.path().join("memory.json"))
+            .start()
+            .unwrap()
+    };
+    for (run, (tools, seconds)) in [(1, 20), (0, 5)].into_iter().enumerate() {
+        let begun = Instant::now();
+        let host = start("slow");
+        let client = plain(&host, Revision::LATEST).await;
+        assert_eq!(client.tools().all().await.unwrap().len(), tools, "run {run}");
+        assert_eq!(begun.elapsed().as_secs(), seconds, "run {run}");
+    }
+}
+
 /// Whoever has been told that they listen hears the very next change.
 #[tokio::test]
 async fn a_stream_of_changes_is_acknowledged_when_the_servers_listen() {

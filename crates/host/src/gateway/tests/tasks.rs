@@ -143,3 +143,96 @@ async fn a_task_is_for_whoever_made_it() {
     let found = call(Some("ada"), Method::TasksGet, id).await;
     assert!(matches!(found, Outcome::Complete(hospes::model::Reply::GetTask(_))), "{found:?}");
 }
+
+/// With its connection an older server loses its tasks: one that made room for another application, or that nobody had
+/// used for a while, took them along.
+#[tokio::test(start_paused = true)]
+async fn a_task_keeps_its_connection() {
+    let host = House::default()
+        .with("jobs", Revision::LATEST_LEGACY, jobs)
+        .settings(|settings| {
+            settings.max_connections = 3;
+            settings.idle_after = Duration::from_secs(200);
+        })
+        .start();
+    let (ada, _) = app(&host, Revision::LATEST_LEGACY).await;
+    let (bob, _) = app(&host, Revision::LATEST_LEGACY).await;
+    let (eve, _) = app(&host, Revision::LATEST_LEGACY).await;
+    let quick = json!({ "seconds": 0 });
+    let mut kept = ada.call("jobs__slow", json!({ "seconds": 3600 })).as_task().await.unwrap();
+    let mut long = bob.call("jobs__slow", json!({ "seconds": 3600 })).as_task().await.unwrap();
+    let refused = eve.call("jobs__slow", quick.clone()).await.unwrap();
+    assert!(refused.failed() && refused.all_text().contains("setting max_connections"), "{refused:?}");
+    sleep(Duration::from_secs(900)).await;
+    for task in [&mut kept, &mut long] {
+        let task = task.poll().await.unwrap().unwrap();
+        assert_eq!(task.status, hospes::model::TaskStatus::Working);
+    }
+    // Once it is over, the connection is like any other.
+    long.cancel().await.unwrap();
+    assert!(!eve.call("jobs__slow", quick).await.unwrap().failed());
+    assert_eq!(kept.poll().await.unwrap().unwrap().status, hospes::model::TaskStatus::Working);
+    kept.cancel().await.unwrap();
+    sleep(Duration::from_secs(900)).await;
+    assert_eq!(host.status().servers[0].connections, 2, "nobody needs those of single applications");
+}
+
+/// covers: TSKX-16
+#[tokio::test]
+async fn whoever_has_a_task_is_told_how_it_goes() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        if down.is_legacy() && !up.is_legacy() {
+            // A newer server decides by itself which calls become tasks, so its list offers none to wish for.
+            continue;
+        }
+        let pair = format!("{up} behind {down}");
+        let host = House::default().with("other", up, jobs).with("jobs", up, jobs).start();
+        let (client, _) = app(&host, down).await;
+        client.tools().all().await.unwrap();
+        let made = client.call("jobs__slow", json!({ "seconds": 1 })).as_task().await.unwrap();
+        let beside = client.call("jobs__slow", json!({ "seconds": 0 })).as_task().await.unwrap();
+        let (id, beside) = (made.id().unwrap().to_owned(), beside.id().unwrap().to_owned());
+        let foreign = id.replacen("jobs", "none", 1);
+        let filter = SubscriptionFilter::new().with_task_ids(vec![foreign, id.clone()]);
+        let mut stream = client.listen(filter).await.unwrap();
+        if !down.is_legacy() {
+            assert_eq!(stream.honoured().task_ids, [id.as_str()], "{pair}");
+        }
+        loop {
+            let change = tokio::time::timeout(Duration::from_secs(60), stream.next()).await;
+            let Ok(Some(Notification::TasksChanged(found))) = change else { panic!("{pair}: {change:?}") };
+            assert_eq!(found.task.task_id, id, "{pair}: not of {beside}");
+            if found.task.status.is_terminal() {
+                assert!(format!("{:?}", found.result).contains("slept 1"), "{pair}: {found:?}");
+                break;
+            }
+        }
+    }
+}
+
+/// A task's id is no secret to everybody who reads a log: what comes of the task is told to whoever made it.
+#[tokio::test]
+async fn what_comes_of_a_task_is_told_to_nobody_else() {
+    let host = House::default().with("jobs", Revision::LATEST, jobs).start();
+    let capabilities: hospes::model::ClientCapabilities =
+        serde_json::from_value(json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } })).unwrap();
+    let call = |who: &str, method: Method, params: serde_json::Value| {
+        let peer = hospes::Peer::new(Revision::LATEST, None, capabilities.clone()).with_principal(who);
+        let context = Context::builder(Arc::new(peer)).task(hospes::tasks::TaskWish::Open).build();
+        Call::new(method, params.into(), context)
+    };
+    let params = json!({ "name": "jobs__must", "arguments": {} });
+    let made = host.gateway().call(call("ada", Method::ToolsCall, params)).await;
+    let Outcome::Complete(hospes::model::Reply::CreateTask(made)) = made else { panic!("{made:?}") };
+    let filter = json!({ "notifications": { "taskIds": [made.task.task_id] } });
+    for (who, told) in [("bob", 0), ("ada", 1)] {
+        let listening = call(who, Method::SubscriptionsListen, filter.clone());
+        let service = hospes::BoxService::new(host.gateway());
+        let mut stream = hospes::Exchange::new(service, listening);
+        let first = std::future::poll_fn(|cx| stream.poll_event(cx)).await;
+        let hospes::Event::Notify(Notification::SubscriptionsAcknowledged(acknowledged)) = first else {
+            panic!("{who}: {first:?}")
+        };
+        assert_eq!(acknowledged.notifications.task_ids.len(), told, "{who}");
+    }
+}

@@ -1,0 +1,87 @@
+//! Servers that go away without a word, and come back: the host notices both.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hospes::client::Client;
+use hospes::model::{CacheScope, Revision};
+use hospes::server::Server;
+use hospes::transport::http_server::{Endpoint, HttpServer};
+use hospes_host::config::Loader;
+use hospes_host::upstream::State;
+use hospes_host::{Host, Settings};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A server whose lists stay fresh for an hour. All of it, its open connections too, ends with the runtime.
+async fn serve(address: SocketAddr) -> (SocketAddr, Runtime) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let bound = runtime.spawn(async move {
+        let server = Server::new("good", "1")
+            .cache_lists(Duration::from_secs(3600), CacheScope::Public)
+            .tool("say", || async { "well" })
+            .prompt("ask", || async { "How are you?" });
+        let server = HttpServer::bind(address, Endpoint::new(server)).await.unwrap();
+        let address = server.local_addr();
+        tokio::spawn(server.serve());
+        address
+    });
+    (bound.await.unwrap(), runtime)
+}
+
+fn start(address: SocketAddr, era: &str, settings: Settings) -> Host {
+    let text = format!("[servers.good]\nurl = \"http://{address}/mcp\"\nera = \"{era}\"\n");
+    let config = Loader::new().parse("/nowhere/hospes.toml", &text).unwrap();
+    Host::builder(config).settings(settings).start().unwrap()
+}
+
+async fn until(host: &Host, wanted: impl Fn(State) -> bool) {
+    let waiting = async {
+        let mut seen = 0;
+        while !wanted(host.status().servers[0].state) {
+            seen = host.changed(seen).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("still {:?}", host.status()));
+}
+
+/// Nothing is ever sent on a connection to a server over HTTP that nobody calls.
+#[tokio::test]
+async fn a_server_that_is_gone_is_shown_so_before_anybody_calls_it() {
+    for era in ["legacy", "modern"] {
+        let (address, serving) = serve(([127, 0, 0, 1], 0).into()).await;
+        let mut settings = Settings::default();
+        settings.health_check = Some(Duration::from_secs(1));
+        let host = start(address, era, settings);
+        until(&host, |state| state == State::Ready).await;
+        serving.shutdown_background();
+        until(&host, |state| state == State::Retrying).await;
+        let problem = host.status().servers[0].problem.clone().unwrap();
+        assert!(!problem.is_empty(), "{era}");
+        let (_, serving) = serve(address).await;
+        until(&host, |state| state == State::Ready).await;
+        host.stop().await;
+        serving.shutdown_background();
+    }
+}
+
+/// The lists that are read to see whether the server still answers came from the client's own cache.
+#[tokio::test]
+async fn a_failed_call_is_looked_into_though_the_lists_are_fresh() {
+    let (address, serving) = serve(([127, 0, 0, 1], 0).into()).await;
+    let mut settings = Settings::default();
+    settings.health_check = None;
+    let host = start(address, "modern", settings);
+    until(&host, |state| state == State::Ready).await;
+    let client = Client::builder().revision(Revision::LATEST).in_memory(host.gateway()).await.unwrap();
+    assert_eq!(client.call("good__say", ()).await.unwrap().all_text(), "well");
+    serving.shutdown_background();
+    let failed = client.call("good__say", json!({})).await;
+    assert!(failed.is_err() || failed.unwrap().failed());
+    until(&host, |state| state != State::Ready).await;
+    host.stop().await;
+}
