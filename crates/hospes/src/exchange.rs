@@ -92,10 +92,27 @@ impl Exchange {
 
     /// The answers to the questions of the last [`Event::Ask`]; the handler runs again from the top.
     pub fn answer(&mut self, answers: impl IntoIterator<Item = (String, RawJson)>) {
-        if let Some(mut round) = self.waiting.take() {
-            round.answered(answers);
-            self.call.context.begin_round(*round);
+        self.answer_each(answers.into_iter().map(|(key, answer)| (key, Ok(answer))));
+    }
+
+    /// The same, where the peer would not or could not answer some of them. Unless [`Exchange::takes_refusals`] the call
+    /// ends with the first of those errors.
+    pub fn answer_each(&mut self, answers: impl IntoIterator<Item = (String, Result<RawJson, RpcError>)>) {
+        let Some(mut round) = self.waiting.take() else { return };
+        round.answered_each(answers);
+        if !round.takes_refusals
+            && let Some((_, error)) = round.refused.pop_first()
+        {
+            self.done = Some(Outcome::Failed(error));
+            return;
         }
+        self.call.context.begin_round(*round);
+    }
+
+    /// Whether the call goes on when the peer refuses one of the questions of the last [`Event::Ask`].
+    #[must_use]
+    pub fn takes_refusals(&self) -> bool {
+        self.waiting.as_ref().is_some_and(|round| round.takes_refusals)
     }
 
     /// The peer would not or could not answer: the call ends with `error`.

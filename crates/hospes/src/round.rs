@@ -17,6 +17,15 @@ pub struct Round {
     /// The keys of the answers that came last.
     #[serde(default, skip)]
     pub fresh: Vec<String>,
+    /// The questions that a peer of an older revision answered with an error, by key; only where
+    /// [`Round::takes_refusals`] says that somebody wants to know.
+    #[serde(default, skip)]
+    pub refused: BTreeMap<String, RpcError>,
+    /// Whether the call goes on when a peer of an older revision refuses one of its questions, with the error in
+    /// [`Round::refused`]: so it is with questions of an older server, which wants to decide for itself. Else a refusal
+    /// ends the call.
+    #[serde(default, skip)]
+    pub takes_refusals: bool,
     /// Results of `ctx.once` steps by key.
     #[serde(default, rename = "s")]
     pub steps: BTreeMap<String, RawJson>,
@@ -31,12 +40,31 @@ pub struct Round {
 impl Round {
     /// Takes in the answers of the round that has just ended.
     pub fn answered(&mut self, answers: impl IntoIterator<Item = (String, RawJson)>) {
+        self.answered_each(answers.into_iter().map(|(key, answer)| (key, Ok(answer))));
+    }
+
+    /// The same where some of the questions were refused.
+    pub fn answered_each(&mut self, answers: impl IntoIterator<Item = (String, Result<RawJson, RpcError>)>) {
         self.fresh.clear();
+        self.refused.clear();
         for (key, answer) in answers {
-            self.fresh.push(key.clone());
-            self.answers.insert(key, answer);
+            match answer {
+                Ok(answer) => {
+                    self.fresh.push(key.clone());
+                    self.answers.insert(key, answer);
+                }
+                Err(error) => {
+                    self.refused.insert(key, error);
+                }
+            }
         }
         self.number = self.number.saturating_add(1);
+    }
+
+    /// What the next questions of the same call start from: what was answered has been handed on.
+    #[cfg(any(feature = "server", feature = "client"))]
+    pub(crate) fn without_answers(self) -> Self {
+        Self { answers: BTreeMap::new(), refused: BTreeMap::new(), takes_refusals: false, ..self }
     }
 }
 

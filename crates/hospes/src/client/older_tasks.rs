@@ -98,7 +98,7 @@ impl Core {
                     call.decode().map_err(CallError::Rpc)?;
                 match self.tasks.fetching.take(&task_id) {
                     Some(mut fetch) => {
-                        fetch.answer(&input_responses, self.speech.revision);
+                        fetch.answer(&input_responses, &BTreeMap::new(), self.speech.revision);
                         self.keep(&task_id, fetch)?;
                     }
                     // That there is such a task, at least.
@@ -184,7 +184,7 @@ impl Core {
                 ParkedCall::new(link_call, reply, call.context.peer().principal.clone())
             }
         };
-        let mut open = fetch.answer(&BTreeMap::new(), self.speech.revision);
+        let mut open = fetch.answer(&BTreeMap::new(), &BTreeMap::new(), self.speech.revision);
         let listening = async {
             loop {
                 match next_event(&mut fetch.call, !open.is_empty()).await {

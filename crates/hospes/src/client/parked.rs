@@ -72,14 +72,20 @@ impl ParkedCall {
         decoded.filter_map(Result::err).next()
     }
 
-    /// Hands the answers on. The questions that have none.
+    /// Hands the answers on, and the refusals too: what becomes of its call is for the server to decide. The questions
+    /// that have neither.
     pub(crate) fn answer(
         &mut self,
         answers: &BTreeMap<String, RawJson>,
+        refused: &BTreeMap<String, RpcError>,
         revision: Revision,
     ) -> Vec<(String, InputRequest)> {
         let mut unanswered = Vec::new();
         for asked in std::mem::take(&mut self.asked) {
+            if let Some(error) = refused.get(&asked.key) {
+                asked.reply.answer(&asked.id, Err(error));
+                continue;
+            }
             let Some(answer) = answers.get(&asked.key) else {
                 unanswered.push((asked.key.clone(), asked.request.clone()));
                 self.asked.push(asked);

@@ -7,7 +7,6 @@
 //! setting `park_timeout` says, and carried is the handle to it. What such a server asks while nothing is called waits
 //! for the next call.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -169,7 +168,7 @@ impl Core {
         let context = &call.context;
         let round = context.round();
         // What was not answered is asked again.
-        let mut requests = parked.answer(&round.answers, self.speech.revision);
+        let mut requests = parked.answer(&round.answers, &round.refused, self.speech.revision);
         // What was asked between calls comes along with one that goes on; one that is over already could carry no answer.
         let mut takes_held = call.method.may_ask();
         loop {
@@ -199,7 +198,8 @@ impl Core {
                 None => break,
             }
         }
-        let mut round = Round { answers: BTreeMap::new(), ..round };
+        let mut round = round.without_answers();
+        round.takes_refusals = true;
         let handle = self.parked.park(self, parked)?;
         if context.peer().revision.is_legacy() {
             // Its questions are asked while the call is kept in memory; when it is over, so is the parked one.
@@ -256,7 +256,7 @@ impl Core {
             Answer::Complete(reply) => Ok(Outcome::Complete(reply)),
             Answer::InputRequired(asked) => {
                 let asked = says_what_for(method, asked)?;
-                let mut round = Round { answers: BTreeMap::new(), ..call.context.round() };
+                let mut round = call.context.round().without_answers();
                 round.carried = asked.request_state;
                 let requests = asked.input_requests.into_iter().collect();
                 Ok(Outcome::InputRequired(self.answer_ours(call, requests, round).await?))
@@ -328,7 +328,7 @@ fn url_questions(call: &Call, error: &RpcError) -> Option<Outcome> {
     }
     let questions = wanted.into_iter().enumerate();
     let questions = questions.map(|(number, url)| (format!("url{number}"), ElicitParams::Url(url).into()));
-    let mut round = Round { answers: BTreeMap::new(), ..call.context.round() };
+    let mut round = call.context.round().without_answers();
     round.carried = Some(AGAIN.into());
     Some(Outcome::InputRequired(Questions::new(questions.collect(), round)))
 }

@@ -6,6 +6,7 @@ mod calls;
 mod health;
 mod outputs;
 mod questions;
+mod refusals;
 mod roots;
 mod tasks;
 

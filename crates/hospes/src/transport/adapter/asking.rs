@@ -15,6 +15,9 @@ use super::Session;
 use super::write;
 use crate::round::read_answer;
 
+/// What a peer says to a question.
+type Answer = Result<RawJson, RpcError>;
+
 /// One round of questions on its way.
 #[derive(Debug)]
 pub(super) struct Asking {
@@ -27,6 +30,8 @@ pub(super) struct Asking {
     round: Arc<AskRound>,
     deadline: Pin<Box<Sleep>>,
     timeout: Duration,
+    /// Whether the call goes on when one of them is refused.
+    each: bool,
     refused: Option<RpcError>,
 }
 
@@ -36,7 +41,7 @@ pub(super) struct AskRound(Mutex<Answers>);
 
 #[derive(Debug)]
 struct Answers {
-    answers: Vec<Option<Result<RawJson, RpcError>>>,
+    answers: Vec<Option<Answer>>,
     missing: usize,
     waker: Option<Waker>,
 }
@@ -45,8 +50,8 @@ struct Answers {
 pub(super) enum Asked {
     /// A message for the peer was appended.
     Message,
-    /// Every answer is there.
-    Answered(Vec<(String, RawJson)>),
+    /// Every question has its answer, or is refused where each counts.
+    Answered(Vec<(String, Answer)>),
     /// The peer would not or could not answer.
     Refused(RpcError),
 }
@@ -56,6 +61,7 @@ impl Asking {
     pub(super) fn new(
         session: &Session,
         requests: Vec<(String, InputRequest)>,
+        each: bool,
         timeout: Duration,
     ) -> Result<Self, RpcError> {
         let peer = session.peer();
@@ -84,7 +90,7 @@ impl Asking {
         }
         let deadline = Box::pin(tokio::time::sleep(timeout));
         let withdrawn = VecDeque::new();
-        Ok(Self { keys, methods, ids, unsent, withdrawn, round, deadline, timeout, refused: None })
+        Ok(Self { keys, methods, ids, unsent, withdrawn, round, deadline, timeout, each, refused: None })
     }
 
     pub(super) fn poll(
@@ -93,62 +99,73 @@ impl Asking {
         cx: &mut TaskContext<'_>,
         out: &mut Vec<u8>,
     ) -> Poll<Asked> {
-        while let Some((id, method, params)) = self.unsent.pop_front() {
-            match write::request(out, id, &method, &params) {
-                Ok(()) => return Poll::Ready(Asked::Message),
-                Err(why) => self.refuse(session, RpcError::internal(why.to_string())),
+        loop {
+            if let Some(id) = self.withdrawn.pop_front() {
+                let params = CancelledParams::new()
+                    .with_request_id(Id::Number(id))
+                    .with_reason("the answer is no longer needed");
+                let cancelled = Notification::Cancelled(params);
+                if write::notification(out, &cancelled, session.peer().revision, None) {
+                    return Poll::Ready(Asked::Message);
+                }
+                continue;
             }
-        }
-        if self.refused.is_none() {
-            match self.round.poll(cx) {
-                Poll::Ready(Ok(answers)) => match malformed(&self.methods, &answers) {
-                    None => {
-                        let keys = std::mem::take(&mut self.keys);
-                        return Poll::Ready(Asked::Answered(keys.into_iter().zip(answers).collect()));
-                    }
-                    Some(error) => self.refuse(session, error),
+            if let Some(error) = self.refused.take() {
+                return Poll::Ready(Asked::Refused(error));
+            }
+            if let Some((id, method, params)) = self.unsent.pop_front() {
+                match write::request(out, id, &method, &params) {
+                    Ok(()) => return Poll::Ready(Asked::Message),
+                    Err(why) => self.give_up(session, RpcError::internal(why.to_string())),
+                }
+                continue;
+            }
+            match self.round.poll(cx, self.each) {
+                Poll::Ready(Ok(answers)) => match self.check(answers) {
+                    Ok(answers) => return Poll::Ready(Asked::Answered(answers)),
+                    Err(error) => self.give_up(session, error),
                 },
-                Poll::Ready(Err(error)) => self.refuse(session, error),
+                Poll::Ready(Err(error)) => self.give_up(session, error),
                 Poll::Pending => {
                     std::task::ready!(self.deadline.as_mut().poll(cx));
                     let why = format!(
                         "the client did not answer within {:?} (setting question_timeout)",
                         self.timeout
                     );
-                    self.refuse(session, RpcError::internal(why));
+                    self.give_up(session, RpcError::internal(why));
                 }
             }
         }
-        while let Some(id) = self.withdrawn.pop_front() {
-            let params = CancelledParams::new()
-                .with_request_id(Id::Number(id))
-                .with_reason("the answer is no longer needed");
-            let cancelled = Notification::Cancelled(params);
-            if write::notification(out, &cancelled, session.peer().revision, None) {
-                return Poll::Ready(Asked::Message);
-            }
-        }
-        let error = self.refused.take().unwrap_or_else(|| RpcError::internal("the question was withdrawn"));
-        Poll::Ready(Asked::Refused(error))
+    }
+
+    /// The answers by key. What is none to its question nobody behind us is to be given: it counts as a refusal.
+    fn check(&mut self, answers: Vec<Answer>) -> Result<Vec<(String, Answer)>, RpcError> {
+        let checked = self.methods.iter().zip(answers).map(|(method, answer)| {
+            let answer = answer?;
+            read_answer(method, &answer).map(|_| answer)
+        });
+        let checked: Vec<Answer> = match self.each {
+            true => checked.collect(),
+            false => checked.map(|answer| answer.map(Ok)).collect::<Result<_, _>>()?,
+        };
+        Ok(std::mem::take(&mut self.keys).into_iter().zip(checked).collect())
     }
 
     /// Gives up on the answers that have not come.
-    fn refuse(&mut self, session: &Session, error: RpcError) {
+    fn give_up(&mut self, session: &Session, error: RpcError) {
         self.unsent.clear();
         self.withdrawn.extend(session.withdraw(&self.ids));
-        self.refused = Some(error);
+        if self.each {
+            self.round.fill(&error);
+        } else {
+            self.refused = Some(error);
+        }
     }
 
     /// The call is gone, and its questions with it.
     pub(super) fn withdraw(&self, session: &Session) {
         session.withdraw(&self.ids);
     }
-}
-
-/// What is wrong with the answers, if one of them is none to its question: nobody behind us is to be given it.
-fn malformed(methods: &[Method], answers: &[RawJson]) -> Option<RpcError> {
-    let decoded = methods.iter().zip(answers).map(|(method, answer)| read_answer(method, answer));
-    decoded.filter_map(Result::err).next()
 }
 
 impl AskRound {
@@ -158,7 +175,7 @@ impl AskRound {
     }
 
     /// Takes in the answer to the question at `position`.
-    pub(super) fn answer(&self, position: usize, answer: Result<RawJson, RpcError>) {
+    pub(super) fn answer(&self, position: usize, answer: Answer) {
         let mut state = self.lock();
         let Some(slot) = state.answers.get_mut(position).filter(|slot| slot.is_none()) else { return };
         let failed = answer.is_err();
@@ -171,10 +188,20 @@ impl AskRound {
         }
     }
 
-    fn poll(&self, cx: &TaskContext<'_>) -> Poll<Result<Vec<RawJson>, RpcError>> {
+    /// Every question that has no answer yet gets this one.
+    fn fill(&self, error: &RpcError) {
+        let mut state = self.lock();
+        state.missing = 0;
+        for slot in state.answers.iter_mut().filter(|slot| slot.is_none()) {
+            *slot = Some(Err(error.clone()));
+        }
+    }
+
+    /// The answers once they are all there; unless each counts, an error as soon as one is refused.
+    fn poll(&self, cx: &TaskContext<'_>, each: bool) -> Poll<Result<Vec<Answer>, RpcError>> {
         let mut state = self.lock();
         let failed = state.answers.iter().flatten().find_map(|answer| answer.as_ref().err());
-        if let Some(error) = failed {
+        if let Some(error) = failed.filter(|_| !each) {
             let why = format!("the client refused: {}", error.message);
             return Poll::Ready(Err(RpcError::internal(why).with_data(error)));
         }
@@ -182,7 +209,7 @@ impl AskRound {
             state.waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        Poll::Ready(Ok(state.answers.drain(..).flatten().filter_map(Result::ok).collect()))
+        Poll::Ready(Ok(state.answers.drain(..).flatten().collect()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Answers> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use hospes_model::{Id, Method, Notification, Revision, RpcError};
+use hospes_model::{Id, InputRequest, Method, Notification, Revision, RpcError};
 use hospes_proto::session::Ticket;
 
 use super::asking::{Asked, Asking};
@@ -128,7 +128,7 @@ impl Running {
             if let (Some(asking), Some(session)) = (&mut self.asking, &self.session) {
                 match std::task::ready!(asking.poll(session, cx, out)) {
                     Asked::Message => return Poll::Ready(Said::Message),
-                    Asked::Answered(answers) => self.exchange.answer(answers),
+                    Asked::Answered(answers) => self.exchange.answer_each(answers),
                     Asked::Refused(error) => self.exchange.refuse(error),
                 }
                 self.asking = None;
@@ -139,18 +139,7 @@ impl Running {
                         return Poll::Ready(Said::Message);
                     }
                 }
-                Event::Ask(requests) => {
-                    let asking = match &self.session {
-                        Some(session) => {
-                            Asking::new(session, requests, self.adapter.settings.question_timeout)
-                        }
-                        None => Err(RpcError::internal("a question without a session")),
-                    };
-                    match asking {
-                        Ok(asking) => self.asking = Some(Box::new(asking)),
-                        Err(error) => self.exchange.refuse(error),
-                    }
-                }
+                Event::Ask(requests) => self.ask(requests),
                 Event::Done(Outcome::Failed(error)) if self.runs_as_task(&error) => {}
                 Event::Done(outcome) => return Poll::Ready(Said::Answer(self.finish(outcome, out))),
             }
@@ -164,6 +153,22 @@ impl Running {
         let Some(again) = again else { return false };
         (self.exchange, self.as_task) = (again, true);
         true
+    }
+
+    fn ask(&mut self, requests: Vec<(String, InputRequest)>) {
+        let each = self.exchange.takes_refusals();
+        let keys: Vec<String> = requests.iter().filter(|_| each).map(|(key, _)| key.clone()).collect();
+        let asking = match &self.session {
+            Some(session) => Asking::new(session, requests, each, self.adapter.settings.question_timeout),
+            None => Err(RpcError::internal("a question without a session")),
+        };
+        match asking {
+            Ok(asking) => self.asking = Some(Box::new(asking)),
+            Err(error) if each => {
+                self.exchange.answer_each(keys.into_iter().map(|key| (key, Err(error.clone()))));
+            }
+            Err(error) => self.exchange.refuse(error),
+        }
     }
 
     fn notify(&self, notification: &Notification, out: &mut Vec<u8>) -> bool {

@@ -23,7 +23,7 @@ use super::Session;
 use crate::exchange::{Event, Exchange};
 use crate::service::{BoxService, Call, Outcome, Questions, Service};
 use crate::tasks::{TaskWish, is_not_declared};
-use crate::{Context, Params, Peer, Round};
+use crate::{Context, Params, Peer};
 
 /// The most tasks of a session that it is told the changes of; the oldest are left out.
 const MAX_FOLLOWED: usize = 256;
@@ -325,7 +325,7 @@ impl LegacyTasks {
                 requests.push((key, request));
             }
             if !requests.is_empty() {
-                let round = Round { answers: BTreeMap::new(), ..call.context.round() };
+                let round = call.context.round().without_answers();
                 return Ok(Outcome::InputRequired(Questions::new(requests, round)));
             }
             let pause = Duration::from_millis(found.task.poll_interval_ms.unwrap_or(1000));
