@@ -6,6 +6,8 @@
 
 mod challenge;
 mod clock;
+pub mod client;
+pub mod egress;
 mod error;
 mod exchange;
 mod ids;

@@ -1,0 +1,131 @@
+//! Why there is no token.
+
+use http::StatusCode;
+
+use crate::egress::FetchError;
+use crate::metadata::{ResourceError, ServerError};
+use crate::{ErrorBody, Issuer};
+
+/// Why an authorization came to nothing. Nothing secret is in it, and what others wrote only as far as it may be shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlowError {
+    /// The server wants to know who is there, and says nowhere who could vouch for us.
+    #[error("the server wants authorization and says nowhere who gives it")]
+    NoMetadata,
+    /// No metadata of this authorization server was found.
+    #[error("no metadata of the authorization server {0} was found")]
+    NoServerMetadata(Issuer),
+    /// Somebody could not be asked.
+    #[error("{what} at {url} cannot be asked")]
+    Fetch {
+        /// Whose answer was wanted.
+        what: &'static str,
+        /// Where, without its query.
+        url: String,
+        /// Why.
+        #[source]
+        why: FetchError,
+    },
+    /// Somebody refused.
+    #[error("{what} at {url} answered with status {status}")]
+    Status {
+        /// Whose answer was wanted.
+        what: &'static str,
+        /// Where, without its query.
+        url: String,
+        /// How it refused.
+        status: StatusCode,
+    },
+    /// An answer is not what it should be.
+    #[error("{what} at {url} {why}")]
+    Malformed {
+        /// Whose answer was wanted.
+        what: &'static str,
+        /// Where, without its query.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The resource's metadata is not to be used.
+    #[error(transparent)]
+    Resource(#[from] ResourceError),
+    /// The authorization server's metadata is not to be used.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The client that was given is registered elsewhere. Its credentials go nowhere else.
+    #[error("the client is registered with {registered}, but the server now uses {now}")]
+    OtherIssuer {
+        /// Where it is registered.
+        registered: Issuer,
+        /// Whom the server names.
+        now: Issuer,
+    },
+    /// There is no way to register: somebody has to say under which id the server knows us.
+    #[error("{0} registers no clients by itself; a client id that it knows must be given")]
+    NeedsClientId(Issuer),
+    /// The server did not register us.
+    #[error("{issuer} did not register the client: {why}")]
+    Registration {
+        /// Who.
+        issuer: Issuer,
+        /// In its own words, or its status.
+        why: String,
+    },
+    /// The way in which the server wants to know who we are is not spoken here, or lacks what it needs.
+    #[error("the client cannot show {issuer} who it is: {why}")]
+    ClientAuth {
+        /// Whom.
+        issuer: Issuer,
+        /// What is missing.
+        why: String,
+    },
+    /// What came back through the browser is not to be used.
+    #[error(transparent)]
+    Redirect(#[from] RedirectError),
+    /// The token endpoint refused.
+    #[error("the authorization server refused: {0}")]
+    Refused(ErrorBody),
+    /// The token is of a kind that cannot be shown here.
+    #[error("the authorization server gave a token of the kind {0:?}, which is not spoken here")]
+    TokenType(String),
+    /// No key or no randomness, or the platform could not sign.
+    #[error("{0} cannot be made here")]
+    Crypto(&'static str),
+    /// The program around the flow gave it what it had not asked for.
+    #[error("the flow was given something it had not asked for")]
+    OutOfOrder,
+    /// The person could not be asked.
+    #[error("nobody could be asked to sign in: {0}")]
+    SignIn(String),
+    /// What is to be kept could not be kept.
+    #[error("the store of credentials failed: {0}")]
+    Store(String),
+}
+
+/// Why what came back through the browser is not to be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedirectError {
+    /// It is no URL, or not that of the place it was to come to.
+    #[error("what came back is not an answer to what was asked")]
+    Elsewhere,
+    /// A parameter comes twice, so that two readers could read two things.
+    #[error("the answer says {0} twice")]
+    Repeated(&'static str),
+    /// It answers another question than ours.
+    #[error("the answer is to a question that was not asked (its state is another)")]
+    State,
+    /// It came from another server than the one asked (RFC 9207). What else it says is not shown.
+    #[error("the answer does not come from the authorization server that was asked")]
+    Issuer,
+    /// The server, or the person, said no.
+    #[error("the authorization server refused: {0}")]
+    Refused(ErrorBody),
+    /// It says neither yes nor no.
+    #[error("the answer holds no code")]
+    NoCode,
+    /// It came too late.
+    #[error("the answer came later than 10 minutes after the question")]
+    Expired,
+}

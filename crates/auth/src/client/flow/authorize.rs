@@ -1,0 +1,102 @@
+//! The question to the person, and what is remembered until the answer.
+
+use secrecy::SecretString;
+use url::Url;
+
+use super::redeem::Redeem;
+use super::redirect;
+use super::server::Found;
+use super::{Effect, Facts, Next, State, Visit};
+use crate::client::credentials::Client;
+use crate::client::token_request::Order;
+use crate::pkce::Verifier;
+use crate::{ErrorCode, RedirectUri};
+
+/// Everything the answer is judged by. Made before the browser opens, consumed by the first answer.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) state: SecretString,
+    pub(super) verifier: Verifier,
+    pub(super) order: Order,
+    /// The server said that it always says from whom an answer comes.
+    pub(super) iss_required: bool,
+    pub(super) redirect_uri: RedirectUri,
+    pub(super) created_at: u64,
+}
+
+impl Pending {
+    pub(super) fn begin(facts: &mut Facts, found: &Found, client: Client, redirect_uri: RedirectUri) -> Next {
+        let mut url = found.server.authorization_url()?;
+        let state = facts.seed.draw_text();
+        let verifier = Verifier::new(&facts.seed.draw());
+        let order = order(facts, found, client)?;
+        {
+            let mut query = url.query_pairs_mut();
+            query
+                .append_pair("response_type", "code")
+                .append_pair("client_id", order.client.id.as_str())
+                .append_pair("redirect_uri", redirect_uri.as_str())
+                .append_pair("state", &state)
+                .append_pair("code_challenge", &verifier.challenge())
+                .append_pair("code_challenge_method", "S256")
+                .append_pair("resource", order.resource.as_str());
+            if !order.scopes.is_empty() {
+                query.append_pair("scope", &order.scopes.to_string());
+            }
+        }
+        let visit = Visit {
+            url,
+            redirect_uri: redirect_uri.clone(),
+            state: state.clone(),
+            issuer: order.issuer.clone(),
+            scopes: order.scopes.clone(),
+        };
+        let pending = Self {
+            state: state.into(),
+            verifier,
+            order,
+            iss_required: found.server.authorization_response_iss_parameter_supported == Some(true),
+            redirect_uri,
+            created_at: facts.now,
+        };
+        Ok((State::Pending(Box::new(pending)), Effect::Visit(visit)))
+    }
+
+    pub(super) fn handle(self, facts: &mut Facts, url: &str) -> Next {
+        let code = redirect::read(&self, url, facts.now)?;
+        let fields = vec![
+            ("code", code),
+            ("redirect_uri", self.redirect_uri.as_str().to_owned().into()),
+            ("code_verifier", self.verifier.expose().to_owned().into()),
+        ];
+        Redeem::begin(facts, self.order, "authorization_code", fields)
+    }
+}
+
+/// What the token is to be for, and from whom.
+pub(super) fn order(facts: &Facts, found: &Found, client: Client) -> Result<Order, crate::client::FlowError> {
+    let issuer = found.server.issuer.clone();
+    let audience = facts.settings.assertion_audience.clone();
+    let audience = audience.unwrap_or_else(|| issuer.as_str().to_owned());
+    Ok(Order {
+        issuer,
+        resource: found.resource.clone(),
+        client,
+        token_endpoint: found.server.token_url()?,
+        scopes: found.scopes.clone(),
+        audience,
+        proof_key: facts.cause.proof_key.clone().filter(|_| found.wants_proof),
+    })
+}
+
+/// What a URL carries in its query.
+pub(super) fn parameters(url: &Url) -> Vec<(String, String)> {
+    url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
+}
+
+/// The refusal in an answer, in words that may be shown.
+pub(super) fn refusal(error: &str, description: Option<String>) -> crate::ErrorBody {
+    let mut body = crate::ErrorBody::from(ErrorCode::from(error));
+    body.error_description = description;
+    body
+}

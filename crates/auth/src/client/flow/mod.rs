@@ -1,0 +1,226 @@
+//! One authorization, from a refusal to tokens, without I/O: what is to be done comes out, what came of it goes in.
+//!
+//! ```text
+//! FindResource ─▶ FindServer ─▶ Register ─▶ Pending ─▶ Redeem ─▶ (tokens)
+//!                     │                                  ▲
+//!                     ├── client credentials, workload ──┤
+//!                     └── Vouch (enterprise) ────────────┘
+//! ```
+//!
+//! Each state is consumed to make the next, so nothing is used twice: no answer, no code, no verifier.
+
+mod authorize;
+mod redeem;
+mod redirect;
+mod register;
+mod resource;
+mod server;
+#[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "scripts read better without ampersands")]
+mod tests;
+mod vouch;
+
+use std::fmt;
+use std::sync::Arc;
+
+use url::Url;
+
+use self::authorize::Pending;
+use self::redeem::Redeem;
+use self::register::Register;
+use self::resource::FindResource;
+use self::server::FindServer;
+use self::vouch::Vouch;
+use super::error::FlowError;
+use super::proof::ProofKey;
+use super::settings::{Registration, Settings};
+use super::tokens::Tokens;
+use crate::egress::FetchError;
+use crate::exchange::without_query;
+use crate::{Challenge, Issuer, RedirectUri, Request, Response, Scopes, Seed};
+
+/// What is to be done next.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Send this; [`Input::Response`].
+    Fetch(Request),
+    /// Look up how this server knows us; [`Input::Registration`].
+    Recall(Issuer),
+    /// Be ready where answers come to, there if that is possible; [`Input::Listening`].
+    Listen {
+        /// Where the server expects us.
+        preferred: Option<RedirectUri>,
+    },
+    /// Keep this, under its issuer; [`Input::Kept`].
+    Keep(Box<Registration>),
+    /// Bring the person there, and wait for what comes back; [`Input::Redirected`].
+    Visit(Visit),
+    /// It is done.
+    Done(Box<Tokens>),
+    /// It came to nothing.
+    Failed(FlowError),
+}
+
+/// Where a person is sent.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Visit {
+    /// The page. It is https, or on this machine.
+    pub url: Url,
+    /// Where the answer comes to.
+    pub redirect_uri: RedirectUri,
+    /// What the answer carries if it is to this question.
+    pub state: String,
+    /// Who asks them.
+    pub issuer: Issuer,
+    /// What for.
+    pub scopes: Scopes,
+}
+
+impl fmt::Debug for Visit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visit")
+            .field("url", &without_query(&self.url))
+            .field("issuer", &self.issuer)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Input {
+    /// The response, or why there is none.
+    Response(Result<Response, FetchError>),
+    /// How the server knows us, if it does.
+    Registration(Option<Box<Registration>>),
+    /// Where answers come to.
+    Listening(RedirectUri),
+    /// It is kept.
+    Kept,
+    /// The URL to which the browser was sent back.
+    Redirected(String),
+    /// It could not be done.
+    Failed(FlowError),
+}
+
+/// What leads to an authorization.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Cause {
+    /// The MCP endpoint.
+    pub endpoint: Url,
+    /// What it said when it refused.
+    pub challenge: Option<Challenge>,
+    /// What was asked for before and is to be asked for again: more is wanted, not something else.
+    pub requested_before: Scopes,
+    /// The authorization servers that know us.
+    pub known: Vec<Issuer>,
+    /// The key that tokens are bound to where that is wanted.
+    pub proof_key: Option<Arc<ProofKey>>,
+    /// The authorization server to which the given client was bound when it was first used.
+    pub bound: Option<Issuer>,
+}
+
+impl Cause {
+    /// An endpoint that refused.
+    #[must_use]
+    pub fn new(endpoint: Url, challenge: Option<Challenge>) -> Self {
+        Self {
+            endpoint,
+            challenge,
+            requested_before: Scopes::none(),
+            known: Vec::new(),
+            proof_key: None,
+            bound: None,
+        }
+    }
+}
+
+/// One authorization.
+#[derive(Debug)]
+pub struct Flow {
+    facts: Facts,
+    state: State,
+    effect: Effect,
+}
+
+/// What all states know.
+#[derive(Debug)]
+struct Facts {
+    settings: Arc<Settings>,
+    cause: Cause,
+    seed: Seed,
+    now: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    Resource(FindResource),
+    Server(Box<FindServer>),
+    Register(Box<Register>),
+    Pending(Box<Pending>),
+    Vouch(Box<Vouch>),
+    Redeem(Box<Redeem>),
+    Over,
+}
+
+/// Where it goes from here.
+type Next = Result<(State, Effect), FlowError>;
+
+impl Flow {
+    /// Begins, at `now` (seconds since 1970).
+    #[must_use]
+    pub fn new(settings: Arc<Settings>, cause: Cause, seed: Seed, now: u64) -> Self {
+        let facts = Facts { settings, cause, seed, now };
+        let mut flow = Self { state: State::Over, effect: Effect::Failed(FlowError::OutOfOrder), facts };
+        let first = FindResource::begin(&flow.facts);
+        flow.go(first);
+        flow
+    }
+
+    /// What is to be done.
+    #[must_use]
+    pub fn poll_effect(&self) -> &Effect {
+        &self.effect
+    }
+
+    /// What came of it, at `now`. What was not asked for ends the flow.
+    pub fn handle(&mut self, input: Input, now: u64) {
+        self.facts.now = now;
+        let facts = &mut self.facts;
+        let next = match (std::mem::replace(&mut self.state, State::Over), input) {
+            (State::Over, _) => return,
+            (_, Input::Failed(error)) => Err(error),
+            (State::Resource(state), Input::Response(response)) => state.handle(facts, response),
+            (State::Server(state), Input::Response(response)) => state.handle(facts, response),
+            (State::Register(state), input) => state.handle(facts, input),
+            (State::Pending(state), Input::Redirected(url)) => state.handle(facts, &url),
+            (State::Vouch(state), Input::Response(response)) => state.handle(facts, response),
+            (State::Redeem(state), Input::Response(response)) => state.handle(facts, response),
+            _ => Err(FlowError::OutOfOrder),
+        };
+        self.go(next);
+    }
+
+    fn go(&mut self, next: Next) {
+        (self.state, self.effect) = next.unwrap_or_else(|error| (State::Over, Effect::Failed(error)));
+    }
+}
+
+/// The response, if there is one that is no failure of the other side.
+fn usable(
+    what: &'static str,
+    url: &Url,
+    response: Result<Response, FetchError>,
+) -> Result<Response, FlowError> {
+    match response {
+        Err(why) => Err(FlowError::Fetch { what, url: without_query(url), why }),
+        Ok(response) if response.status.is_server_error() || response.status.is_redirection() => {
+            Err(FlowError::Status { what, url: without_query(url), status: response.status })
+        }
+        Ok(response) => Ok(response),
+    }
+}

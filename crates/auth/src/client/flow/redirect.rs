@@ -1,0 +1,48 @@
+//! The answer that comes back through the browser, judged before anything is done with it.
+
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+use url::Url;
+
+use super::authorize::{Pending, parameters, refusal};
+use crate::client::error::RedirectError;
+
+/// How long an answer is waited for, in seconds.
+pub(super) const MAX_SECONDS: u64 = 600;
+
+/// The code in `answer`, if it is one to `pending`. The order is that of RFC 9207: who answers is known before anything
+/// they say is believed, or shown.
+pub(super) fn read(pending: &Pending, answer: &str, now: u64) -> Result<SecretString, RedirectError> {
+    if now > pending.created_at.saturating_add(MAX_SECONDS) {
+        return Err(RedirectError::Expired);
+    }
+    let url = Url::parse(answer).map_err(|_| RedirectError::Elsewhere)?;
+    let [mut code, mut state, mut iss, mut error, mut description] = [const { None::<String> }; 5];
+    for (name, value) in parameters(&url) {
+        let (name, place) = match name.as_str() {
+            "code" => ("code", &mut code),
+            "state" => ("state", &mut state),
+            "iss" => ("iss", &mut iss),
+            "error" => ("error", &mut error),
+            "error_description" => ("error_description", &mut description),
+            _ => continue,
+        };
+        if place.replace(value).is_some() {
+            return Err(RedirectError::Repeated(name));
+        }
+    }
+    let expected = pending.state.expose_secret().as_bytes();
+    if !state.is_some_and(|state| bool::from(state.as_bytes().ct_eq(expected))) {
+        return Err(RedirectError::State);
+    }
+    match iss {
+        // Byte for byte: whatever is made the same here could be somebody else's.
+        Some(iss) if iss == pending.order.issuer.as_str() => {}
+        None if !pending.iss_required => {}
+        _ => return Err(RedirectError::Issuer),
+    }
+    if let Some(error) = error {
+        return Err(RedirectError::Refused(refusal(&error, description)));
+    }
+    code.filter(|code| !code.is_empty()).map(SecretString::from).ok_or(RedirectError::NoCode)
+}

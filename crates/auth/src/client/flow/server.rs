@@ -1,0 +1,170 @@
+//! Who the authorization server is (RFC 8414, OpenID Connect discovery; for 2025-03-26 the MCP server's own origin).
+
+use std::collections::VecDeque;
+
+use http::{HeaderName, HeaderValue, StatusCode};
+use url::Url;
+
+use super::register::Register;
+use super::{Effect, Facts, Next, State, redeem, usable, vouch};
+use crate::client::error::FlowError;
+use crate::client::settings::{Grant, LegacyDiscovery};
+use crate::egress::FetchError;
+use crate::metadata::{AuthorizationServer, ProtectedResource, server_metadata_urls};
+use crate::{Issuer, MAX_METADATA_BYTES, Request, Resource, Response, Scopes};
+
+const WHAT: &str = "the metadata of the authorization server";
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+/// Asks for the server's metadata, at each place where it may be.
+#[derive(Debug)]
+pub(super) struct FindServer {
+    issuer: Issuer,
+    url: Url,
+    rest: VecDeque<Url>,
+    resource: Resource,
+    scopes: Option<Scopes>,
+    /// The resource says nothing of itself: it is one of 2025-03-26.
+    legacy: bool,
+    /// It takes only tokens that are bound to a key.
+    bound: bool,
+}
+
+/// An authorization server that may be asked, and for what.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) server: AuthorizationServer,
+    pub(super) resource: Resource,
+    pub(super) scopes: Scopes,
+    /// Tokens are to be bound to a key.
+    pub(super) wants_proof: bool,
+}
+
+impl FindServer {
+    pub(super) fn begin(facts: &Facts, metadata: ProtectedResource) -> Next {
+        let scopes = metadata.scopes();
+        let bound = metadata.dpop_bound_access_tokens_required == Some(true);
+        let issuer = choose(facts, &metadata.authorization_servers).ok_or(FlowError::NoMetadata)?;
+        let mut urls: VecDeque<Url> = server_metadata_urls(&issuer).into();
+        let Some(url) = urls.pop_front() else { return Err(FlowError::NoServerMetadata(issuer)) };
+        Ok(Self { issuer, url, rest: urls, resource: metadata.resource, scopes, legacy: false, bound }.ask())
+    }
+
+    pub(super) fn begin_legacy(facts: &Facts) -> Next {
+        let endpoint = &facts.cause.endpoint;
+        let issuer =
+            Issuer::new(endpoint.origin().ascii_serialization()).map_err(|_| FlowError::NoMetadata)?;
+        let resource = Resource::new(canonical(endpoint)).map_err(|_| FlowError::NoMetadata)?;
+        // Only the first: that revision knows no other.
+        let Some(url) = server_metadata_urls(&issuer).into_iter().next() else {
+            return Err(FlowError::NoMetadata);
+        };
+        Ok(Self { issuer, url, rest: VecDeque::new(), resource, scopes: None, legacy: true, bound: false }
+            .ask())
+    }
+
+    fn ask(self) -> (State, Effect) {
+        let mut request = Request::get(self.url.clone(), MAX_METADATA_BYTES);
+        if self.legacy {
+            request = request.header(VERSION, HeaderValue::from_static("2025-03-26"));
+        }
+        (State::Server(Box::new(self)), Effect::Fetch(request))
+    }
+
+    pub(super) fn handle(mut self, facts: &mut Facts, response: Result<Response, FetchError>) -> Next {
+        let response = usable(WHAT, &self.url, response)?;
+        if response.status == StatusCode::OK
+            && let Ok(server) = response.decode::<AuthorizationServer>()
+        {
+            // Whoever lies about who they are is not asked again elsewhere.
+            server.check_issuer(&self.issuer, facts.settings.strict_issuer)?;
+            return self.found(facts, server, true);
+        }
+        if let Some(url) = self.rest.pop_front() {
+            self.url = url;
+            return Ok(self.ask());
+        }
+        if self.legacy && facts.settings.legacy_discovery == LegacyDiscovery::Allow {
+            let server = default_endpoints(&self.issuer);
+            return self.found(facts, server, false);
+        }
+        Err(FlowError::NoServerMetadata(self.issuer))
+    }
+
+    fn found(self, facts: &mut Facts, server: AuthorizationServer, documented: bool) -> Next {
+        let scopes = scopes(facts, self.scopes.as_ref(), &server);
+        let algorithms = server.dpop_signing_alg_values_supported.as_deref();
+        let challenged = facts.cause.challenge.as_ref().is_some_and(|challenge| challenge.is("DPoP"));
+        // A server that takes proofs and does not say which, takes this one.
+        let wants_proof = (self.bound || challenged)
+            && algorithms.is_none_or(|algorithms| algorithms.iter().any(|algorithm| algorithm == "ES256"));
+        let found = Found { server, resource: self.resource, scopes, wants_proof };
+        match &facts.settings.grant {
+            Grant::Code => {
+                if documented {
+                    found.server.check_code()?;
+                }
+                Register::begin(facts, found)
+            }
+            Grant::ClientCredentials => redeem::client_credentials(facts, &found),
+            Grant::Enterprise(provider) => {
+                let provider = provider.clone();
+                vouch::begin(facts, found, provider)
+            }
+            Grant::Workload(token) => {
+                let token = token.clone();
+                redeem::assertion(facts, &found, &token)
+            }
+        }
+    }
+}
+
+/// One that knows us, else one that a given client is registered with, else the first.
+fn choose(facts: &Facts, servers: &[Issuer]) -> Option<Issuer> {
+    let given = facts.settings.given.as_ref().and_then(|given| given.issuer.as_ref());
+    let known = |issuer: &&Issuer| facts.cause.known.contains(issuer);
+    let chosen = servers
+        .iter()
+        .find(known)
+        .or_else(|| servers.iter().find(|issuer| given == Some(issuer)))
+        .or_else(|| servers.first());
+    chosen.cloned()
+}
+
+/// What to ask for: what the challenge demands, else all that the resource lists, else nothing in particular; and what
+/// was asked for before, where more is wanted.
+fn scopes(facts: &Facts, listed: Option<&Scopes>, server: &AuthorizationServer) -> Scopes {
+    let challenged = facts.cause.challenge.as_ref().and_then(crate::Challenge::scopes);
+    let wanted = challenged.as_ref().or(listed).cloned().unwrap_or_default();
+    let wanted = facts.cause.requested_before.union(&wanted).union(&facts.settings.scopes);
+    let lists = |scope: &str| server.scopes_supported.iter().flatten().any(|known| known == scope);
+    // Alone it would take the place of what the server gives when nothing is asked for.
+    if facts.settings.offline_access
+        && matches!(facts.settings.grant, Grant::Code)
+        && !wanted.is_empty()
+        && lists("offline_access")
+    {
+        return wanted.union(&Scopes::parse("offline_access"));
+    }
+    wanted
+}
+
+/// The paths that 2025-03-26 lays down for servers without metadata.
+fn default_endpoints(base: &Issuer) -> AuthorizationServer {
+    let mut server = AuthorizationServer::new(base.clone());
+    let at = |path: &str| Some(format!("{base}{path}"));
+    server.authorization_endpoint = at("/authorize");
+    server.token_endpoint = at("/token");
+    server.registration_endpoint = at("/register");
+    server
+}
+
+/// How an endpoint that says nothing of itself is named: its URL, without a slash that means nothing.
+fn canonical(endpoint: &Url) -> String {
+    let mut url = endpoint.clone();
+    url.set_fragment(None);
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    let text = url.as_str();
+    if url.query().is_none() { text.trim_end_matches('/').to_owned() } else { text.to_owned() }
+}

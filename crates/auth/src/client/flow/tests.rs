@@ -1,0 +1,192 @@
+//! Flows with scripted answers: each test plays the servers and the browser.
+
+mod code;
+mod discovery;
+mod other_grants;
+mod redirect;
+mod registration;
+mod renewal;
+
+use std::collections::HashMap;
+
+use http::{HeaderValue, StatusCode};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::ClientId;
+use crate::client::{Client, ClientAuth, GivenClient, Grant, LegacyDiscovery, RedirectError};
+
+pub(super) const NOW: u64 = 1_800_000_000;
+pub(super) const CALLBACK: &str = "http://127.0.0.1:41233/callback";
+
+/// What the world around a flow says.
+pub(super) struct World {
+    pub(super) settings: Settings,
+    pub(super) cause: Cause,
+    pub(super) pages: HashMap<String, (u16, Value)>,
+    pub(super) known: Option<Registration>,
+    pub(super) now: u64,
+    /// The parameters with which the browser comes back, besides `state`.
+    pub(super) answer: Vec<(&'static str, String)>,
+    pub(super) asked: Vec<Request>,
+    pub(super) visited: Vec<Url>,
+    pub(super) kept: Vec<Registration>,
+}
+
+impl World {
+    /// A server at `https://m/mcp` whose tokens `https://as` makes out, for clients with a metadata document.
+    pub(super) fn new() -> Self {
+        let settings = Settings {
+            metadata_url: Some(ClientId::new("https://hospes.example/client.json").unwrap()),
+            ..Settings::default()
+        };
+        Self {
+            settings,
+            cause: Cause::new(Url::parse("https://m/mcp").unwrap(), None),
+            pages: HashMap::new(),
+            known: None,
+            now: NOW,
+            answer: vec![("code", "c0de".into())],
+            asked: Vec::new(),
+            visited: Vec::new(),
+            kept: Vec::new(),
+        }
+        .page(
+            "https://m/.well-known/oauth-protected-resource/mcp",
+            200,
+            resource("https://m/mcp", "https://as"),
+        )
+        .page("https://as/.well-known/oauth-authorization-server", 200, server("https://as"))
+        .page("https://as/token", 200, token())
+    }
+
+    pub(super) fn page(mut self, url: &str, status: u16, body: Value) -> Self {
+        self.pages.insert(url.to_owned(), (status, body));
+        self
+    }
+
+    pub(super) fn without(mut self, url: &str) -> Self {
+        self.pages.remove(url).unwrap();
+        self
+    }
+
+    /// Changes members of a page; null takes one away.
+    pub(super) fn with(mut self, url: &str, change: Value) -> Self {
+        let (_, page) = self.pages.get_mut(url).unwrap();
+        for (name, value) in change.as_object().unwrap() {
+            if value.is_null() {
+                page.as_object_mut().unwrap().remove(name);
+            } else {
+                page[name] = value.clone();
+            }
+        }
+        self
+    }
+
+    pub(super) fn server(self, change: Value) -> Self {
+        self.with("https://as/.well-known/oauth-authorization-server", change)
+    }
+
+    pub(super) fn challenge(mut self, line: &str) -> Self {
+        self.cause.challenge = Challenge::parse(line).into_iter().next();
+        self
+    }
+
+    pub(super) fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    pub(super) fn answer(mut self, answer: &[(&'static str, &str)]) -> Self {
+        self.answer = answer.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        self
+    }
+
+    /// Plays until the end.
+    pub(super) fn play(&mut self) -> Result<Tokens, FlowError> {
+        let mut flow =
+            Flow::new(Arc::new(self.settings.clone()), self.cause.clone(), Seed::new(&[7; 32]), self.now);
+        for _ in 0..20 {
+            let input = match flow.poll_effect().clone() {
+                Effect::Done(tokens) => return Ok(*tokens),
+                Effect::Failed(error) => return Err(error),
+                Effect::Fetch(request) => Input::Response(self.fetch(request)),
+                Effect::Recall(issuer) => Input::Registration(
+                    self.known.clone().filter(|known| known.issuer == issuer).map(Box::new),
+                ),
+                Effect::Listen { preferred } => {
+                    let callback = RedirectUri::new(CALLBACK).unwrap();
+                    Input::Listening(preferred.unwrap_or(callback))
+                }
+                Effect::Keep(registration) => {
+                    self.kept.push(*registration);
+                    Input::Kept
+                }
+                Effect::Visit(visit) => {
+                    self.visited.push(visit.url.clone());
+                    Input::Redirected(self.redirect(&visit))
+                }
+            };
+            flow.handle(input, self.now);
+        }
+        panic!("no end: {:?}", self.asked);
+    }
+
+    fn fetch(&mut self, request: Request) -> Result<Response, FetchError> {
+        self.asked.push(request.clone());
+        let known = self.pages.get(request.url.as_str());
+        let (status, body) = known.cloned().unwrap_or((404, json!({})));
+        if status == 0 {
+            return Err(FetchError::Unreachable);
+        }
+        let status = StatusCode::from_u16(status).unwrap();
+        let mut response = Response::new(status, serde_json::to_vec(&body).unwrap());
+        if let Some(nonce) = body.get("nonce").and_then(Value::as_str) {
+            response.headers.insert("dpop-nonce", HeaderValue::from_str(nonce).unwrap());
+        }
+        Ok(response)
+    }
+
+    fn redirect(&self, visit: &Visit) -> String {
+        let mut url = visit.redirect_uri.url().unwrap();
+        url.query_pairs_mut().append_pair("state", &visit.state).extend_pairs(&self.answer);
+        url.into()
+    }
+
+    pub(super) fn urls(&self) -> Vec<&str> {
+        self.asked.iter().map(|request| request.url.as_str()).collect()
+    }
+
+    /// The form that was posted last.
+    pub(super) fn form(&self) -> HashMap<String, String> {
+        fields(&self.asked.last().unwrap().body)
+    }
+
+    /// What the page was asked, each parameter once.
+    pub(super) fn question(&self) -> HashMap<String, String> {
+        let pairs: Vec<_> = self.visited.last().unwrap().query_pairs().into_owned().collect();
+        let map: HashMap<_, _> = pairs.iter().cloned().collect();
+        assert_eq!(map.len(), pairs.len(), "{pairs:?}");
+        map
+    }
+}
+
+pub(super) fn fields(body: &[u8]) -> HashMap<String, String> {
+    url::form_urlencoded::parse(body).into_owned().collect()
+}
+
+pub(super) fn resource(resource: &str, issuer: &str) -> Value {
+    json!({ "resource": resource, "authorization_servers": [issuer] })
+}
+
+pub(super) fn server(issuer: &str) -> Value {
+    let at = |path: &str| format!("{issuer}{path}");
+    json!({
+        "issuer": issuer, "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
+        "code_challenge_methods_supported": ["S256"], "client_id_metadata_document_supported": true,
+    })
+}
+
+pub(super) fn token() -> Value {
+    json!({ "access_token": "acc3ss", "token_type": "Bearer", "expires_in": 600, "refresh_token": "refr3sh" })
+}

@@ -1,0 +1,166 @@
+//! What a client is told before it asks anybody.
+
+use secrecy::SecretString;
+use url::Url;
+
+use super::credentials::{Client, ClientAuth};
+use crate::{ClientId, Issuer, RedirectUri, Scopes};
+
+/// How far discovery goes for servers of 2025-03-26, which publish nothing about themselves as resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LegacyDiscovery {
+    /// To metadata at the server's own origin, and without that to the paths that revision lays down.
+    #[default]
+    Allow,
+    /// To metadata at the server's own origin.
+    MetadataOnly,
+    /// Nowhere.
+    Deny,
+}
+
+/// How tokens are asked for.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Grant {
+    /// A person agrees, in a browser.
+    #[default]
+    Code,
+    /// The client acts for itself; its credentials must be given.
+    ClientCredentials,
+    /// An enterprise's identity provider vouches for the person; nobody is asked.
+    Enterprise(IdentityProvider),
+    /// The platform on which the client runs vouches for it, by a token it has issued.
+    Workload(SecretString),
+}
+
+/// The identity provider of an enterprise, and what it has said about the person.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IdentityProvider {
+    /// Its token endpoint.
+    pub token_endpoint: Url,
+    /// How it knows us.
+    pub client: Client,
+    /// What it said when the person signed in.
+    pub id_token: SecretString,
+}
+
+impl IdentityProvider {
+    /// One with this token endpoint, which knows us as `client` and has issued `id_token`.
+    pub fn new(token_endpoint: Url, client: Client, id_token: impl Into<SecretString>) -> Self {
+        Self { token_endpoint, client, id_token: id_token.into() }
+    }
+}
+
+/// A client that somebody has registered before.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GivenClient {
+    /// With whom. None: with whomever the server names first; from then on with that one alone.
+    pub issuer: Option<Issuer>,
+    /// Its id.
+    pub id: ClientId,
+    /// How it shows who it is. None: by the first method that is known here and there, with `secret` if there is one.
+    pub auth: Option<ClientAuth>,
+    /// Its secret, where the method is left open.
+    pub secret: Option<SecretString>,
+}
+
+impl GivenClient {
+    /// One with this id and no secret.
+    #[must_use]
+    pub fn new(id: ClientId) -> Self {
+        Self { issuer: None, id, auth: None, secret: None }
+    }
+
+    /// With a secret; how it is shown is chosen from what the server takes.
+    #[must_use]
+    pub fn secret(mut self, secret: impl Into<SecretString>) -> Self {
+        self.secret = Some(secret.into());
+        self
+    }
+
+    /// With a way to show who it is.
+    #[must_use]
+    pub fn auth(mut self, auth: ClientAuth) -> Self {
+        self.auth = Some(auth);
+        self
+    }
+
+    /// Registered with this authorization server and no other.
+    #[must_use]
+    pub fn issuer(mut self, issuer: Issuer) -> Self {
+        self.issuer = Some(issuer);
+        self
+    }
+}
+
+/// What a client is told before it asks anybody.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Its name, as people see it when they are asked.
+    pub client_name: String,
+    /// Where people read about it.
+    pub client_uri: Option<String>,
+    /// Which software it is.
+    pub software_id: Option<String>,
+    /// Which version of that.
+    pub software_version: Option<String>,
+    /// The URL at which its metadata is published, which is its id wherever that is understood.
+    pub metadata_url: Option<ClientId>,
+    /// A client that somebody has registered before.
+    pub given: Option<GivenClient>,
+    /// How tokens are asked for.
+    pub grant: Grant,
+    /// Where answers are to come; else wherever the listener is.
+    pub redirect_uri: Option<RedirectUri>,
+    /// What is asked for besides what the server demands.
+    pub scopes: Scopes,
+    /// Whether a refresh token is wanted, so that nobody is asked again soon. On.
+    pub offline_access: bool,
+    /// Whether a server's metadata must name the endpoint itself, not what it lies below. Off.
+    pub strict_resource: bool,
+    /// Whether an issuer that is an origin may not even differ by the slash at its end. Off.
+    pub strict_issuer: bool,
+    /// How far discovery goes for servers of 2025-03-26.
+    pub legacy_discovery: LegacyDiscovery,
+    /// Whom assertions are made out to, where that is not the issuer.
+    pub assertion_audience: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            client_name: "Hospes".into(),
+            client_uri: None,
+            software_id: Some("hospes".into()),
+            software_version: Some(env!("CARGO_PKG_VERSION").into()),
+            metadata_url: None,
+            given: None,
+            grant: Grant::Code,
+            redirect_uri: None,
+            scopes: Scopes::none(),
+            offline_access: true,
+            strict_resource: false,
+            strict_issuer: false,
+            legacy_discovery: LegacyDiscovery::Allow,
+            assertion_audience: None,
+        }
+    }
+}
+
+/// How one authorization server knows us. Never shown to another.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Registration {
+    /// The authorization server.
+    pub issuer: Issuer,
+    /// How it knows us.
+    pub client: Client,
+    /// Where it sends answers. None: the client was given, and only its issuer is remembered.
+    pub redirect_uri: Option<RedirectUri>,
+    /// Until when it is good, in seconds since 1970.
+    pub expires_at: Option<u64>,
+}

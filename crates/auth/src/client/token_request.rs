@@ -1,0 +1,208 @@
+//! Requests to a token endpoint, and what it answers.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use serde_json::Value;
+use url::{Url, form_urlencoded};
+use zeroize::Zeroizing;
+
+use super::credentials::{Client, ClientAuth};
+use super::error::FlowError;
+use super::proof::{DPOP, DPOP_NONCE, ProofKey};
+use super::tokens::{TokenKind, Tokens};
+use crate::exchange::without_query;
+use crate::{ErrorBody, ErrorCode, Issuer, Request, Resource, Response, Scopes, Seed, shown};
+
+pub(super) const WHAT: &str = "the token endpoint";
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// What a token is to be for, and from whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) issuer: Issuer,
+    pub(crate) resource: Resource,
+    pub(crate) client: Client,
+    pub(crate) token_endpoint: Url,
+    pub(crate) scopes: Scopes,
+    /// Whom assertions are made out to.
+    pub(crate) audience: String,
+    /// The key the token is to be bound to.
+    pub(crate) proof_key: Option<Arc<ProofKey>>,
+}
+
+impl Order {
+    /// The order to renew `tokens`.
+    pub(crate) fn renewal(tokens: &Tokens, audience: Option<&str>) -> Self {
+        Self {
+            issuer: tokens.issuer.clone(),
+            resource: tokens.resource.clone(),
+            client: tokens.client.clone(),
+            token_endpoint: tokens.token_endpoint.clone(),
+            scopes: tokens.requested.clone(),
+            audience: audience.unwrap_or_else(|| tokens.issuer.as_str()).to_owned(),
+            proof_key: tokens.proof_key.clone(),
+        }
+    }
+
+    /// The request for `grant` with these fields besides.
+    pub(crate) fn request(
+        &self,
+        grant: &str,
+        fields: &[(&str, &str)],
+        nonce: Option<&str>,
+        seed: &mut Seed,
+        now: u64,
+    ) -> Result<Request, FlowError> {
+        let url = &self.token_endpoint;
+        let form = Form::new(grant, fields).with("resource", self.resource.as_str());
+        let request = form.send(url, &self.client, &self.issuer, &self.audience, seed, now)?;
+        let Some(key) = &self.proof_key else { return Ok(request) };
+        let proof = key.prove(&request.method, url, None, nonce, seed.draw_text(), now)?;
+        Ok(request.header(DPOP, proof))
+    }
+
+    /// The tokens in a response; what it does not say is as it was asked for, or as it was.
+    pub(crate) fn read(
+        &self,
+        response: &Response,
+        before: Option<&Tokens>,
+        now: u64,
+    ) -> Result<Tokens, FlowError> {
+        let granted: Granted = read_success(response, &self.token_endpoint)?;
+        let kind = match granted.token_type.to_ascii_lowercase().as_str() {
+            "bearer" => TokenKind::Bearer,
+            "dpop" if self.proof_key.is_some() => TokenKind::Dpop,
+            _ => return Err(FlowError::TokenType(shown(&granted.token_type))),
+        };
+        let seconds = match &granted.expires_in {
+            Some(Value::Number(number)) => number.as_u64(),
+            // Some servers write numbers as texts.
+            Some(Value::String(text)) => text.parse().ok(),
+            _ => None,
+        };
+        let held = before.map_or(&self.scopes, |tokens| &tokens.granted);
+        Ok(Tokens {
+            issuer: self.issuer.clone(),
+            resource: self.resource.clone(),
+            client: self.client.clone(),
+            token_endpoint: self.token_endpoint.clone(),
+            access: granted.access_token,
+            refresh: granted.refresh_token.or_else(|| before.and_then(|tokens| tokens.refresh.clone())),
+            kind,
+            granted: granted.scope.unwrap_or_else(|| held.clone()),
+            requested: self.scopes.clone(),
+            issued_at: now,
+            expires_at: seconds.map(|seconds| now.saturating_add(seconds)),
+            proof_key: self.proof_key.clone().filter(|_| kind == TokenKind::Dpop),
+        })
+    }
+}
+
+/// The fields of a request to a token endpoint.
+pub(super) struct Form(Vec<(String, Zeroizing<String>)>);
+
+impl Form {
+    pub(super) fn new(grant: &str, fields: &[(&str, &str)]) -> Self {
+        let form = Self(Vec::new()).with("grant_type", grant);
+        fields.iter().fold(form, |form, (name, value)| form.with(name, value))
+    }
+
+    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+        self.0.push((name.to_owned(), Zeroizing::new(value.to_owned())));
+        self
+    }
+
+    /// The request, in which `client` shows who it is in its one way.
+    pub(super) fn send(
+        self,
+        url: &Url,
+        client: &Client,
+        issuer: &Issuer,
+        audience: &str,
+        seed: &mut Seed,
+        now: u64,
+    ) -> Result<Request, FlowError> {
+        let id = client.id.as_str();
+        let mut basic = None;
+        let form = match &client.auth {
+            ClientAuth::None => self.with("client_id", id),
+            ClientAuth::Basic(secret) => {
+                basic = Some(basic_credentials(id, secret, issuer)?);
+                self
+            }
+            ClientAuth::Post(secret) => {
+                self.with("client_id", id).with("client_secret", secret.expose_secret())
+            }
+            ClientAuth::Key(key) => {
+                let assertion = key.assertion(&client.id, audience, seed, now);
+                let assertion = assertion.map_err(|_| FlowError::Crypto("a signature"))?;
+                self.with("client_assertion_type", ASSERTION_TYPE)
+                    .with("client_assertion", assertion.expose_secret())
+            }
+        };
+        let fields = form.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let request = Request::form(url.clone(), fields);
+        Ok(match basic {
+            Some(value) => request.header(AUTHORIZATION, value),
+            None => request,
+        })
+    }
+}
+
+/// Id and secret, each encoded as in a form before they are joined (RFC 6749, section 2.3.1).
+fn basic_credentials(id: &str, secret: &SecretString, issuer: &Issuer) -> Result<HeaderValue, FlowError> {
+    let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let pair = Zeroizing::new(format!("{}:{}", encode(id), encode(secret.expose_secret())));
+    let value = format!("Basic {}", STANDARD.encode(pair.as_bytes()));
+    let value = HeaderValue::from_str(&value);
+    let mut value = value.map_err(|_| FlowError::ClientAuth {
+        issuer: issuer.clone(),
+        why: "its credentials fit in no header".into(),
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// What the next proof must carry, if that is what is wrong with this one (RFC 9449, section 8).
+pub(super) fn nonce_wanted(response: &Response) -> Option<String> {
+    let nonce = response.headers.get(DPOP_NONCE)?.to_str().ok()?;
+    let body: ErrorBody = response.decode().ok()?;
+    (body.error == ErrorCode::UseDpopNonce).then(|| nonce.to_owned())
+}
+
+#[derive(Deserialize)]
+struct Granted {
+    access_token: SecretString,
+    token_type: String,
+    #[serde(default)]
+    expires_in: Option<Value>,
+    #[serde(default)]
+    refresh_token: Option<SecretString>,
+    #[serde(default)]
+    scope: Option<Scopes>,
+}
+
+/// The document in a success; else the refusal that the response is.
+pub(super) fn read_success<T: serde::de::DeserializeOwned>(
+    response: &Response,
+    url: &Url,
+) -> Result<T, FlowError> {
+    let shown_url = || without_query(url);
+    if response.status == http::StatusCode::OK {
+        return response.decode().map_err(|error| FlowError::Malformed {
+            what: WHAT,
+            url: shown_url(),
+            why: error.to_string(),
+        });
+    }
+    match response.decode::<ErrorBody>() {
+        Ok(body) if response.status.is_client_error() => Err(FlowError::Refused(body)),
+        _ => Err(FlowError::Status { what: WHAT, url: shown_url(), status: response.status }),
+    }
+}

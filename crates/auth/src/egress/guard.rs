@@ -1,0 +1,182 @@
+//! Where requests may go.
+
+use std::net::IpAddr;
+
+use url::{Host, Url};
+
+use super::addresses::{Network, carried, is_public};
+use super::error::FetchError;
+use crate::metadata::is_loopback;
+
+/// Where requests to URLs that came from somebody else may go: to the public internet, over https. All else must be
+/// allowed.
+#[derive(Clone, Debug, Default)]
+pub struct Egress {
+    loopback: bool,
+    networks: Vec<Network>,
+    hosts: Vec<String>,
+}
+
+impl Egress {
+    /// To the public internet.
+    #[must_use]
+    pub fn public() -> Self {
+        Self::default()
+    }
+
+    /// For what the MCP server at `endpoint`, which a person has named, wants us to ask: besides the public internet
+    /// the same host, and this machine if it runs there itself.
+    #[must_use]
+    pub fn of_endpoint(endpoint: &Url) -> Self {
+        let this = Self { loopback: is_loopback(endpoint), ..Self::public() };
+        match endpoint.host_str() {
+            Some(host) if !is_loopback(endpoint) => this.allow_host(host),
+            _ => this,
+        }
+    }
+
+    /// Also to this machine, and there over http.
+    #[must_use]
+    pub fn allow_loopback(mut self) -> Self {
+        self.loopback = true;
+        self
+    }
+
+    /// Also to these addresses.
+    #[must_use]
+    pub fn allow_network(mut self, network: Network) -> Self {
+        self.networks.push(network);
+        self
+    }
+
+    /// Also to this host, wherever it is but on this machine.
+    #[must_use]
+    pub fn allow_host(mut self, host: &str) -> Self {
+        self.hosts.push(host.to_ascii_lowercase());
+        self
+    }
+
+    /// Whether a request may go there as far as the URL itself tells. The parser has made one of all the ways to write
+    /// an address in numbers.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn check(&self, url: &Url) -> Result<(), FetchError> {
+        match url.scheme() {
+            "https" => {}
+            "http" if is_loopback(url) => {
+                if !self.loopback {
+                    return Err(FetchError::Forbidden("it is on this machine"));
+                }
+            }
+            _ => return Err(FetchError::Forbidden("it is not https")),
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(FetchError::Forbidden("the URL names a user"));
+        }
+        let address = match url.host() {
+            None => return Err(FetchError::Forbidden("the URL has no host")),
+            Some(Host::Domain(_)) if is_loopback(url) && !self.loopback => {
+                return Err(FetchError::Forbidden("it is on this machine"));
+            }
+            Some(Host::Domain(_)) => return Ok(()),
+            Some(Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(address),
+        };
+        let host = url.host_str().unwrap_or_default();
+        if self.permits(host, address) {
+            Ok(())
+        } else {
+            Err(FetchError::Forbidden("the address is not public"))
+        }
+    }
+
+    /// Whether the address that `host` stands for may be dialled.
+    pub(super) fn permits(&self, host: &str, address: IpAddr) -> bool {
+        let plain = match address {
+            IpAddr::V6(address) => carried(address).map_or(IpAddr::V6(address), IpAddr::V4),
+            address @ IpAddr::V4(_) => address,
+        };
+        if self.networks.iter().any(|network| network.contains(address) || network.contains(plain)) {
+            return true;
+        }
+        if plain.is_loopback() || plain.is_unspecified() {
+            // A name elsewhere that says to be this machine is not believed.
+            let named = Url::parse(&format!("http://{host}/")).is_ok_and(|url| is_loopback(&url));
+            return self.loopback && named && plain.is_loopback();
+        }
+        is_public(address) || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(egress: &Egress, url: &str) -> bool {
+        egress.check(&Url::parse(url).unwrap()).is_ok()
+    }
+
+    #[test]
+    fn nothing_goes_out_in_the_open_or_to_the_inside() {
+        let egress = Egress::public();
+        assert!(check(&egress, "https://as.example/token"));
+        assert!(check(&egress, "https://1.1.1.1/"));
+        for url in [
+            "http://as.example/",
+            "ftp://as.example/",
+            "file:///srv/secret",
+            "data:,x",
+            "https://me@as.example/",
+            "https://localhost/",
+            "https://localhost./",
+            "https://sub.localhost/",
+            "http://127.0.0.1/",
+            "https://127.0.0.1/",
+            "https://10.0.0.1/",
+            "https://169.254.169.254/latest",
+            "https://[::1]/",
+            "https://[fd00::1]/",
+            // Other ways to write them.
+            "https://2130706433/",
+            "https://0x7f000001/",
+            "https://0177.0.0.1/",
+            "https://127.1/",
+            "https://0xa.0.0.1/",
+            "https://[::ffff:10.0.0.1]/",
+            "https://[64:ff9b::a00:1]/",
+            "https://[2002:a00:1::]/",
+            "https://0/",
+        ] {
+            assert!(!check(&egress, url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_server_on_this_machine_may_name_another_one_here() {
+        let local = Egress::of_endpoint(&Url::parse("http://localhost:1/mcp").unwrap());
+        for url in ["http://127.0.0.1:2/", "http://[::1]:2/", "http://localhost:2/", "https://as.example/"] {
+            assert!(check(&local, url), "{url}");
+        }
+        assert!(!check(&local, "https://10.0.0.1/"));
+        assert!(!check(&local, "http://as.example/"));
+        assert!(local.permits("localhost", "127.0.0.1".parse().unwrap()));
+        assert!(!local.permits("as.example", "127.0.0.1".parse().unwrap()));
+        let remote = Egress::of_endpoint(&Url::parse("https://m.example/mcp").unwrap());
+        assert!(!check(&remote, "http://127.0.0.1:2/"));
+        assert!(!remote.permits("localhost", "127.0.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn the_host_a_person_named_and_allowed_networks_may_be_inside() {
+        let named = Egress::of_endpoint(&Url::parse("https://intranet.example/mcp").unwrap());
+        let inside = "10.0.0.1".parse().unwrap();
+        assert!(named.permits("intranet.example", inside));
+        assert!(!named.permits("other.example", inside));
+        assert!(!named.permits("intranet.example", "127.0.0.1".parse().unwrap()));
+        let allowed = Egress::public().allow_network("10.0.0.0/8".parse().unwrap());
+        assert!(allowed.permits("other.example", inside));
+        assert!(check(&allowed, "https://10.0.0.1/"));
+        assert!(!check(&allowed, "https://192.168.0.1/"));
+    }
+}

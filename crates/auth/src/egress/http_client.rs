@@ -1,0 +1,180 @@
+//! What sends the requests.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, USER_AGENT};
+use http::{HeaderValue, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::rt::TokioExecutor;
+use tower_service::Service;
+
+use super::error::FetchError;
+use super::guard::Egress;
+use crate::exchange::without_query;
+use crate::{Request, Response};
+
+/// How long a request may take in all.
+const TOTAL: Duration = Duration::from_secs(10);
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+
+type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+type Lookup = Arc<dyn Fn(String) -> Found + Send + Sync>;
+
+/// An HTTP client for URLs that came from somebody else. The address that is checked is the address that is dialled;
+/// redirects are not followed, proxies not asked, connections not kept; an answer has 10 seconds and so many bytes.
+#[derive(Clone)]
+pub struct GuardedClient {
+    egress: Arc<Egress>,
+    client: Client<hyper_rustls::HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>,
+}
+
+impl GuardedClient {
+    /// One that goes where `egress` lets it.
+    #[must_use]
+    pub fn new(egress: Egress) -> Self {
+        let lookup = |host: String| -> Found {
+            Box::pin(async move { Ok(tokio::net::lookup_host((host, 0)).await?.collect()) })
+        };
+        Self::with_lookup(egress, Arc::new(lookup))
+    }
+
+    fn with_lookup(egress: Egress, lookup: Lookup) -> Self {
+        let egress = Arc::new(egress);
+        let mut plain = HttpConnector::new_with_resolver(Resolver { egress: Arc::clone(&egress), lookup });
+        plain.set_nodelay(true);
+        plain.enforce_http(false);
+        plain.set_connect_timeout(Some(CONNECT));
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_webpki_roots()
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(plain);
+        // A kept connection would be used without its address being looked at again.
+        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
+        Self { egress, client }
+    }
+
+    /// Sends a request and reads the whole answer, whatever its status. The body of a success that is not JSON is left
+    /// unread: it is none of the documents that are asked for here.
+    ///
+    /// # Errors
+    /// When nothing may be sent there, nobody answers, or the answer is too long.
+    pub async fn fetch(&self, request: Request) -> Result<Response, FetchError> {
+        self.egress.check(&request.url)?;
+        let shown = without_query(&request.url);
+        let (method, max) = (request.method.clone(), request.max_bytes);
+        let answer = tokio::time::timeout(TOTAL, self.send(request, max)).await;
+        let answer = answer.unwrap_or(Err(FetchError::Timeout));
+        match &answer {
+            Ok(response) => tracing::debug!(%method, url = shown, status = %response.status, "asked"),
+            Err(error) => tracing::debug!(%method, url = shown, %error, "asked"),
+        }
+        answer
+    }
+
+    async fn send(&self, request: Request, max: usize) -> Result<Response, FetchError> {
+        let mut sent = http::Request::new(Full::new(request.body));
+        *sent.method_mut() = request.method;
+        *sent.uri_mut() = request.url.as_str().parse().map_err(|_| FetchError::Forbidden("it is no URL"))?;
+        *sent.headers_mut() = request.headers;
+        let agent = HeaderValue::from_static(concat!("hospes/", env!("CARGO_PKG_VERSION")));
+        sent.headers_mut().insert(USER_AGENT, agent);
+        let answer = self.client.request(sent).await.map_err(|error| send_error(&error))?;
+        let (head, mut body) = answer.into_parts();
+        if head.status == StatusCode::OK && !is_json(&head.headers) {
+            return Ok(Response { status: head.status, headers: head.headers, body: Bytes::new() });
+        }
+        let announced =
+            head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        if announced.is_some_and(|length: u64| length > max as u64) {
+            return Err(FetchError::TooLarge { max });
+        }
+        let mut text = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|_| FetchError::Broken)?.into_data() else { continue };
+            if text.len() + data.len() > max {
+                return Err(FetchError::TooLarge { max });
+            }
+            text.extend_from_slice(&data);
+        }
+        Ok(Response { status: head.status, headers: head.headers, body: text.freeze() })
+    }
+}
+
+impl fmt::Debug for GuardedClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardedClient").field("egress", &self.egress).finish_non_exhaustive()
+    }
+}
+
+/// Whether a body says to be JSON, and is not packed: nothing was asked for that would have to be unpacked.
+fn is_json(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let kind = text(CONTENT_TYPE).and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
+    let kind = kind.to_ascii_lowercase();
+    let json = kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"));
+    json && text(CONTENT_ENCODING).is_none_or(|how| how.eq_ignore_ascii_case("identity"))
+}
+
+fn send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            if let Some(forbidden) = error.get_ref().and_then(|inner| inner.downcast_ref::<FetchError>()) {
+                return forbidden.clone();
+            }
+            if error.kind() == io::ErrorKind::TimedOut {
+                return FetchError::Timeout;
+            }
+        }
+        cause = error.source();
+    }
+    if error.is_connect() { FetchError::Unreachable } else { FetchError::Broken }
+}
+
+/// Looks names up, and lets through what may be dialled.
+#[derive(Clone)]
+struct Resolver {
+    egress: Arc<Egress>,
+    lookup: Lookup,
+}
+
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let egress = Arc::clone(&self.egress);
+        let host = name.as_str().to_owned();
+        let found = (self.lookup)(host.clone());
+        Box::pin(async move {
+            let found = found.await?;
+            let permitted: Vec<_> =
+                found.into_iter().filter(|address| egress.permits(&host, address.ip())).collect();
+            if permitted.is_empty() {
+                return Err(io::Error::other(FetchError::Forbidden("the address is not public")));
+            }
+            Ok(permitted.into_iter())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
