@@ -5,8 +5,8 @@
 //! beside them and decides nothing.
 
 mod challenge;
-mod clock;
 pub mod client;
+mod clock;
 pub mod egress;
 mod error;
 mod exchange;

@@ -4,6 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ItemImpl;
 use syn::ext::IdentExt;
+use syn::spanned::Spanned as _;
 
 use crate::describe::{Argument, Complete, Input, Kind, Lent, Method, Prompt, Resource, Server, Tool};
 
@@ -18,7 +19,17 @@ pub(crate) fn server(server: &Server) -> TokenStream {
         setting("website_url", server.website_url.as_ref()),
     ];
     let methods = server.methods.iter().map(|method| self::method(method, &server.methods));
+    // Two blocks would make two servers of one type. The compiler's complaint about that names the traits; this one
+    // says what to do, where the second block stands.
+    let only = Ident::new("put_all_methods_into_one_hospes_server_block", self_ty.span());
     quote! {
+        #[automatically_derived]
+        impl #impl_generics #self_ty #where_clause {
+            #[doc(hidden)]
+            #[allow(dead_code, non_upper_case_globals)]
+            const #only: () = ();
+        }
+
         #[automatically_derived]
         impl #impl_generics ::hospes::IntoServer for #self_ty #where_clause {
             fn into_server(self) -> ::hospes::Server {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 /// The most resources that one listener may ask for.
-pub const MAX_SUBSCRIBED_URIS: usize = 1000;
+pub const MAX_SUBSCRIBED_URIS: usize = 1024;
 /// How many changed resources a listener is told of before it has to come again.
 const AT_ONCE: usize = 64;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -40,7 +40,15 @@ pub const MAX_HANDLES: usize = 10_000;
 pub struct Handles<T> {
     lifetime: Duration,
     most: usize,
-    kept: Mutex<HashMap<Box<str>, Kept<T>>>,
+    kept: Arc<Mutex<All<T>>>,
+}
+
+type Values<T> = HashMap<Box<str>, Kept<T>>;
+
+struct All<T> {
+    values: Values<T>,
+    /// Whether somebody takes out what is old.
+    swept: bool,
 }
 
 struct Kept<T> {
@@ -61,11 +69,13 @@ pub enum BadHandle {
     Full,
 }
 
-impl<T> Handles<T> {
-    /// Keeps each value for so long after it was last asked for, and at most [`MAX_HANDLES`] of them.
+impl<T: Send + Sync + 'static> Handles<T> {
+    /// Keeps each value for so long after it was last asked for, and at most [`MAX_HANDLES`] of them. Then it is
+    /// dropped, if nobody has it at that moment.
     #[must_use]
     pub fn new(lifetime: Duration) -> Self {
-        Self { lifetime, most: MAX_HANDLES, kept: Mutex::default() }
+        let all = All { values: HashMap::new(), swept: false };
+        Self { lifetime, most: MAX_HANDLES, kept: Arc::new(Mutex::new(all)) }
     }
 
     /// Keeps at most so many.
@@ -85,18 +95,22 @@ impl<T> Handles<T> {
         getrandom::fill(&mut random).map_err(|_| BadHandle::Full)?;
         let handle = format!("{:032x}", u128::from_ne_bytes(random));
         let now = Instant::now();
-        let mut kept = self.lock();
-        if kept.len() >= self.most {
-            kept.retain(|_, kept| kept.until > now);
+        let mut all = lock(&self.kept);
+        if all.values.len() >= self.most {
+            all.values.retain(|_, kept| kept.until > now);
         }
-        if kept.len() >= self.most {
+        if all.values.len() >= self.most {
             return Err(BadHandle::Full);
         }
         let owner = context.peer().principal.clone();
-        kept.insert(
-            handle.as_str().into(),
-            Kept { value: Arc::new(value), owner, until: now + self.lifetime },
-        );
+        let kept = Kept { value: Arc::new(value), owner, until: now + self.lifetime };
+        all.values.insert(handle.as_str().into(), kept);
+        if !all.swept
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            all.swept = true;
+            runtime.spawn(sweep(Arc::downgrade(&self.kept)));
+        }
         Ok(handle)
     }
 
@@ -105,8 +119,8 @@ impl<T> Handles<T> {
     /// # Errors
     /// [`BadHandle::Unknown`].
     pub fn get(&self, context: &Context, handle: &str) -> Result<Arc<T>, BadHandle> {
-        let mut all = self.lock();
-        let kept = Kept::find(&mut all, context, handle)?;
+        let mut all = lock(&self.kept);
+        let kept = Kept::find(&mut all.values, context, handle)?;
         kept.until = Instant::now() + self.lifetime;
         Ok(Arc::clone(&kept.value))
     }
@@ -116,23 +130,39 @@ impl<T> Handles<T> {
     /// # Errors
     /// [`BadHandle::Unknown`].
     pub fn take(&self, context: &Context, handle: &str) -> Result<Arc<T>, BadHandle> {
-        let mut all = self.lock();
-        let value = Arc::clone(&Kept::find(&mut all, context, handle)?.value);
-        all.remove(handle);
+        let mut all = lock(&self.kept);
+        let value = Arc::clone(&Kept::find(&mut all.values, context, handle)?.value);
+        all.values.remove(handle);
         Ok(value)
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Kept<T>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(kept: &Mutex<All<T>>) -> MutexGuard<'_, All<T>> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes out what is old, until there is nothing left.
+async fn sweep<T>(kept: Weak<Mutex<All<T>>>) {
+    /// Time for what is due together to go together.
+    const LEAST: Duration = Duration::from_millis(10);
+    while let Some(all) = kept.upgrade() {
+        let now = Instant::now();
+        let (next, old) = {
+            let mut all = lock(&all);
+            let old: Vec<_> = all.values.extract_if(|_, kept| kept.until <= now).collect();
+            let next = all.values.values().map(|kept| kept.until).min();
+            all.swept = next.is_some();
+            (next, old)
+        };
+        // Not under the lock: nobody knows what a value does when it goes.
+        drop((old, all));
+        let Some(next) = next else { return };
+        tokio::time::sleep_until(next.max(now + LEAST)).await;
     }
 }
 
 impl<T> Kept<T> {
-    fn find<'a>(
-        all: &'a mut HashMap<Box<str>, Self>,
-        context: &Context,
-        handle: &str,
-    ) -> Result<&'a mut Self, BadHandle> {
+    fn find<'a>(all: &'a mut Values<T>, context: &Context, handle: &str) -> Result<&'a mut Self, BadHandle> {
         let good = |kept: &&mut Self| kept.owner == context.peer().principal && kept.until > Instant::now();
         all.get_mut(handle).filter(good).ok_or(BadHandle::Unknown)
     }
@@ -140,6 +170,6 @@ impl<T> Kept<T> {
 
 impl<T> fmt::Debug for Handles<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Handles({} kept)", self.lock().len())
+        write!(f, "Handles({} kept)", lock(&self.kept).values.len())
     }
 }

@@ -114,6 +114,9 @@ impl IntoServer for Server {
 ///
 /// Registering something twice, a name that no tool may have, or a schema that cannot be used is a mistake in the
 /// program, and panics at the caller's line.
+///
+/// A clone is the same server: what a [`ServerHandle`] changes, all clones offer. But what is said to one of them here
+/// is said to that one alone; from then on it is a server of its own, and handles taken before stay with the others.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Server {
@@ -129,6 +132,8 @@ pub struct Server {
     changes: bool,
     states: States,
     shared: Arc<Shared>,
+    /// Counts the clones that share the catalogue.
+    clones: Arc<()>,
     tasks: tasks::Keeping,
 }
 
@@ -148,6 +153,7 @@ impl Server {
             changes: true,
             states: States::default(),
             shared: Arc::default(),
+            clones: Arc::default(),
             tasks: tasks::Keeping::default(),
         }
     }
@@ -362,11 +368,21 @@ impl Server {
 
     #[track_caller]
     fn register(mut self, change: impl FnOnce(&mut Catalogue) -> Result<(), RegisterError>) -> Self {
+        self.part();
         or_panic(Shared::build(&mut self.shared, change));
         self
     }
 
+    /// Leaves its clones their catalogue, before it is changed.
+    fn part(&mut self) {
+        if Arc::strong_count(&self.clones) > 1 {
+            self.clones = Arc::default();
+            self.shared = Arc::new(Shared::of(self.shared.catalogue()));
+        }
+    }
+
     fn cut_lists_anew(mut self) -> Self {
+        self.part();
         let done = Shared::build(&mut self.shared, |catalogue| {
             catalogue.tools.forget_pages();
             catalogue.prompts.forget_pages();

@@ -19,6 +19,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// What offers this from the start.
+    pub(crate) fn of(base: Catalogue) -> Self {
+        Self { base, ..Self::default() }
+    }
+
     /// Reads the catalogue as it now is. No lock is held meanwhile, so `read` may run handlers.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&Catalogue) -> R) -> R {
         if !self.changed.load(Ordering::Acquire) {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use hospes::transport::http_server::AllowedHosts;
+use hospes::transport::http_server::{AllowedHosts, AllowedOrigins};
 
 use super::document::{Entry, Node, Value};
 use super::expand::Scope;
@@ -102,25 +102,12 @@ pub const ORIGIN_FORM: &str =
 
 /// Whether the text can be compared with the `Host` of a request: a name or an address, with or without a port, or `*`.
 pub fn is_host(text: &str) -> bool {
-    AllowedHosts::loopback().allow(text).allows(text)
+    AllowedHosts::knows(text)
 }
 
 /// Whether the text can be compared with the `Origin` of a request: `scheme://host`, with a port or `:*`; `null`; `*`.
 pub fn is_origin(text: &str) -> bool {
-    let is_scheme =
-        |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.bytes().all(is_of_scheme);
-    match text.split_once("://") {
-        Some((scheme, host)) => {
-            let host = host.strip_suffix(":*").unwrap_or(host);
-            is_scheme(scheme) && host != "*" && is_host(host)
-        }
-        None => matches!(text, "null" | "*"),
-    }
-}
-
-/// RFC 3986, section 3.1.
-fn is_of_scheme(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
+    AllowedOrigins::knows(text)
 }
 
 fn patterns(

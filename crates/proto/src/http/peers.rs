@@ -40,6 +40,12 @@ impl AllowedHosts {
         Self(Some(vec![HostPattern::Loopback]))
     }
 
+    /// Whether this is a form that [`AllowedHosts::allow`] knows. What is not would never match.
+    #[must_use]
+    pub fn knows(host: &str) -> bool {
+        host == "*" || split_port(host).is_some()
+    }
+
     /// And this one: `name`, which matches at any port, or `name:port`; `*` allows all.
     #[must_use]
     pub fn allow(mut self, host: &str) -> Self {
@@ -107,6 +113,19 @@ impl AllowedOrigins {
     #[must_use]
     pub fn none() -> Self {
         Self(Some(Vec::new()))
+    }
+
+    /// Whether this is a form that [`AllowedOrigins::allow`] knows. What is not would match no page of the web.
+    #[must_use]
+    pub fn knows(origin: &str) -> bool {
+        // RFC 3986, section 3.1.
+        let of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+        let is_scheme =
+            |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.bytes().all(of_scheme);
+        match split_origin(origin.strip_suffix(":*").unwrap_or(origin)) {
+            Some((scheme, _, _)) => is_scheme(scheme),
+            None => matches!(origin, "null" | "*"),
+        }
     }
 
     /// And this one: `scheme://host`, `scheme://host:port`, `scheme://host:*`, or `null`; `*` allows all.
@@ -198,6 +217,36 @@ fn is_loopback(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_can_never_match_is_told_apart() {
+        for good in ["*", "mcp.example.org", "mcp.example.org:8443", "[::1]:80", "10.0.0.1"] {
+            assert!(AllowedHosts::knows(good) && AllowedHosts::loopback().allow(good).allows(good), "{good}");
+        }
+        for junk in
+            ["", "https://mcp.example.org", "mcp.example.org/", "a b", "name:port", "a,b", "name:99999"]
+        {
+            assert!(!AllowedHosts::knows(junk), "{junk}");
+        }
+        for good in
+            ["*", "null", "https://example.org", "http://dev:*", "https://example.org:8443", "app+x://y"]
+        {
+            assert!(AllowedOrigins::knows(good), "{good}");
+        }
+        for junk in [
+            "",
+            "example.org",
+            "https://",
+            "https://*",
+            "https://a/b",
+            "https://a b",
+            "://a",
+            "1x://a",
+            "Null",
+        ] {
+            assert!(!AllowedOrigins::knows(junk), "{junk}");
+        }
+    }
 
     #[test]
     fn only_loopback_hosts_are_allowed_by_default() {

@@ -144,3 +144,23 @@ proptest! {
         })?;
     }
 }
+
+/// Clones are one server to handles, and each a server of its own to who goes on building it.
+#[tokio::test]
+async fn what_is_built_on_a_clone_is_the_clones_alone() {
+    let base = many(1);
+    let handle = base.handle();
+    let kept = base.clone();
+    let more = base.clone().tool("more", || async {}).page_size(1);
+    handle.add_tool("late", || async {}).unwrap();
+    assert_eq!(walk(&base).await, [["t000", "late"]]);
+    assert_eq!(walk(&kept).await, [["t000", "late"]]);
+    assert_eq!(walk(&more).await, [["t000"], ["more"]]);
+    more.handle().remove_tool("t000");
+    assert_eq!(walk(&base).await, [["t000", "late"]]);
+    // The last of its kind keeps its handles.
+    drop(kept);
+    let base = base.tool("last", || async {});
+    handle.remove_tool("late");
+    assert_eq!(walk(&base).await, [["t000", "last"]]);
+}

@@ -296,6 +296,30 @@ async fn a_handle_serves_its_caller_for_its_time() {
     assert_eq!(text("ann", "buy", json!({ "cart": second })).await, gone);
 }
 
+/// What nobody asks for any more does not wait for room to be needed.
+#[tokio::test(start_paused = true)]
+async fn what_a_handle_kept_goes_when_its_time_is_over() {
+    let (minute, alive) = (Duration::from_secs(60), std::sync::Arc::new(()));
+    let carts = Handles::new(minute);
+    let context = super::context();
+    let held = || std::sync::Arc::strong_count(&alive) - 1;
+    let _first = carts.keep(&context, alive.clone()).unwrap();
+    tokio::time::sleep(minute / 2).await;
+    let second = carts.keep(&context, alive.clone()).unwrap();
+    assert_eq!(held(), 2);
+    tokio::time::sleep(minute * 2 / 3).await;
+    assert_eq!(held(), 1);
+    carts.get(&context, &second).unwrap();
+    tokio::time::sleep(minute * 2 / 3).await;
+    assert_eq!(held(), 1, "it was asked for meanwhile");
+    tokio::time::sleep(minute).await;
+    assert_eq!(held(), 0);
+    // And so with what comes after a time in which there was nothing.
+    carts.keep(&context, alive.clone()).unwrap();
+    tokio::time::sleep(minute * 2).await;
+    assert_eq!(held(), 0);
+}
+
 #[test]
 fn keys_and_identifiers_that_may_not_be_chosen_are_refused_at_the_callers_line() {
     let meta = |key: &str| hospes_model::Meta::new().with(key, &1);

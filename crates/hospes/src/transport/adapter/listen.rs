@@ -22,18 +22,39 @@ use crate::service::{Call, Outcome};
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The call for changes of one legacy session: made anew when its subscriptions change, the new one before the old
-/// one is dropped, so that nothing falls between them; and made again, after a pause, when the service ends it.
+/// The most subscriptions that are asked for beside the others. A call is made anew for each that comes, so many are
+/// not repeated each time; the more calls there are, the more streams stand open to the servers behind a gateway.
+const MAX_EXTRA: usize = 32;
+
+/// The calls for changes of one legacy session: one for everything, and one for what has been subscribed to since. They
+/// are made anew when the subscriptions change, the new one before the old one is dropped, so that nothing falls between
+/// them; and made again, after a pause, when the service ends one.
 #[derive(Debug)]
 pub(crate) struct Listen {
     adapter: Arc<Adapter>,
     current: Option<Box<Exchange>>,
-    next: Option<Box<Exchange>>,
+    extra: Option<Box<Extra>>,
+    next: Option<Next>,
     epoch: Option<u64>,
     /// Whether the service has no such call, so that there is no use in making it again.
     refused: bool,
     /// Once the service has ended one.
     after: Option<Box<After>>,
+}
+
+/// The call for the subscriptions that came last.
+#[derive(Debug)]
+struct Extra {
+    exchange: Exchange,
+    uris: Vec<String>,
+}
+
+/// The call that takes the place of another once it is acknowledged.
+#[derive(Debug)]
+enum Next {
+    /// Of both.
+    Current(Box<Exchange>),
+    Extra(Box<Extra>),
 }
 
 /// What is to be done after the service ended the call.
@@ -58,6 +79,7 @@ impl Listen {
         Self {
             adapter: Arc::clone(adapter),
             current: None,
+            extra: None,
             next: None,
             epoch: None,
             refused: false,
@@ -107,19 +129,31 @@ impl Listen {
     }
 
     fn poll_current(&mut self, cx: &mut TaskContext<'_>) -> Option<Notification> {
-        let polled = poll(self.current.as_mut()?, cx)?;
+        let extra = self.extra.as_mut().map(|extra| &mut extra.exchange);
+        let all = self.current.as_deref_mut().into_iter().chain(extra);
+        let polled = all.into_iter().find_map(|exchange| poll(exchange, cx))?;
         if polled.is_err() {
-            self.current = None;
+            // They are made again as one.
+            (self.current, self.extra) = (None, None);
+            if matches!(self.next, Some(Next::Extra(_))) {
+                self.next = None;
+            }
         }
         polled.ok()
     }
 
     fn poll_next(&mut self, session: &Session, cx: &mut TaskContext<'_>) -> Option<Notification> {
-        let ended = match poll(self.next.as_mut()?, cx)? {
+        let next = match self.next.as_mut()? {
+            Next::Current(exchange) => exchange,
+            Next::Extra(extra) => &mut extra.exchange,
+        };
+        let ended = match poll(next, cx)? {
             Ok(notification) => return Some(notification),
             Err(ended) => ended,
         };
-        self.next = None;
+        if matches!(self.next.take(), Some(Next::Extra(_))) {
+            session.ask_all_anew();
+        }
         self.refused = ended.is_some_and(|error| error.code == code::METHOD_NOT_FOUND);
         // There is nothing to wait for.
         session.hold(self.epoch);
@@ -132,7 +166,11 @@ impl Listen {
             after.resumed = false;
             after.missed = told_of(&session.filter());
         }
-        self.current = self.next.take();
+        match self.next.take() {
+            Some(Next::Extra(extra)) => self.extra = Some(extra),
+            Some(Next::Current(exchange)) => (self.current, self.extra) = (Some(exchange), None),
+            None => {}
+        }
         session.hold(self.epoch);
     }
 
@@ -160,21 +198,54 @@ impl Listen {
         if let Some(after) = &mut self.after {
             after.again = None;
         }
-        self.begin(session);
+        match session.take_fresh() {
+            Some(fresh) if self.current.is_some() => self.begin_extra(session, fresh),
+            _ => self.begin(session),
+        }
+    }
+
+    /// Asks for subscriptions that have come, beside the others.
+    fn begin_extra(&mut self, session: &Session, fresh: Vec<String>) {
+        if fresh.is_empty() {
+            if self.next.is_none() {
+                session.hold(self.epoch);
+            }
+            return;
+        }
+        if matches!(self.next, Some(Next::Current(_))) {
+            // It may have been made before they came.
+            return self.begin(session);
+        }
+        let mut uris = match (&self.next, &self.extra) {
+            (Some(Next::Extra(extra)), _) | (None, Some(extra)) => extra.uris.clone(),
+            _ => Vec::new(),
+        };
+        uris.extend(fresh);
+        if uris.len() > MAX_EXTRA {
+            return self.begin(session);
+        }
+        let filter = SubscriptionFilter::new().with_resource_subscriptions(uris.clone());
+        if let Some(exchange) = self.call(session, filter) {
+            self.next = Some(Next::Extra(Box::new(Extra { exchange, uris })));
+        }
     }
 
     fn begin(&mut self, session: &Session) {
         let filter = session.filter();
         self.next = None;
         if filter.is_empty() {
-            self.current = None;
+            (self.current, self.extra) = (None, None);
             session.hold(self.epoch);
             return;
         }
-        let Ok(params) = RawJson::from_serialize(&SubscriptionsListenParams::new(filter)) else { return };
+        self.next = self.call(session, filter).map(|exchange| Next::Current(Box::new(exchange)));
+    }
+
+    fn call(&self, session: &Session, filter: SubscriptionFilter) -> Option<Exchange> {
+        let params = RawJson::from_serialize(&SubscriptionsListenParams::new(filter)).ok()?;
         let context = Context::new(Arc::clone(session.peer()));
         let call = Call::new(Method::SubscriptionsListen, params, context);
-        self.next = Some(Box::new(Exchange::new(self.adapter.service.clone(), call)));
+        Some(Exchange::new(self.adapter.service.clone(), call))
     }
 
     fn say(&self, notification: &Notification, session: &Session, out: &mut Vec<u8>) -> bool {

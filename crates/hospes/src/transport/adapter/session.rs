@@ -52,8 +52,17 @@ struct Holding {
     held: AtomicU64,
     /// How many streams of changes are read at the moment.
     listening: AtomicU32,
+    fresh: Mutex<Fresh>,
     /// Wakes those who wait for either.
     changed: tokio::sync::Notify,
+}
+
+/// What has changed of the subscriptions since the service was last asked.
+#[derive(Debug, Default)]
+struct Fresh {
+    uris: Vec<String>,
+    /// Whether it is more than that some came.
+    all: bool,
 }
 
 type Machine = ServerSession<Arc<Stop>, Question>;
@@ -214,7 +223,10 @@ impl Session {
     /// Adds a subscription; what to wait for until it holds, if there is anything.
     pub(super) fn subscribe(&self, uri: &str) -> Result<Option<u64>, RpcError> {
         if self.machine().subscribe(uri)? {
-            return Ok(Some(self.subscriptions_changed()));
+            if let Some(mut fresh) = self.fresh().filter(|fresh| !fresh.all) {
+                fresh.uris.push(uri.to_owned());
+            }
+            return Ok(Some(self.next_epoch()));
         }
         Ok(None)
     }
@@ -225,7 +237,29 @@ impl Session {
         }
     }
 
-    pub(super) fn subscriptions_changed(&self) -> u64 {
+    pub(super) fn subscriptions_changed(&self) {
+        self.ask_all_anew();
+        self.next_epoch();
+    }
+
+    /// The next time that the subscriptions change the service is to be asked for all of them.
+    pub(super) fn ask_all_anew(&self) {
+        if let Some(mut fresh) = self.fresh() {
+            *fresh = Fresh { uris: Vec::new(), all: true };
+        }
+    }
+
+    /// The subscriptions that came since this was last asked; none when there were other changes too.
+    pub(super) fn take_fresh(&self) -> Option<Vec<String>> {
+        let fresh = std::mem::take(&mut *self.fresh()?);
+        (!fresh.all).then_some(fresh.uris)
+    }
+
+    fn fresh(&self) -> Option<MutexGuard<'_, Fresh>> {
+        self.holding.get().map(|holding| lock(&holding.fresh))
+    }
+
+    fn next_epoch(&self) -> u64 {
         let epoch = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         self.listener.wake();
         epoch

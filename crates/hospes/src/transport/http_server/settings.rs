@@ -112,8 +112,16 @@ impl EndpointBuilder {
 
     /// Also answers to this value of `Host`: `name`, which matches at any port, or `name:port`; `*` allows all.
     /// Without this only loopback names are answered to.
+    ///
+    /// # Panics
+    /// When it is of neither form, so that it would never match; [`AllowedHosts::knows`] tells before.
     #[must_use]
+    #[track_caller]
     pub fn allow_host(mut self, host: &str) -> Self {
+        assert!(
+            AllowedHosts::knows(host),
+            "{host:?} is no value of Host: write mcp.example.org, or with a port mcp.example.org:8443"
+        );
         self.admission.hosts = self.admission.hosts.allow(host);
         self
     }
@@ -125,10 +133,18 @@ impl EndpointBuilder {
         self
     }
 
-    /// Also lets pages of this `Origin` ask: `scheme://host:port`; `*` allows all. Without this only pages that this
-    /// machine serves to itself may ask.
+    /// Also lets pages of this `Origin` ask: `scheme://host:port`, `scheme://host:*` or `null`; `*` allows all. Without
+    /// this only pages that this machine serves to itself may ask.
+    ///
+    /// # Panics
+    /// When it is of no such form, so that it would match no page; [`AllowedOrigins::knows`] tells before.
     #[must_use]
+    #[track_caller]
     pub fn allow_origin(mut self, origin: &str) -> Self {
+        assert!(
+            AllowedOrigins::knows(origin),
+            "{origin:?} is no value of Origin: write https://example.org, or with any port https://example.org:*"
+        );
         self.admission.origins = self.admission.origins.allow(origin);
         self
     }

@@ -182,7 +182,8 @@ async fn changes_come_on_the_sessions_stream() {
     site.probe.change(Change::Tools);
     let mut third = site.get(&session, &[("last-event-id", event.id.as_deref().unwrap())]).await;
     assert_eq!(third.message().await["method"], "notifications/tools/list_changed");
-    until(|| site.probe.listening() == 1).await;
+    // One call for what was to be heard from the start, one for what was subscribed to since.
+    until(|| site.probe.listening() == 2).await;
     site.probe.change(Change::Resource("x:1".into()));
     let updated = third.message().await;
     assert_eq!(

@@ -466,3 +466,22 @@ async fn pages_are_served_to_those_who_may_ask() {
         assert_eq!(ask(path, host, origin).await.status, status, "{path} {host} {origin:?}");
     }
 }
+
+/// A name that can never match is a mistake of whoever writes it, and told there.
+#[test]
+fn names_that_can_never_match_are_refused() {
+    let builder = || Endpoint::builder(Probe::new());
+    let refused = |build: &dyn Fn() -> super::super::EndpointBuilder| {
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(build)).err().unwrap();
+        panic.downcast_ref::<String>().unwrap().clone()
+    };
+    for junk in ["https://mcp.example.org", "mcp.example.org/mcp", "", "a b", "name:port"] {
+        let said = refused(&|| builder().allow_host(junk));
+        assert!(said.contains(&format!("{junk:?}")) && said.contains("Host"), "{said}");
+    }
+    for junk in ["example.org", "https://example.org/", "https://", ""] {
+        let said = refused(&|| builder().allow_origin(junk));
+        assert!(said.contains(&format!("{junk:?}")) && said.contains("Origin"), "{said}");
+    }
+    let _ = builder().allow_host("*").allow_origin("null").allow_origin("https://example.org:*").build();
+}

@@ -1,0 +1,113 @@
+//! What has changed.
+
+use super::*;
+
+/// covers: SUBS-02 SUBS-03 SUBS-04 SUBS-07
+#[tokio::test]
+async fn changes_arrive_on_a_stream_of_their_own() {
+    let probe = Probe::new();
+    let mut peer = Peer::new(&probe);
+    peer.send(modern(5, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}))).await;
+    let key = "io.modelcontextprotocol/subscriptionId";
+    let acknowledged = peer.read().await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(acknowledged["params"]["_meta"][key], 5);
+    probe.change(Change::Prompts);
+    probe.change(Change::Tools);
+    let changed = peer.read().await;
+    assert_eq!(changed["method"], "notifications/tools/list_changed");
+    assert_eq!(changed["params"]["_meta"][key], 5);
+    peer.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}))
+        .await;
+    while probe.listening() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn changes_reach_a_session_unasked() {
+    let probe = Probe::new();
+    let mut peer = Peer::opened(&probe, "2025-06-18").await;
+    peer.silence().await;
+    while probe.listening() == 0 {
+        tokio::task::yield_now().await;
+    }
+    probe.change(Change::Tools);
+    assert_eq!(peer.read().await, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    probe.change(Change::Resource("x:1".into()));
+    peer.send(json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "x:1"}}))
+        .await;
+    assert_eq!(peer.read().await["result"], json!({}));
+    // Whoever has the answer misses nothing.
+    probe.change(Change::Resource("x:1".into()));
+    let changed = peer.read().await;
+    assert_eq!(changed["method"], "notifications/resources/updated");
+    assert_eq!(changed["params"], json!({"uri": "x:1"}));
+}
+
+/// Ends each stream of changes as soon as it is told to.
+#[derive(Clone)]
+struct Moody {
+    probe: Probe,
+    begun: tokio::sync::mpsc::UnboundedSender<tokio::time::Instant>,
+    end: std::sync::Arc<tokio::sync::Notify>,
+}
+
+impl crate::Service for Moody {
+    async fn call(&self, call: crate::Call) -> crate::Outcome {
+        if call.method != hospes_model::Method::SubscriptionsListen {
+            return self.probe.call(call).await;
+        }
+        let params: hospes_model::SubscriptionsListenParams = call.decode().unwrap();
+        let honoured = hospes_model::SubscriptionsAcknowledgedParams::new(params.notifications);
+        call.context.notify(hospes_model::Notification::SubscriptionsAcknowledged(honoured));
+        self.begun.send(tokio::time::Instant::now()).unwrap();
+        self.end.notified().await;
+        crate::Outcome::Complete(hospes_model::SubscriptionsListenResult::new().into())
+    }
+}
+
+/// A session whose service ends its call for changes was deaf until its subscriptions changed.
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_changes_that_the_service_ends_is_begun_again_later_and_later() {
+    let (begun, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
+    let end = std::sync::Arc::new(tokio::sync::Notify::new());
+    let moody = Moody { probe: Probe::new(), begun, end: std::sync::Arc::clone(&end) };
+    let mut peer = Peer::of(StdioServer::new(moody));
+    peer.open("2025-06-18").await;
+    let mut last = beginnings.recv().await.unwrap();
+    for pause in [500, 1000, 2000] {
+        end.notify_one();
+        let now = beginnings.recv().await.unwrap();
+        let waited = now - last;
+        assert!(waited >= Duration::from_millis(pause), "{waited:?} of {pause}");
+        last = now;
+        // What changed meanwhile is not known, so all of it may have.
+        for list in ["tools", "prompts"] {
+            assert_eq!(peer.read().await["method"], format!("notifications/{list}/list_changed"));
+        }
+    }
+}
+
+/// A service that never takes a subscription up holds its answer up for only so long.
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_subscription_waits_for_a_slow_service_only_so_long() {
+    #[derive(Clone)]
+    struct Slow(Probe);
+    impl crate::Service for Slow {
+        async fn call(&self, call: crate::Call) -> crate::Outcome {
+            if call.method == hospes_model::Method::SubscriptionsListen {
+                std::future::pending::<()>().await;
+            }
+            self.0.call(call).await
+        }
+    }
+    let mut peer = Peer::of(StdioServer::new(Slow(Probe::new())));
+    peer.open("2025-06-18").await;
+    let subscribe =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "x:1"}});
+    let begun = tokio::time::Instant::now();
+    peer.send(subscribe).await;
+    assert_eq!(peer.read().await["result"], json!({}));
+    assert!(begun.elapsed() >= Duration::from_secs(5), "it has not even waited");
+}
