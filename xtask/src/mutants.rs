@@ -1,5 +1,10 @@
 //! `cargo xtask mutants`: breaks the rules on purpose, one at a time, and sees whether a test notices.
 
+mod record;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context as _, Result, bail};
 
 use crate::cargo;
@@ -7,65 +12,140 @@ use crate::flags::{Accepted, Flags};
 use crate::place;
 use crate::report::{Outcome, say};
 use crate::tools::{self, Versions};
+use record::{Explanations, Record};
 
 /// What the command line may say.
-pub(crate) const FLAGS: Accepted = Accepted { values: &["only", "shard"], switches: &["list"] };
+pub(crate) const FLAGS: Accepted =
+    Accepted { values: &["only", "shard"], switches: &["list", "again", "page"] };
 
-/// What is mutated: a name, the files, and the packages whose tests have to notice.
-const AREAS: [(&str, &str, &[&str]); 4] = [
-    ("frame", "crates/proto/src/frame/**/*.rs", &["hospes-proto"]),
-    ("session", "crates/proto/src/session/**/*.rs", &["hospes-proto"]),
-    ("http", "crates/proto/src/http/**/*.rs", &["hospes-proto"]),
-    ("revision", "crates/model/src/revision/**/*.rs", &["hospes-model"]),
+/// Mutants outside functions: the values of limits and tables of constants. Tests set limits of their own, and one that
+/// repeated the default would only say the same thing twice.
+const CONSTANTS: &str = r": replace \S+ with \S+$";
+
+/// Rules that are broken together.
+struct Area {
+    name: &'static str,
+    /// Globs of the files.
+    files: &'static [&'static str],
+    /// Whose tests have to notice.
+    package: &'static str,
+}
+
+const AREAS: [Area; 6] = [
+    Area { name: "frame", files: &["crates/proto/src/frame/**/*.rs"], package: "hospes-proto" },
+    Area { name: "session", files: &["crates/proto/src/session/**/*.rs"], package: "hospes-proto" },
+    Area { name: "http", files: &["crates/proto/src/http/**/*.rs"], package: "hospes-proto" },
+    Area {
+        name: "era",
+        files: &["crates/proto/src/era.rs", "crates/proto/src/revisions.rs", "crates/proto/src/state.rs"],
+        package: "hospes-proto",
+    },
+    Area { name: "revision", files: &["crates/model/src/revision/**/*.rs"], package: "hospes-model" },
+    Area { name: "reply", files: &["crates/model/src/reply/**/*.rs"], package: "hospes-model" },
 ];
 
-/// Mutates every area, or those named by `--only`.
+/// Mutates every area, or those named by `--only`. `--again` leaves out what was caught before; `--page` runs nothing
+/// and only writes docs/mutants.md from what earlier runs found.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     let only = flags.list("only");
-    let known: Vec<&str> = AREAS.iter().map(|(name, ..)| *name).collect();
-    if let Some(unknown) = only.iter().find(|area| !known.contains(&area.as_str())) {
-        bail!("no area is called `{unknown}`; there are {}", known.join(", "));
+    if let Some(unknown) = only.iter().find(|name| !AREAS.iter().any(|area| area.name == name.as_str())) {
+        bail!("no area is called `{unknown}`; there are {}", AREAS.map(|area| area.name).join(", "));
     }
-    install()?;
-    let mut survived = Vec::new();
-    for (name, files, packages) in AREAS {
-        if !only.is_empty() && !only.iter().any(|area| area == name) {
-            continue;
+    let chosen = || AREAS.iter().filter(|area| only.is_empty() || only.iter().any(|name| name == area.name));
+    if !flags.has("page") {
+        install()?;
+        for area in chosen() {
+            area.mutate(flags)?;
         }
-        let output = place::target()?.join("mutants").join(name);
-        std::fs::create_dir_all(&output).with_context(|| format!("creating {}", output.display()))?;
-        let output = output.display().to_string();
-        say!("{name}: results go to {output}");
-        let mut arguments = vec!["mutants", "--file", files, "--output", &output, "--colors=never"];
-        for package in packages {
-            arguments.extend(["--test-package", package]);
+    }
+    if flags.has("list") {
+        return Ok(());
+    }
+    let explanations = Explanations::read()?;
+    let mut troubles = Vec::new();
+    let mut records = Vec::new();
+    for area in &AREAS {
+        let Some(record) = Record::read(&area.output()?)? else { continue };
+        if chosen().any(|one| one.name == area.name) {
+            troubles.extend(record.unexplained(&explanations));
         }
-        // The properties' own number of cases makes a mutant that is caught slow to catch.
-        let settings = [("PROPTEST_CASES", "32".to_owned())];
+        records.push((area.name, record));
+    }
+    // Part of an area is no share of it.
+    if records.len() == AREAS.len() && flags.value("shard").is_none() {
+        troubles.extend(explanations.stale(&records));
+        let path = place::root().join("docs/mutants.md");
+        fs::write(&path, record::page(&records, &explanations))
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    if troubles.is_empty() {
+        return Ok(());
+    }
+    say!("\n{}", troubles.join("\n"));
+    bail!(
+        "{} mutants survived without a reason in tools/mutants.toml, or have one without need",
+        troubles.len()
+    )
+}
+
+impl Area {
+    fn output(&self) -> Result<PathBuf> {
+        Ok(place::target()?.join("mutants").join(self.name))
+    }
+
+    /// First with the tests that stand beside the code, which notice nearly everything and are there at once; what they
+    /// miss again with all tests of the crate.
+    fn mutate(&self, flags: &Flags) -> Result<()> {
+        let output = self.output()?;
+        fs::create_dir_all(&output).with_context(|| format!("creating {}", output.display()))?;
+        say!("{}: results go to {}", self.name, output.display());
         if flags.has("list") {
-            arguments.push("--list");
-        } else {
-            arguments.extend(["--baseline=run", "--timeout=60", "--cap-lints=true"]);
+            return self.cargo_mutants(&output, flags, &["--list"]);
+        }
+        let mut beside = vec!["--timeout=60", "--cargo-arg=--lib"];
+        if flags.has("again") {
+            // What an interrupted run found counts, too.
+            Record::keep(&output)?;
+            beside.push("--iterate");
+        } else if flags.value("shard").is_none() {
+            Record::forget(&output)?;
+        }
+        self.cargo_mutants(&output, flags, &beside)?;
+        Record::keep(&output)?;
+        let mut rest = vec!["--iterate", "--timeout=60"];
+        if tools::works("cargo-nextest") {
+            // One test that notices is enough.
+            rest.extend(["--test-tool=nextest", "--", "--fail-fast"]);
+        }
+        self.cargo_mutants(&output, flags, &rest)?;
+        Record::keep(&output)
+    }
+
+    fn cargo_mutants(&self, output: &Path, flags: &Flags, how: &[&str]) -> Result<()> {
+        let output = output.display().to_string();
+        let mut arguments = vec!["mutants", "--package", self.package, "--output", &output];
+        arguments.extend(["--colors=never", "--cap-lints=true", "--no-shuffle", "--exclude-re", CONSTANTS]);
+        for files in self.files {
+            arguments.extend(["--file", *files]);
         }
         if let Some(shard) = flags.value("shard") {
-            arguments.extend(["--shard", shard]);
+            arguments.extend(["--sharding=round-robin", "--shard", shard]);
         }
+        arguments.extend(how);
+        // The properties' own number of cases makes a mutant that is caught slow to catch; what a debugger wants is only
+        // in the way.
+        let settings = [("PROPTEST_CASES", "32".to_owned()), ("CARGO_PROFILE_DEV_DEBUG", "0".to_owned())];
         match cargo::run_with(&arguments, &settings) {
-            Outcome::Passed(_) => {}
-            Outcome::Failed(_) => survived.push(name),
+            // That some survived is no failure of the run; whether it came to its end is seen by what it wrote.
+            Outcome::Passed(_) | Outcome::Failed(_) => Ok(()),
             Outcome::CannotRun(why) => bail!(why),
         }
-    }
-    if survived.is_empty() {
-        Ok(())
-    } else {
-        bail!("mutants survived, or tests failed, in {}", survived.join(", "))
     }
 }
 
 /// Makes sure of cargo-mutants.
 fn install() -> Result<()> {
-    if tools::works("cargo-mutants") {
+    if tools::works("cargo mutants") {
         return Ok(());
     }
     let versions = Versions::read()?;

@@ -208,10 +208,11 @@ impl Versions {
     }
 }
 
-/// Whether the command is there and can tell its version.
+/// Whether the command is there and can tell its version: `cargo-nextest`, or `cargo mutants` as cargo's own word.
 pub(crate) fn works(command: &str) -> bool {
-    let mut probe = Command::new(command);
-    probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut words = command.split(' ');
+    let mut probe = Command::new(words.next().unwrap_or_default());
+    probe.args(words).arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     probe.status().is_ok_and(|status| status.success())
 }
 

@@ -1,0 +1,251 @@
+//! What the runs found, why what survived may survive, and the page that says so.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::place;
+
+/// Where the outcomes of an area are kept from one run to the next.
+const KEPT: &str = "record.json";
+
+/// What became of an area's mutants, by their whole names: caught, missed, timeout or unviable.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Record(BTreeMap<String, String>);
+
+impl Record {
+    /// Forgets earlier runs of the area.
+    pub(crate) fn forget(folder: &Path) -> Result<()> {
+        let path = folder.join(KEPT);
+        if path.exists() {
+            fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Adds what the run that has just ended found.
+    pub(crate) fn keep(folder: &Path) -> Result<()> {
+        let path = folder.join("mutants.out/outcomes.json");
+        let found = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let mut record = Self::read(folder)?.unwrap_or_default();
+        record.add(&serde_json::from_str(&found).with_context(|| format!("reading {}", path.display()))?)?;
+        let path = folder.join(KEPT);
+        fs::write(&path, serde_json::to_string_pretty(&record.0)?)
+            .with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// What is known of the area; nothing before its first run.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join(KEPT);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        Ok(Some(Self(serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?)))
+    }
+
+    fn add(&mut self, found: &Value) -> Result<()> {
+        let outcomes = found["outcomes"].as_array().context("no outcomes")?;
+        for outcome in outcomes {
+            let name = outcome["scenario"]["Mutant"]["name"].as_str();
+            let Some(name) = name else {
+                ensure!(outcome["summary"] == "Success", "the tests fail before anything is broken");
+                continue;
+            };
+            let became = match outcome["summary"].as_str().unwrap_or_default() {
+                "CaughtMutant" => "caught",
+                "MissedMutant" => "missed",
+                "Timeout" => "timeout",
+                "Unviable" => "unviable",
+                other => anyhow::bail!("{name}: what is {other}?"),
+            };
+            self.0.insert(name.to_owned(), became.to_owned());
+        }
+        Ok(())
+    }
+
+    fn count(&self, became: &str) -> usize {
+        self.0.values().filter(|one| *one == became).count()
+    }
+
+    /// The survivors, as explanations name them, and how many there are of each.
+    fn survivors(&self) -> BTreeMap<String, usize> {
+        let mut survivors = BTreeMap::new();
+        for (name, _) in self.0.iter().filter(|(_, became)| *became == "missed") {
+            *survivors.entry(without_place(name)).or_default() += 1;
+        }
+        survivors
+    }
+
+    /// The survivors that no explanation speaks of.
+    pub(crate) fn unexplained(&self, explanations: &Explanations) -> Vec<String> {
+        let missed = self.0.iter().filter(|(_, became)| *became == "missed").map(|(name, _)| name);
+        let survivors = self.survivors();
+        let explained = |name: &str| {
+            let name = without_place(name);
+            explanations.0.get(&name).is_some_and(|one| one.times >= survivors[&name])
+        };
+        missed.filter(|name| !explained(name)).cloned().collect()
+    }
+}
+
+/// A mutant's name without line and column, which move whenever somebody writes a line above it.
+fn without_place(name: &str) -> String {
+    let Some((place, what)) = name.split_once(": ") else { return name.to_owned() };
+    let file = place.split(':').next().unwrap_or(place);
+    format!("{file}: {what}")
+}
+
+/// `tools/mutants.toml`: why some mutants may survive, by their names without line and column.
+#[derive(Debug, Default)]
+pub(crate) struct Explanations(BTreeMap<String, Explanation>);
+
+#[derive(Debug)]
+struct Explanation {
+    why: String,
+    /// How many mutants of this name it speaks of.
+    times: usize,
+}
+
+impl Explanations {
+    /// Reads the file.
+    pub(crate) fn read() -> Result<Self> {
+        let path = place::root().join("tools/mutants.toml");
+        let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("in {}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let table: toml::Table = text.parse()?;
+        let mut explanations = BTreeMap::new();
+        for (file, mutants) in &table {
+            let mutants = mutants.as_table().with_context(|| format!("[{file:?}] is no table"))?;
+            for (what, why) in mutants {
+                // `"why"`, or `["why", 2]` when there are two of the same name.
+                let (why, times) = match why.as_array().map(Vec::as_slice) {
+                    Some([why, times]) => (why.as_str(), times.as_integer()),
+                    _ => (why.as_str(), Some(1)),
+                };
+                let times = times.and_then(|times| usize::try_from(times).ok()).filter(|times| *times > 0);
+                let why = why.filter(|why| !why.is_empty());
+                let (Some(why), Some(times)) = (why, times) else {
+                    anyhow::bail!("{file}: {what}: wants a reason, or a reason and a number");
+                };
+                explanations.insert(format!("{file}: {what}"), Explanation { why: why.to_owned(), times });
+            }
+        }
+        Ok(Self(explanations))
+    }
+
+    /// Explanations of what did not survive.
+    pub(crate) fn stale(&self, records: &[(&str, Record)]) -> Vec<String> {
+        let mut survivors = BTreeMap::new();
+        records.iter().for_each(|(_, record)| survivors.extend(record.survivors()));
+        let needed = |name: &str, one: &Explanation| survivors.get(name) == Some(&one.times);
+        let stale = self.0.iter().filter(|(name, one)| !needed(name, one));
+        stale.map(|(name, _)| format!("tools/mutants.toml explains what is not so: {name}")).collect()
+    }
+}
+
+/// The page `docs/mutants.md`.
+pub(crate) fn page(records: &[(&str, Record)], explanations: &Explanations) -> String {
+    let mut page = "# Mutants\n\n\
+        Written by `cargo xtask mutants`; do not edit. A *mutant* is the code with one thing broken on purpose: a\n\
+        comparison turned round, a function that returns at once. It is *caught* when a test of the same crate fails,\n\
+        *missed* when none does; *timeout* means that the tests did not end (which is noticed too), *unviable* that it\n\
+        does not compile and counts as neither. Each one that is missed either stands below with the reason why no\n\
+        test can, or need, notice it, or the run fails. Values of limits are left alone.\n\n\
+        | area | mutants | caught | timeout | missed | of these explained | unviable | share |\n\
+        | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        .to_owned();
+    let mut sums = [0; 6];
+    for (name, record) in records {
+        let [caught, timeout, missed, unviable] =
+            ["caught", "timeout", "missed", "unviable"].map(|became| record.count(became));
+        let explained = missed - record.unexplained(explanations).len();
+        let row = [caught + timeout + missed, caught, timeout, missed, explained, unviable];
+        write_row(&mut page, name, row);
+        sums.iter_mut().zip(row).for_each(|(sum, one)| *sum += one);
+    }
+    write_row(&mut page, "total", sums);
+    page.push_str("\nThe share is that of caught ones and timeouts among all that compile.\n");
+    for (name, record) in records {
+        let explained: Vec<_> = record
+            .survivors()
+            .into_keys()
+            .filter_map(|survivor| Some((explanations.0.get(&survivor)?, survivor)))
+            .collect();
+        if !explained.is_empty() {
+            let _ = write!(page, "\n## {name}\n\n");
+        }
+        for (explanation, survivor) in explained {
+            let times = if explanation.times > 1 {
+                format!(" ({} of them)", explanation.times)
+            } else {
+                String::new()
+            };
+            let (file, what) = survivor.split_once(": ").unwrap_or(("", &survivor));
+            let _ = writeln!(page, "- {file}: `{what}`{times}: {}", explanation.why);
+        }
+    }
+    page
+}
+
+fn write_row(page: &mut String, name: &str, row: [usize; 6]) {
+    let [all, caught, timeout, missed, explained, unviable] = row;
+    let tenths = (caught + timeout) * 1000 / all.max(1);
+    let share = format!("{}.{} %", tenths / 10, tenths % 10);
+    let _ = writeln!(
+        page,
+        "| {name} | {all} | {caught} | {timeout} | {missed} | {explained} | {unviable} | {share} |"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(outcomes: &[(&str, &str)]) -> Record {
+        let mut found = vec![json!({ "scenario": "Baseline", "summary": "Success" })];
+        found.extend(outcomes.iter().map(
+            |(name, summary)| json!({ "scenario": { "Mutant": { "name": name } }, "summary": summary }),
+        ));
+        let mut record = Record::default();
+        record.add(&json!({ "outcomes": found })).unwrap();
+        record
+    }
+
+    #[test]
+    fn a_survivor_needs_an_explanation_and_an_explanation_a_survivor() {
+        let survived = [("a.rs:1:2: x in f", "MissedMutant"), ("a.rs:9:2: x in f", "MissedMutant")];
+        let mut known = record(&survived);
+        let read = |text: &str| Explanations::parse(text).unwrap();
+        assert_eq!(known.unexplained(&read("")).len(), 2);
+        assert_eq!(known.unexplained(&read("['a.rs']\n'x in f' = 'one'")).len(), 2);
+        let both = read("['a.rs']\n'x in f' = ['both', 2]");
+        assert!(known.unexplained(&both).is_empty());
+        let records = [("one", record(&survived))];
+        assert!(both.stale(&records).is_empty());
+        assert!(page(&records, &both).contains("| one | 2 | 0 | 0 | 2 | 2 | 0 | 0.0 % |"));
+
+        known
+            .add(&json!({ "outcomes": [
+            { "scenario": { "Mutant": { "name": "a.rs:9:2: x in f" } }, "summary": "CaughtMutant" },
+        ] }))
+            .unwrap();
+        assert_eq!(both.stale(&[("one", known)]).len(), 1);
+        assert!(Explanations::parse("['a.rs']\n'x in f' = ''").is_err());
+    }
+
+    #[test]
+    fn tests_that_fail_by_themselves_catch_nothing() {
+        let found = json!({ "outcomes": [{ "scenario": "Baseline", "summary": "Failure" }] });
+        assert!(Record::default().add(&found).is_err());
+    }
+}
