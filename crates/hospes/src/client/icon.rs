@@ -520,12 +520,27 @@ mod tests {
         fn no_bytes_and_no_uri_do_any_harm(
             bytes in proptest::collection::vec(any::<u8>(), 0..200),
             start in 0_usize..4,
-            src in "(data:|https://)?[a-z%0-9:/;,.]{0,40}",
+            src in "(data:|https://|https://example.com|http://example.com)?[a-z%0-9:/;,.@]{0,40}",
         ) {
+            // Whatever the words that came with it: it is an image by its own bytes, or it is refused.
+            let is_one = |kind, bytes: &[u8]| match kind {
+                IconKind::Png => bytes.starts_with(b"\x89PNG\r\n\x1a\n"),
+                IconKind::Jpeg => bytes.starts_with(&[0xff, 0xd8]),
+                IconKind::Webp => bytes.starts_with(b"RIFF"),
+                IconKind::Svg => std::str::from_utf8(bytes).is_ok_and(|text| text.contains("<svg")),
+            };
             let starts = [&png_of(1, 1, b"")[..], &jpeg_of(1, 1), &webp_of(1, 1), b"<svg"];
-            let _ = IconKind::of(&[starts[start], &bytes].concat());
-            let _ = IconKind::of(&bytes);
-            let _ = IconSource::of(&src, SERVER);
+            for bytes in [[starts[start], &bytes].concat(), bytes] {
+                prop_assert!(IconKind::of(&bytes).map_or(true, |kind| is_one(kind, &bytes)), "{bytes:?}");
+            }
+            match IconSource::of(&src, SERVER) {
+                Ok(IconSource::Here { kind, bytes }) => prop_assert!(is_one(kind, &bytes), "{src}"),
+                Ok(IconSource::Fetch(fetch)) => {
+                    let own = fetch.url() == "https://example.com" || fetch.url().starts_with("https://example.com/");
+                    prop_assert!(own, "{src}: {}", fetch.url());
+                }
+                Err(_) => {}
+            }
         }
     }
 }

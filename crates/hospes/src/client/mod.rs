@@ -45,6 +45,7 @@ mod service;
 pub(crate) mod settings;
 mod target;
 mod tasks;
+mod trace;
 mod url_review;
 
 pub use api::Client;

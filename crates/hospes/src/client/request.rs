@@ -145,14 +145,20 @@ impl<'c, T: FromReply> Request<'c, T> {
         self
     }
 
-    /// One more member of the request's `_meta`, such as `traceparent`.
+    /// One more member of the request's `_meta`, such as `traceparent`, whose value has to have W3C's form (as those of
+    /// `tracestate` and `baggage`): the call fails otherwise.
     pub fn meta(mut self, key: &str, value: &impl Serialize) -> Self {
         if !self.meta.is_empty() {
             self.meta.push(b',');
         }
         super::link::write_text(&mut self.meta, key);
         self.meta.push(b':');
-        if let Err(error) = serde_json::to_writer(&mut self.meta, value) {
+        let start = self.meta.len();
+        let mut written = serde_json::to_writer(&mut self.meta, value);
+        if written.is_ok() && !super::trace::may_be(key, &self.meta[start..]) {
+            written = Err(serde::ser::Error::custom(format!("the value of {key} does not have W3C's form")));
+        }
+        if let Err(error) = written {
             self.fault.get_or_insert(CallError::Arguments(Arc::new(error)));
         }
         self

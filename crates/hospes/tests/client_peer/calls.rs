@@ -17,7 +17,7 @@ fn done() -> Option<Value> {
     Some(json!({ "resultType": "complete", "content": [] }))
 }
 
-/// covers: CAP-04 LIFE-10 LIFE-15 PRM-16
+/// covers: CAP-04 LIFE-10 LIFE-11 LIFE-15 PRM-16
 #[tokio::test(start_paused = true)]
 async fn only_what_the_server_declared_is_used() {
     for revision in Revision::ALL {
@@ -76,7 +76,9 @@ async fn capabilities_that_nobody_here_knows_are_kept_and_do_no_harm() {
     }
 }
 
-/// covers: CANC-03 LIFE-16 LIFE-17
+/// Nor is it part of a batch, which would have no method.
+///
+/// covers: BATCH-03 CANC-03 LIFE-16 LIFE-17
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_is_not_answered_ends_and_is_not_cancelled() {
     for revision in Revision::ALL.into_iter().filter(|revision| revision.is_legacy()) {
@@ -150,7 +152,7 @@ async fn what_the_server_says_of_itself_is_there_for_the_model() {
     }
 }
 
-/// covers: PAGE-09 PAGE-10 PRM-15
+/// covers: PAGE-09 PAGE-10 PAGE-12 PRM-15
 #[tokio::test(start_paused = true)]
 async fn cursors_go_back_as_they_came_and_lists_may_have_none() {
     const CURSORS: [&str; 4] = ["", " {\"page\": 2} ", "\u{0} \u{2603} %20+/=", "null"];
@@ -350,4 +352,72 @@ async fn reasons_of_cancellation_are_logged_on_both_sides() {
     settle().await;
     let lines = log.lines("no answer in time");
     assert_eq!(lines.len(), 2, "said by the client, heard by the server: {lines:#?}");
+}
+
+/// Whatever is asked for, and though nobody set a limit.
+///
+/// covers: TIME-01
+#[tokio::test(start_paused = true)]
+async fn nothing_is_waited_for_without_end() {
+    for revision in Revision::ALL {
+        let capabilities = json!({ "tools": {}, "prompts": {}, "resources": { "subscribe": true },
+            "logging": {}, "completions": {} });
+        let (client, _peer) =
+            Peer::connect_offering(Client::builder(), revision, &capabilities, |_| None).await;
+        let over = |what: &str, ended: Result<(), CallError>| {
+            let Err(CallError::Timeout { limit: TimeLimit::Timeout, after, .. }) = ended else {
+                panic!("{what} in {revision}: {ended:?}")
+            };
+            assert_eq!(after, hospes::client::DEFAULT_TIMEOUT, "{what} in {revision}");
+        };
+        let completed: CompleteParams = serde_json::from_value(
+            json!({ "ref": { "type": "ref/prompt", "name": "p" }, "argument": { "name": "a", "value": "" } }),
+        )
+        .unwrap();
+        over("a call", client.call("t", ()).await.map(drop));
+        over("a list", client.tools().all().await.map(drop));
+        over("a prompt", client.prompt("p", [("a", "b")]).await.map(drop));
+        over("a read", client.read("a://x").await.map(drop));
+        over("a completion", client.complete(&completed).await.map(drop));
+        if revision.is_legacy() {
+            over("a ping", client.ping().await.map(drop));
+            over("a level", client.set_log_level(LoggingLevel::Debug).await.map(drop));
+        }
+    }
+}
+
+/// covers: META-08
+#[tokio::test(start_paused = true)]
+async fn what_a_trace_is_continued_with_has_the_form_of_w3c() {
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let (client, peer) = Peer::connect(Client::builder(), Revision::LATEST, |_| done()).await;
+    let call =
+        client.call("t", ()).meta("traceparent", &PARENT).meta("tracestate", &"rojo=00f067aa0ba902b7,t@v=1");
+    call.meta("baggage", &"user=ann%20b;p=1 , k=v").await.unwrap();
+    let sent = peer.wait_for(1, "tools/call").await[0]["params"]["_meta"].clone();
+    assert_eq!(sent["traceparent"], PARENT);
+    for (key, bad) in [
+        ("traceparent", json!(1)),
+        ("traceparent", json!("")),
+        ("traceparent", json!(PARENT.to_uppercase())),
+        ("traceparent", json!(PARENT.replace("00-", "ff-"))),
+        ("traceparent", json!(format!("{PARENT}-more"))),
+        ("traceparent", json!("00-00000000000000000000000000000000-b7ad6b7169203331-01")),
+        ("traceparent", json!("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01")),
+        ("traceparent", json!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b71692033-01")),
+        ("tracestate", json!("no pair")),
+        ("tracestate", json!("UPPER=1")),
+        ("tracestate", json!("a=b=c")),
+        ("baggage", json!("no pair")),
+        ("baggage", json!("a b=1")),
+        ("baggage", json!("a=\u{e9}")),
+        ("baggage", json!({ "a": 1 })),
+    ] {
+        let error = client.call("t", ()).meta(key, &bad).await.unwrap_err();
+        assert!(
+            matches!(&error, CallError::Arguments(why) if why.to_string().contains(key)),
+            "{bad}: {error}"
+        );
+    }
+    assert_eq!(peer.count("tools/call"), 1);
 }

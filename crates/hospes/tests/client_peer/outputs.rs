@@ -4,7 +4,7 @@ use hospes::client::{CallError, Client};
 use hospes::model::Revision;
 use serde_json::{Value, json};
 
-use crate::{Peer, settle};
+use crate::{Log, Peer, settle};
 
 /// A server with a tool that promises `{ "sum": integer }`; its arguments are the result it gives.
 fn promising(message: &Value) -> Option<Value> {
@@ -75,4 +75,40 @@ async fn a_tools_own_failure_is_a_result_that_the_model_can_be_given() {
         let failed = client.call("weather", ()).await.unwrap();
         assert_eq!((failed.is_error, failed.all_text().as_str()), (Some(true), "no such city; try Bern"));
     }
+}
+
+/// Results of a tool whose schema cannot be used are not checked, and the log says why. A listener stands where a `$ref`
+/// points: nobody comes.
+///
+/// covers: JSCH-04 JSCH-07
+#[tokio::test(start_paused = true)]
+async fn a_schema_in_another_dialect_or_elsewhere_is_not_followed() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let elsewhere = format!("http://{}/schema.json", listener.local_addr().unwrap());
+    for (schema, why) in [
+        (
+            json!({ "$schema": "https://example.com/dialect" }),
+            "the dialect https://example.com/dialect is not",
+        ),
+        (json!({ "$ref": elsewhere }), "schema.json"),
+        (json!({ "properties": { "a": { "$dynamicRef": elsewhere } } }), "schema.json"),
+    ] {
+        let log = Log::new();
+        let (client, _peer) = Peer::connect(Client::builder(), Revision::LATEST, move |message| {
+            let tools = json!([{ "name": "t", "inputSchema": { "type": "object" }, "outputSchema": schema }]);
+            Some(match message["method"].as_str()? {
+                "tools/list" => {
+                    json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": tools })
+                }
+                _ => json!({ "resultType": "complete", "content": [], "structuredContent": { "a": 1 } }),
+            })
+        })
+        .await;
+        client.tools().all().await.unwrap();
+        client.call("t", ()).await.unwrap();
+        let said = log.lines("cannot be checked");
+        assert!(said.len() == 1 && said[0].contains(why), "{said:?}");
+    }
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "somebody came");
 }

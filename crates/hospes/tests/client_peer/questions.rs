@@ -341,3 +341,27 @@ async fn a_question_that_the_server_takes_back_gets_no_answer() {
     assert!(peer.heard().iter().all(|message| message["id"] != "q"), "{:?}", peer.heard());
     assert_eq!(log.lines("the person left").len(), 1);
 }
+
+/// covers: STDIO-16
+#[tokio::test(start_paused = true)]
+async fn a_server_of_the_newest_revision_that_asks_all_the_same_hears_nothing() {
+    let builder = saying(json!({ "name": "ada" })).roots(["file:///srv"]);
+    let (client, peer) = Peer::connect(builder, Revision::LATEST, |_| {
+        Some(json!({ "resultType": "complete", "content": [] }))
+    })
+    .await;
+    for (method, params) in [
+        ("ping", json!({})),
+        ("roots/list", json!({})),
+        ("elicitation/create", form()),
+        ("mind/read", json!({})),
+        ("elicitation/create", json!(5)),
+    ] {
+        peer.say(&json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params })).await;
+    }
+    peer.say(&json!({ "jsonrpc": "2.0", "id": null, "method": "ping" })).await;
+    client.call("any", ()).await.unwrap();
+    settle().await;
+    let heard = peer.heard();
+    assert!(heard.iter().all(|message| message.get("method").is_some()), "{heard:?}");
+}

@@ -409,7 +409,8 @@ async fn a_server_makes_tasks_of_its_questions() {
     assert_eq!(ask(&peer, 9, "tasks/cancel", json!({ "taskId": id })).await["error"]["code"], -32602);
     let made = ask(&peer, 10, "sampling/createMessage", sampling(json!({}))).await;
     let third = made["result"]["task"]["taskId"].clone();
-    let cancelled = ask(&peer, 11, "tasks/cancel", json!({ "taskId": third })).await["result"].clone();
+    let misleading = json!({ "taskId": third, "_meta": { RELATED: { "taskId": id } } });
+    let cancelled = ask(&peer, 11, "tasks/cancel", misleading).await["result"].clone();
     assert_eq!((&cancelled["taskId"], &cancelled["status"]), (&third, &json!("cancelled")));
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(

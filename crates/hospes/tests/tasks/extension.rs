@@ -195,6 +195,10 @@ async fn cancelling_is_acknowledged_and_stops_the_work() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_of_changes_tells_of_the_tasks_that_were_agreed_on() {
     let mut peer = Peer::taking_tasks();
+    // The calls want to hear of their progress, and every log message; so does the stream.
+    let meta = peer.meta.as_mut().unwrap();
+    meta["progressToken"] = json!("p");
+    meta["io.modelcontextprotocol/logLevel"] = json!("debug");
     let heard = peer.call("slow", json!({ "seconds": 3 })).await["taskId"].clone();
     let other = peer.call("slow", json!({ "seconds": 2 })).await["taskId"].clone();
     let filter = json!({ "notifications": { "taskIds": [heard, "nobody's", heard] } });

@@ -64,6 +64,12 @@ async fn an_older_client_wishes_for_a_task_and_fetches_its_result() {
             .iter()
             .all(|message| message["params"]["taskId"] == id && related(&message["params"]).is_null())
     );
+    // Whose task is stopped is for the params to say, too.
+    let stopped = peer.make("slow", json!({ "seconds": 50 })).await;
+    let misleading = json!({ "taskId": stopped["taskId"],
+        "_meta": { "io.modelcontextprotocol/related-task": { "taskId": id } } });
+    assert_eq!(peer.ok("tasks/cancel", misleading).await["status"], "cancelled");
+    assert_eq!(peer.status(&id).await, "completed");
     // Two tasks are two.
     let (first, second) = (peer.make("must", json!({})).await, peer.make("must", json!({})).await);
     assert_ne!(first["taskId"], second["taskId"]);

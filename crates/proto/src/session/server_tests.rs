@@ -158,7 +158,7 @@ fn questions_to_the_client_have_time_limits_that_progress_puts_off() {
     assert_eq!(session.strays(), 1);
 }
 
-/// covers: BATCH-01 BATCH-03 BATCH-09
+/// covers: BATCH-01 BATCH-09
 #[test]
 fn batches_belong_to_the_revisions_that_have_them() {
     assert!(!new().has_batches());

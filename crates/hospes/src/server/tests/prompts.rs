@@ -63,7 +63,7 @@ async fn a_prompt_is_listed_with_the_arguments_of_its_type() {
     assert_eq!(list["prompts"][4]["arguments"], json!([{ "name": "city", "required": true }]));
 }
 
-/// covers: PRM-05 PRM-07 PRM-08
+/// covers: PRM-05 PRM-07
 #[tokio::test]
 async fn a_prompt_is_filled_in() {
     let server = server();
@@ -81,12 +81,19 @@ async fn a_prompt_is_filled_in() {
     assert_eq!(filled["messages"][0]["content"]["data"], "eA==");
 }
 
-/// covers: PRM-09 PRM-10 PRM-18
+/// covers: PRM-08 PRM-09 PRM-10 PRM-18
 #[tokio::test]
 async fn what_a_message_holds_is_checked_before_it_is_sent() {
     let embedded = |uri: &str| ResourceContents::text(uri, "text");
     let server = Server::new("x", "1")
         .prompt("sound", || async { ContentBlock::audio([1, 2, 3], "audio/wav") })
+        .prompt("picture", || async { ContentBlock::image([1, 2, 3], "image/png") })
+        .prompt("bad picture", || async {
+            let mut picture = hospes_model::ImageContent::new("", "image/png");
+            picture.data = "no base64".into();
+            ContentBlock::from(picture)
+        })
+        .prompt("odd picture", || async { ContentBlock::image([1], "picture") })
         .prompt("resource", move || async move { ContentBlock::embedded(embedded("x://y")) })
         .prompt("blob", || async { ContentBlock::embedded(ResourceContents::bytes("x://y", [1])) })
         .prompt("link", || async { ContentBlock::link(Resource::new("x://not-listed", "elsewhere")) })
@@ -105,6 +112,7 @@ async fn what_a_message_holds_is_checked_before_it_is_sent() {
         result(&server, "prompts/get", json!({ "name": name })).await["messages"][0]["content"].clone()
     };
     assert_eq!(content("sound").await, json!({ "type": "audio", "data": "AQID", "mimeType": "audio/wav" }));
+    assert_eq!(content("picture").await, json!({ "type": "image", "data": "AQID", "mimeType": "image/png" }));
     // A media type that was left out is filled in.
     let resource = json!({ "uri": "x://y", "mimeType": "text/plain", "text": "text" });
     assert_eq!(content("resource").await, json!({ "type": "resource", "resource": resource }));
@@ -116,6 +124,8 @@ async fn what_a_message_holds_is_checked_before_it_is_sent() {
     );
     for (name, why) in [
         ("bad sound", "not Base64"),
+        ("bad picture", "not Base64"),
+        ("odd picture", "\"picture\" is not a media type"),
         ("bad type", "\"sound\" is not a media type"),
         ("bad uri", "\"no uri\" is not a URI"),
         ("bad link", "is not a URI"),

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use super::{error, refusal, result};
 use crate::server::{Args, Json, Resource, Server, Template, Uri};
+use crate::transport::stdio_server::StdioServer;
+use crate::transport::stdio_server::tests::{Peer, modern};
 
 #[derive(Deserialize, JsonSchema)]
 struct City {
@@ -98,7 +100,7 @@ async fn a_template_reads_what_it_makes() {
     );
 }
 
-/// covers: RES-20 RES-22 RES-23
+/// covers: RES-20 RES-22
 #[tokio::test]
 async fn a_resource_that_is_not_there_is_an_error_with_its_uri() {
     let server = server();
@@ -155,6 +157,41 @@ async fn hints_are_listed() {
     let server = Server::new("x", "1").resource(Resource::new("x://y").annotations(hints), "text");
     let list = result(&server, "resources/list", json!({})).await;
     assert_eq!(list["resources"][0]["annotations"], json!({ "audience": ["user"], "priority": 0.5 }));
+}
+
+/// However much a template fits: what is no URI is nobody's.
+///
+/// covers: RES-23
+#[tokio::test]
+async fn what_is_no_uri_reaches_no_handler() {
+    let server = Server::new("x", "1").resource_template("any:{+rest}", |Uri(uri): Uri| async move { uri });
+    for good in ["any:thing", "any:a%20b/../c", "any:caf\u{e9}"] {
+        let read = result(&server, "resources/read", json!({ "uri": good })).await;
+        assert_eq!(read["contents"][0]["text"], good);
+    }
+    let bad = [
+        "any:a b",
+        "any:<x>",
+        "any:\u{0}",
+        "any:a\nb",
+        "any:%zz",
+        "any:\\\\host",
+        "thing",
+        "//any/thing",
+        "",
+    ];
+    for uri in bad {
+        assert_eq!(error(&server, "resources/read", json!({ "uri": uri })).await.code, -32602, "{uri:?}");
+    }
+    let mut peer = Peer::of(StdioServer::new(server));
+    peer.send(modern(
+        1,
+        "subscriptions/listen",
+        json!({ "notifications": { "resourceSubscriptions": bad } }),
+    ))
+    .await;
+    let acknowledged = peer.read().await;
+    assert_eq!(acknowledged["params"]["notifications"].get("resourceSubscriptions"), None, "{acknowledged}");
 }
 
 /// covers: CACHE-01 CACHE-02

@@ -196,7 +196,7 @@ mod tests {
         (String::from_utf8(out).unwrap(), ended)
     }
 
-    /// covers: HRES-02 HRES-03 HRES-04 HRES-07
+    /// covers: HRES-03 HRES-04 HRES-07
     #[test]
     fn a_stream_is_resumed_where_it_was_lost() {
         let log = Log::new(3, false);

@@ -178,6 +178,10 @@ async fn what_was_removed_is_not_there() {
             "{revision}"
         );
     }
+    let batch = json!([modern_body(1, "tools/call", json!({ "name": "who" }))]);
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "who")];
+    let (status, messages) = send(&endpoint, None, post(batch, &headers)).await;
+    assert_eq!((status, &messages[0]["error"]["code"]), (StatusCode::BAD_REQUEST, &json!(-32600)));
 }
 
 /// Each caller is told of their own tasks, page by page, in whatever session they ask.

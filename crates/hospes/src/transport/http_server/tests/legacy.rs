@@ -15,6 +15,10 @@ async fn a_session_lives_from_initialize_to_delete() {
         let id = answer.headers["mcp-session-id"].to_str().unwrap().to_owned();
         assert!(id.len() >= 16 && id.bytes().all(|b| matches!(b, 0x21..=0x7e)), "{id}");
         assert_eq!(answer.json().await["result"]["protocolVersion"], spoken);
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let taken = site.in_session(&id, initialized).await;
+        assert_eq!(taken.status, StatusCode::ACCEPTED);
+        assert!(taken.read().await.is_empty());
         let answer = site.in_session(&id, tool(1, "echo", json!({"text": "hi"}))).await;
         assert!(!answer.is_stream());
         let answer = answer.json().await;
@@ -126,7 +130,16 @@ async fn a_call_that_notifies_is_answered_as_a_stream_that_can_be_resumed() {
         assert_eq!(text(&events[3].data), "there");
         // Lost after the second: the rest, and nothing of another stream.
         let mut other = site.in_session(&session, call(2)).await;
-        while other.event().await.is_some() {}
+        while let Some(event) = other.event().await {
+            ids.insert((revision, event.id.unwrap()));
+        }
+        // No two streams of a session share an id, that of its changes included.
+        let mut changes = site.get(&session, &[]).await;
+        until(|| site.probe.listening() == 1).await;
+        for _ in 0..2 {
+            site.probe.change(Change::Tools);
+            ids.insert((revision, changes.event().await.unwrap().id.unwrap()));
+        }
         let mut resumed = site.get(&session, &[("last-event-id", events[1].id.as_deref().unwrap())]).await;
         assert_eq!(resumed.message().await["params"]["progress"], 3.0);
         assert_eq!(text(&resumed.message().await), "there");
@@ -135,8 +148,12 @@ async fn a_call_that_notifies_is_answered_as_a_stream_that_can_be_resumed() {
             let answer = site.get(&session, &[("last-event-id", unknown)]).await;
             assert_eq!(answer.status, StatusCode::BAD_REQUEST);
         }
+        changes.hang_up().await;
+        site.delete(&session).await;
+        until(|| site.probe.listening() == 0).await;
     }
-    assert_eq!(ids.len(), 12);
+    // Four of each call and two of the changes; from 2025-11-25 on a stream begins with one more.
+    assert_eq!(ids.len(), 3 * (4 + 4 + 2) + 1, "{ids:?}");
 }
 
 /// covers: HTTP-19 HTTP-20 MSG-22
@@ -236,7 +253,7 @@ async fn before_2025_11_25_a_stream_ends_behind_its_answer_and_never_before() {
     }
 }
 
-/// covers: HTTP-20 HTTP-32 HMUL-02
+/// covers: HTTP-20 HTTP-32 HTTP-33 HMUL-02
 #[tokio::test]
 async fn what_a_call_says_is_heard_on_its_stream_and_what_changes_on_the_sessions() {
     let site = Site::new().await;
@@ -431,6 +448,8 @@ async fn batches_belong_to_2025_03_26() {
     ]);
     let answer = site.in_session(&session, batch).await.json().await;
     assert_eq!(ids(&answer), "0 1 2 3 5", "{answer}");
+    let refused = answer.as_array().unwrap().iter().find(|part| part["id"] == 0).unwrap();
+    assert_eq!(code(refused), -32600, "a batch opens no session");
     // As a stream where something precedes an answer.
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
                       "params": {"name": "progress", "_meta": {"progressToken": 1}}});

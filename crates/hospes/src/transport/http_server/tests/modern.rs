@@ -162,6 +162,43 @@ async fn a_call_that_notifies_is_answered_as_a_stream() {
     assert!(answer.event().await.is_none(), "the stream ends with the answer");
 }
 
+/// covers: LOG-18
+#[tokio::test]
+async fn log_messages_come_on_the_stream_of_the_call_that_wanted_them_and_on_no_other() {
+    const LEVEL: &str = "io.modelcontextprotocol/logLevel";
+    let site = Site::new().await;
+    let filter = json!({"notifications": {"toolsListChanged": true}, "_meta": {LEVEL: "debug"}});
+    let mut changes = site.modern(1, "subscriptions/listen", filter).await;
+    changes.message().await;
+    let meta = json!({LEVEL: "debug", "progressToken": 1});
+    let slow = json!({"name": "progress", "arguments": {"millis": 100}, "_meta": meta});
+    let mut other = site.modern(2, "tools/call", slow).await;
+    let mut said = vec![other.message().await];
+    // It runs still, and wants to hear everything too; but this is not its own.
+    let log = |level: &str| json!({"name": "log", "_meta": {LEVEL: level}});
+    let mut logged = site.modern(3, "tools/call", log("info")).await;
+    let message = logged.message().await;
+    assert_eq!(
+        (&message["method"], &message["params"]["level"]),
+        (&json!("notifications/message"), &json!("info"))
+    );
+    assert_eq!(text(&logged.message().await), "logged");
+    assert!(logged.event().await.is_none());
+    for quiet in [log("notice"), json!({"name": "log"})] {
+        let answer = site.modern(4, "tools/call", quiet).await;
+        assert!(!answer.is_stream());
+        assert_eq!(text(&answer.json().await), "logged");
+    }
+    while let Some(event) = other.event().await {
+        said.push(event.data);
+    }
+    let answer = said.pop().unwrap();
+    assert_eq!((said.len(), text(&answer)), (3, "there"));
+    assert!(said.iter().all(|message| message["method"] == "notifications/progress"), "{said:?}");
+    site.probe.change(Change::Tools);
+    assert_eq!(changes.message().await["method"], "notifications/tools/list_changed");
+}
+
 /// covers: MRTR-01 MRTR-03 MRTR-11 MRTR-15
 #[tokio::test]
 async fn questions_are_asked_by_result() {
