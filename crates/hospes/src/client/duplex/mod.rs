@@ -316,8 +316,9 @@ impl Shared {
         }
         state.out = Vec::new();
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        // Before anybody hears of it: whoever looks then finds that the connection is gone.
         self.desk.connection_lost(closed);
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
