@@ -1,4 +1,4 @@
-//! A server that means harm, or is broken, behind the gateway: its own calls fail, with a reason and soon; the other
+//! Servers that mean harm, or are broken, behind the gateway: their own calls fail, with a reason and soon; the other
 //! servers and the applications notice nothing.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,8 +8,8 @@ use hospes::client::Client;
 use hospes::model::Revision;
 use hospes::server::Server;
 use hospes::transport::http_server::{Endpoint, HttpServer};
-use hospes_host::Host;
 use hospes_host::config::Loader;
+use hospes_host::{Host, Settings};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -144,6 +144,79 @@ async fn a_hostile_server_spoils_only_its_own_calls() {
             }
         }
         client.close().await;
+    }
+    host.stop().await;
+}
+
+/// How much memory this process holds, in bytes, where that can be told.
+fn resident() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok().map(|kib| kib * 1024)
+}
+
+#[tokio::test]
+async fn a_hostile_child_spoils_only_its_own_calls() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile.py");
+    let text = format!(
+        "[servers]\ngood = \"{}\"\n[servers.bad]\ncommand = [\"python3\", \"{script}\"]\nera = \"legacy\"\n\
+         [servers.mute]\ncommand = [\"python3\", \"{script}\"]\nera = \"legacy\"\nrequest_timeout = \"1s\"\n\
+         [servers.gusher]\ncommand = [\"python3\", \"{script}\"]\nera = \"legacy\"\nrequest_timeout = \"2s\"\n",
+        good().await
+    );
+    let config = Loader::new().parse("/nowhere/hospes.toml", &text).unwrap();
+    let mut settings = Settings::default();
+    settings.start_wait = PATIENCE;
+    let host = Host::builder(config).settings(settings).start().unwrap();
+    let before = resident();
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let client = Client::builder().revision(revision).in_memory(host.gateway()).await.unwrap();
+        let listed = soon("the list", async { client.tools().all().await }).await.unwrap();
+        assert_eq!(listed.len(), 31, "{revision}: {:?}", host.status());
+        for (tool, says) in [
+            ("bad__fine", Ok("fine")),
+            ("mute__silent", Err(&["`mute`", "1s (setting request_timeout)"][..])),
+            ("bad__flood", Ok("fine")),
+            ("bad__asks", Ok("fine")),
+            ("bad__half", Ok("fine")),
+            ("bad__deep", Err(&[])),
+            ("bad__twice", Ok("fine")),
+            ("bad__unknown", Ok("fine")),
+            ("bad__dies", Err(&["`bad`", "status 7"])),
+            ("bad__fine", Ok("fine")),
+            // Its line is skipped, for as long as it may take to answer; then a look finds that it does nothing else.
+            ("gusher__endless", Err(&["`gusher`", "2s (setting request_timeout)"])),
+        ] {
+            let call = async { client.call(tool, ()).timeout(PATIENCE).await };
+            let beside = async {
+                assert_eq!(client.call("good__say", ()).await.unwrap().all_text(), "well", "beside {tool}");
+                assert!(!client.tools().all().await.unwrap().is_empty(), "beside {tool}");
+            };
+            let (answer, ()) = soon(tool, async { tokio::join!(call, beside) }).await;
+            match (says, answer) {
+                (Ok(text), answer) => assert_eq!(answer.unwrap().all_text(), text, "{revision}: {tool}"),
+                (Err(parts), Err(error)) => {
+                    let error = error.to_string();
+                    for part in parts {
+                        assert!(error.contains(part), "{revision}: {tool}: {part} in {error}");
+                    }
+                }
+                // Forwarded as it came: whoever reads it refuses it.
+                (Err(parts), Ok(answer)) => assert!(parts.is_empty(), "{revision}: {tool}: {answer:?}"),
+            }
+        }
+        soon("a new start", async {
+            let mut seen = 0;
+            while client.call("gusher__fine", ()).await.is_err() {
+                seen = host.changed(seen).await;
+            }
+        })
+        .await;
+        client.close().await;
+    }
+    if let (Some(before), Some(after)) = (before, resident()) {
+        let grown = after.saturating_sub(before) / 1024 / 1024;
+        assert!(grown < 400, "{grown} MiB more than before, and one line may have 64");
     }
     host.stop().await;
 }

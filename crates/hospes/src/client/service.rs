@@ -37,10 +37,20 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 impl Service for Client {
     async fn call(&self, call: Call) -> Outcome {
+        self.forward(call).await.unwrap_or_else(|error| Outcome::Failed(error.to_rpc()))
+    }
+}
+
+impl Client {
+    /// Makes a call for somebody else, as the client does as a [`Service`].
+    ///
+    /// # Errors
+    /// Whatever fails on the way; what the server itself refuses is [`Outcome::Failed`], or [`CallError::Rpc`].
+    pub async fn forward(&self, call: Call) -> Result<Outcome, CallError> {
         // The futures below differ in size by much, and most calls need only the small one.
         match &call.method {
-            Method::Discover => Outcome::Complete(self.core.describe().into()),
-            Method::SubscriptionsListen => Box::pin(self.core.serve_listen(call)).await,
+            Method::Discover => Ok(Outcome::Complete(self.core.describe().into())),
+            Method::SubscriptionsListen => Ok(Box::pin(self.core.serve_listen(call)).await),
             _ => self.core.relay(call).await,
         }
     }
@@ -60,14 +70,13 @@ impl Core {
         result
     }
 
-    async fn relay(self: &Arc<Self>, call: Call) -> Outcome {
-        let outcome = match self.go_on(&call) {
+    async fn relay(self: &Arc<Self>, call: Call) -> Result<Outcome, CallError> {
+        match self.go_on(&call) {
             Some(Ok(parked)) => self.wait(&call, parked).await,
             Some(Err(error)) => Err(error),
             None if self.runs_tasks() && is_of_tasks(&call.method) => Box::pin(self.older_task(&call)).await,
             None => self.begin(&call).await,
-        };
-        outcome.unwrap_or_else(|error| Outcome::Failed(error.to_rpc()))
+        }
     }
 
     /// The parked call that the answers in `call` are for, if it is one.

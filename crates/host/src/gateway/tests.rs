@@ -46,7 +46,8 @@ impl Connector for InMemory {
             let client = declaring(builder, wish.abilities, &self.settings.roots)
                 .on_log(move |message| on_log(message));
             let client = client.in_memory((self.make)()?).await;
-            Ok(in_memory(client.map_err(|error| ConnectProblem::new(error.to_string()))?))
+            let client = client.map_err(|error| ConnectProblem::new(error.to_string()))?;
+            Ok(in_memory(&Arc::from("in memory"), client))
         })
     }
 }

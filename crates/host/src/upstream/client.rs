@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes::BoxService;
-use hospes::client::{Client, ClientBuilder, HealthCheck, Target};
+use hospes::client::{CallError, Client, ClientBuilder, HealthCheck, Target};
+use hospes::{BoxService, Call, Outcome, Service};
 use hospes_model::{Era, ServerCapabilities};
 
 use super::abilities::Abilities;
@@ -112,7 +112,7 @@ impl Connector for ClientConnector {
                 let shown = hint.as_deref().and_then(|hint| text.strip_suffix(&format!("\n  hint: {hint}")));
                 ConnectProblem::new(shown.unwrap_or(&text)).with_hint(hint)
             })?;
-            Ok(connection(client))
+            Ok(connection(&self.name, client))
         })
     }
 }
@@ -134,9 +134,32 @@ pub(crate) fn declaring(
     builder.capabilities(abilities.capabilities())
 }
 
-/// A client as a connection.
-pub(crate) fn connection(client: Client) -> Connection {
-    let mut connection = Connection::new(BoxService::new(client.clone()), client.revision());
+/// A client whose own failures say which server they are about: an application sees many behind one endpoint.
+struct Named {
+    name: Arc<str>,
+    client: Client,
+}
+
+impl Service for Named {
+    async fn call(&self, call: Call) -> Outcome {
+        Outcome::Failed(match self.client.forward(call).await {
+            Ok(outcome) => return outcome,
+            Err(CallError::Rpc(error)) => error,
+            Err(error) => {
+                let mut said = error.to_rpc();
+                // Here it is set by another name.
+                let why = said.message.replace("(setting timeout)", "(setting request_timeout)");
+                said.message = format!("the server `{}`: {why}", self.name).into();
+                said
+            }
+        })
+    }
+}
+
+/// A client as a connection to the server of this name.
+pub(crate) fn connection(name: &Arc<str>, client: Client) -> Connection {
+    let service = BoxService::new(Named { name: Arc::clone(name), client: client.clone() });
+    let mut connection = Connection::new(service, client.revision());
     connection.sse = client.is_over_sse();
     connection.server = client.server_info().cloned();
     connection.capabilities = client.capabilities().cloned().unwrap_or_else(ServerCapabilities::new);
