@@ -268,3 +268,22 @@ async fn messages_over_the_limit_fail_alone() {
     assert!(error.to_string().contains("max_message_bytes"), "{error}");
     assert_eq!(client.call("one", ()).await.unwrap().all_text(), "one");
 }
+
+/// covers: DEPR-03
+#[tokio::test]
+async fn where_the_newer_transport_is_spoken_too_the_older_one_is_left_alone() {
+    use hospes::transport::http_server::{Endpoint, HttpServer};
+    let server = hospes::Server::new("both", "1").tool("one", || async { "one" });
+    let endpoint = Endpoint::builder(server).sse(true).build();
+    let server = HttpServer::bind("127.0.0.1:0", endpoint.clone()).await.unwrap();
+    let url = server.url();
+    assert!(url.ends_with("/mcp"), "what a server says of itself leads to the newer one: {url}");
+    tokio::spawn(server.serve());
+    for revision in Revision::ALL {
+        let client = Client::builder().revision(revision).connect(&url).await.unwrap();
+        assert!(!client.is_over_sse(), "{revision}");
+        assert_eq!(client.call("one", ()).await.unwrap().all_text(), "one", "{revision}");
+        assert_eq!(endpoint.sse_streams(), 0, "{revision}");
+        client.close().await;
+    }
+}

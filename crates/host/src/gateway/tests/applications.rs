@@ -167,6 +167,49 @@ async fn a_parked_call_that_is_gone_is_refused_and_not_made_again() {
     }
 }
 
+/// Nobody has to answer, or to come back: a newer server waits for nothing, and for an older one the call that waits has
+/// its time.
+///
+/// covers: MRTR-14
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_answers_holds_nothing() {
+    for up in ERAS {
+        let ended = Arc::new(Notify::new());
+        let signal = Arc::clone(&ended);
+        let server = move || {
+            let ended = Arc::clone(&signal);
+            Server::new("curious", "1").tool("ask", move |ctx: Context| {
+                let guard = Dropped(Arc::clone(&ended));
+                async move {
+                    let _guard = guard;
+                    Ok::<_, Error>(ctx.elicit::<String>("Anybody?").await?)
+                }
+            })
+        };
+        let host = House::default()
+            .with("curious", up, server)
+            .settings(|settings| {
+                settings.park_timeout = Duration::from_secs(30);
+                settings.max_connections = 3;
+            })
+            .start();
+        let capabilities: hospes::model::ClientCapabilities =
+            serde_json::from_value(json!({ "elicitation": {} })).unwrap();
+        // More than there are connections, each time another one who goes away without a word.
+        for visitor in 0..8 {
+            let info = Implementation::new(format!("visitor {visitor}"), "1");
+            let peer = hospes::Peer::new(Revision::LATEST, Some(info), capabilities.clone());
+            let params = json!({ "name": "curious__ask", "arguments": {} }).into();
+            let call = Call::new(Method::ToolsCall, params, Context::new(Arc::new(peer)));
+            let asked = host.gateway().call(call).await;
+            assert!(matches!(asked, Outcome::InputRequired(_)), "{up}, {visitor}: {asked:?}");
+            let gone = tokio::time::timeout(Duration::from_secs(1), ended.notified()).await;
+            assert!(gone.is_ok(), "{up}, {visitor}: its handler still runs");
+            tokio::time::sleep(Duration::from_secs(31)).await;
+        }
+    }
+}
+
 /// Hands out what each connection says its log messages to.
 struct Tapped {
     server: InMemory,

@@ -64,7 +64,7 @@ async fn app(host: &Host, revision: Revision) -> (Client, Arc<AtomicUsize>) {
     (builder.in_memory(host.gateway()).await.unwrap(), asked)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn tasks_are_made_followed_and_cancelled_at_their_servers() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
         let pair = format!("{up} behind {down}");
@@ -178,7 +178,7 @@ async fn a_task_keeps_its_connection() {
 }
 
 /// covers: TSKX-16
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn whoever_has_a_task_is_told_how_it_goes() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
         if down.is_legacy() && !up.is_legacy() {

@@ -124,6 +124,8 @@ async fn the_end_of_a_visit_is_told_to_whoever_was_sent_there() {
 }
 
 /// A client that sends an older state again does not have a step run twice; where none ran, it may.
+///
+/// covers: MRTR-13
 #[tokio::test]
 async fn a_state_that_led_to_a_step_is_worth_one_use() {
     use std::sync::atomic::{AtomicU32, Ordering};
