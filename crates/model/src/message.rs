@@ -213,23 +213,24 @@ impl<'de> Deserialize<'de> for BatchParts<'de> {
     }
 }
 
+/// What it is that could not be read. JSON that is no message may be as little to the parser's liking as what is no JSON
+/// (a number beyond all bounds), but has another code.
+fn no_message(bytes: &[u8], error: &serde_json::Error) -> DecodeError {
+    match serde_json::from_slice::<IgnoredAny>(bytes) {
+        Ok(_) if std::str::from_utf8(bytes).is_ok() => {
+            DecodeError::new(None, RpcError::invalid_request(error.to_string()))
+        }
+        Ok(_) => not_json(error),
+        Err(error) => not_json(&error),
+    }
+}
+
 fn not_json(error: &serde_json::Error) -> DecodeError {
     DecodeError::new(None, RpcError::parse(format!("not valid JSON: {error}")))
 }
 
 fn decode_single(bytes: &[u8]) -> Result<Message<'_>, DecodeError> {
-    let parts: Parts<'_> = match serde_json::from_slice(bytes) {
-        Ok(parts) => parts,
-        Err(error) if error.is_data() => {
-            // Well-formed so far, but not of the shape of a message. Whether the rest is JSON decides the code.
-            return match serde_json::from_slice::<IgnoredAny>(bytes) {
-                Ok(_) => Err(DecodeError::new(None, RpcError::invalid_request(error.to_string()))),
-                Err(error) => Err(not_json(&error)),
-            };
-        }
-        Err(error) => return Err(not_json(&error)),
-    };
-    parts.into_message()
+    serde_json::from_slice(bytes).map_err(|error| no_message(bytes, &error)).and_then(Parts::into_message)
 }
 
 /// The members of an envelope, before they are judged.

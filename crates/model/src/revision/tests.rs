@@ -288,6 +288,17 @@ fn errors_of_peers_are_read_as_ours() {
         assert_eq!(encode_error(&Method::ToolsCall, to, application.clone()), application);
     }
     assert_eq!(encode_error(&Method::ToolsCall, V2025_11_25, RpcError::new(-32001, "timeout")).code, -32001);
+    // What peers made up before the range was closed says nothing, and is kept as it came.
+    for code in -32019..=-32000 {
+        let made_up = RpcError::new(code, "made up").with_data(&json!({ "a": 1 }));
+        for (method, from) in
+            [Method::ToolsCall, Method::ResourcesRead].iter().flat_map(|m| Revision::ALL.map(|r| (m, r)))
+        {
+            if (method, code) != (&Method::ResourcesRead, code::RESOURCE_NOT_FOUND) {
+                assert_eq!(decode_error(method, from, made_up.clone()), made_up, "{method} from {from}");
+            }
+        }
+    }
 }
 
 /// Whatever code a handler makes up, none is sent that JSON-RPC or the specification keep for themselves.

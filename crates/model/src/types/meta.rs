@@ -323,7 +323,7 @@ mod tests {
     use super::*;
     use crate::LoggingLevel;
 
-    /// covers: META-01 META-08 VER-11 CAP-11
+    /// covers: META-01
     #[test]
     fn the_metadata_of_a_request_is_read_without_copying() {
         let text = r#"{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/logLevel":"error","traceparent":"00-a-b-01","tracestate":"x=1","baggage":"k=v","a/b":[1]}"#;

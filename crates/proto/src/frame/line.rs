@@ -60,12 +60,6 @@ impl LineFramer {
         Self { buffer: BytesMut::new(), scanned: 0, limit: max_message_bytes, skipping: None }
     }
 
-    /// The limit on one line.
-    #[must_use]
-    pub fn limit(&self) -> usize {
-        self.limit
-    }
-
     /// Where to append what was read; it has room for a read. Take all lines before reading again, or a long
     /// line is not noticed until then.
     pub fn buffer(&mut self) -> &mut BytesMut {
@@ -147,7 +141,6 @@ pub(super) fn flatten(json: &mut [u8]) {
     while let Some(found) = memchr::memchr2(b'\n', b'\r', &json[from..]) {
         from += found;
         json[from] = b' ';
-        from += 1;
     }
 }
 
@@ -199,6 +192,7 @@ mod tests {
             assert_eq!(got[0], message("{}"));
             let Line::Oversize(over) = &got[1] else { panic!("not oversize at step {step}") };
             assert_eq!(over.subject, Subject::Request(Id::Number(9)));
+            assert_eq!((over.request(), over.response()), (Some(&Id::Number(9)), None));
             assert!((over.seen as usize).abs_diff(long.len()) <= 1);
             assert!(over.to_error().message.contains("max_message_bytes"));
             assert_eq!(got[2], message("{\"next\":true}"));
@@ -232,6 +226,31 @@ mod tests {
     }
 
     #[test]
+    fn a_read_is_offered_room_and_the_buffer_grows_only_for_that() {
+        let mut framer = LineFramer::default();
+        for _ in 0..4 {
+            let buffer = framer.buffer();
+            let (capacity, room) = (buffer.capacity(), buffer.capacity() - buffer.len());
+            assert!(room >= LEAST_READ, "{room}");
+            // As long as there is room enough, it stays the same buffer.
+            buffer.extend_from_slice(&vec![b'x'; room - LEAST_READ]);
+            assert_eq!(framer.buffer().capacity(), capacity);
+            framer.buffer.extend_from_slice(b"x");
+        }
+    }
+
+    #[test]
+    fn only_the_memory_of_a_long_line_is_given_back() {
+        for (capacity, kept) in [(READ, READ), (2 * READ, 2 * READ), (2 * READ + 1, 0)] {
+            let mut framer = LineFramer::new(4);
+            framer.buffer = BytesMut::with_capacity(capacity);
+            framer.buffer.extend_from_slice(b"too long");
+            assert_eq!(framer.poll_line(), None);
+            assert_eq!((framer.buffer.len(), framer.buffer.capacity()), (0, kept));
+        }
+    }
+
+    #[test]
     fn a_line_shares_the_memory_it_was_read_into() {
         let mut framer = LineFramer::default();
         framer.buffer().extend_from_slice(b"{\"a\":1}\n{\"b\":2}\n");
@@ -248,6 +267,9 @@ mod tests {
         out.extend_from_slice(b"{\r\n  \"a\": \"\\n\"\n}");
         end_line(&mut out, start);
         assert_eq!(out, b"{}\n{    \"a\": \"\\n\" }\n");
+        let mut out = b"\n\n{}\r\r".to_vec();
+        end_line(&mut out, 0);
+        assert_eq!(out, b"  {}  \n");
     }
 
     proptest! {

@@ -252,6 +252,10 @@ mod tests {
         assert_eq!(subject(&late), Subject::Request(Id::from("q\"7")));
         let spaced = format!("{{ \"method\" : \"m\" , \"params\" : {big} , \"id\" : -3 }}");
         assert_eq!(subject(&spaced), Subject::Request(Id::Number(-3)));
+        let early = format!("{{ \"id\" : 7 , \"method\":\"m\" ,\"params\":{big}}}");
+        assert_eq!(subject(&early), Subject::Request(Id::Number(7)));
+        let blank = format!("{{\"method\":\"m\",\"id\":7}}{}", " ".repeat(5000));
+        assert_eq!(subject(&blank), Subject::Request(Id::Number(7)));
         let unnamed = format!("{{\"id\":1,\"params\":{big},\"method\":\"m\"}}");
         assert_eq!(subject(&unnamed), Subject::Request(Id::Number(1)));
     }
@@ -273,10 +277,57 @@ mod tests {
             format!("[{{\"id\":1,\"method\":\"m\",\"params\":{big}}}]"),
             format!("{{\"method\":\"m\",\"params\":{{\"a\":{big},\"id\":5}}}}"),
             format!("{{\"id\":null,\"method\":\"m\",\"params\":{big}}}"),
+            format!("{{\"a\":,\"id\":7,\"method\":\"m\",\"params\":{big}}}"),
             "x".repeat(5000),
             String::new(),
         ] {
             assert_eq!(subject(&text), Subject::Unknown, "{}", &text[..text.len().min(60)]);
+        }
+    }
+
+    #[test]
+    fn a_plain_value_begins_where_its_beginning_is_certain() {
+        for (text, start) in [
+            (&br#"{"a":"b""#[..], Some(5)),
+            (br#":"b\"c""#, Some(1)),
+            (br#":"b\\""#, Some(1)),
+            // What stood in front has been cut off: it may have been one more backslash, or the opening quote.
+            (br#""b""#, None),
+            (br#"\\"b""#, None),
+            (br#"x\\"b""#, Some(3)),
+            (br#"x\"b""#, None),
+            (br#"b""#, None),
+            (br#"{"a":12"#, Some(5)),
+            (br#"{"a": true"#, Some(6)),
+            (b"{\"a\":\t1", Some(6)),
+            (b"12", None),
+            (b"{}", None),
+            (b"[]", None),
+            (b"", None),
+        ] {
+            assert_eq!(plain_start(text), start, "{}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn it_is_of_use_to_whom_it_concerns_and_to_nobody_else() {
+        let of = |subject| Oversize { subject, seen: 9, limit: 8 };
+        let id = Id::Number(7);
+        let request = of(Subject::Request(id.clone()));
+        assert_eq!((request.request(), request.response()), (Some(&id), None));
+        let response = of(Subject::Response(id.clone()));
+        assert_eq!((response.request(), response.response()), (None, Some(&id)));
+        let unknown = of(Subject::Unknown);
+        assert_eq!((unknown.request(), unknown.response()), (None, None));
+        assert!(unknown.to_error().message.contains("9 bytes is over the limit of 8"));
+    }
+
+    #[test]
+    fn no_more_than_the_ends_is_kept() {
+        for step in [1, 300, TAIL, TAIL + 1, HEAD, 1500] {
+            let mut peeker = Peeker::default();
+            (0..5000 / step).for_each(|_| peeker.push(&vec![b' '; step]));
+            assert_eq!((peeker.head.len(), peeker.tail.len()), (HEAD, TAIL), "step {step}");
         }
     }
 

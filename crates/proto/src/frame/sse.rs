@@ -399,6 +399,31 @@ mod tests {
     }
 
     #[test]
+    fn a_field_that_cannot_be_used_changes_nothing() {
+        let longest = "7".repeat(MAX_EVENT_ID_BYTES);
+        for (input, id, retry) in [
+            ("id: a\nid: b\u{0}c\n", "a", None),
+            (&format!("id: a\nid: {longest}\n"), &*longest, None),
+            (&format!("id: a\nid: {longest}7\n"), "a", None),
+            ("id: a\nretry: 500\nretry: 1x\nretry:\nretry: -1\n", "a", Some(500)),
+        ] {
+            let mut decoder = SseDecoder::default();
+            let got = read(&mut decoder, format!("{input}data: x\n\n").as_bytes(), &[usize::MAX]);
+            assert_eq!(got, [Ok(("message".into(), Some("x".into()), Some(id.into()), retry))]);
+        }
+        // A delay of its own is worth an event; a name is not.
+        let got = read(&mut SseDecoder::default(), b"retry: 9\n\nevent: x\n\n", &[usize::MAX]);
+        assert_eq!(got, [Ok(("message".into(), None, None, Some(9)))]);
+    }
+
+    #[test]
+    fn a_comment_is_a_line_of_its_own() {
+        let mut out = b"data: 1\n\n".to_vec();
+        comment(&mut out, "still here");
+        assert_eq!(out, b"data: 1\n\n: still here\n\n");
+    }
+
+    #[test]
     fn data_shares_the_memory_of_its_chunk() {
         let mut chunk = Bytes::from_static(b"data: {\"a\":1}\n\n");
         let start = chunk.as_ptr() as usize;
