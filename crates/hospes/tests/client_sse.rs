@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fake_http::{Asked, Fake, Said, Step, result};
 use hospes::client::{CallError, Client};
-use hospes::model::Revision;
+use hospes::model::{CreateMessageResult, Revision, SamplingMessageContentBlock};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -24,7 +24,7 @@ struct Mouth(Arc<Mutex<Option<mpsc::Sender<String>>>>);
 impl Mouth {
     /// The stream, which begins by saying where messages go.
     fn open(&self, endpoint: &str) -> Said {
-        let (say, said) = mpsc::channel(64);
+        let (say, said) = mpsc::channel(1024);
         *self.0.lock().unwrap() = Some(say);
         let first = Step::Text(format!(": hello\n\nevent: endpoint\ndata: {endpoint}\n\n"));
         Said::stream(vec![first, Step::Relay(said)])
@@ -286,4 +286,64 @@ async fn where_the_newer_transport_is_spoken_too_the_older_one_is_left_alone() {
         assert_eq!(endpoint.sse_streams(), 0, "{revision}");
         client.close().await;
     }
+}
+
+/// There are servers that answer the POST of a call only when they have asked what they need to know. As many of them as
+/// may be on their way at once left no room for the answers.
+#[tokio::test]
+async fn answers_are_posted_however_many_calls_are_on_their_way() {
+    let mouth = Mouth::default();
+    let held = Mutex::new(std::collections::HashMap::new());
+    let fake = Fake::serve(old(&mouth, "/m", move |asked, mouth| {
+        let mut held = held.lock().unwrap();
+        match asked.method() {
+            "tools/call" => {
+                let (hold, holding) = mpsc::channel(1);
+                let id = format!("about {}", asked.body["id"]);
+                mouth.message(&json!({ "jsonrpc": "2.0", "id": id, "method": "sampling/createMessage",
+                    "params": { "messages": [], "maxTokens": 1 } }));
+                held.insert(id, (text(asked), hold));
+                Said::stream(vec![Step::Relay(holding)])
+            }
+            _ => {
+                // With the answer to its question a call is done.
+                if let Some((done, _)) = asked.body["id"].as_str().and_then(|id| held.remove(id)) {
+                    mouth.message(&done);
+                }
+                Said::status(202)
+            }
+        }
+    }))
+    .await;
+    let builder = Client::builder()
+        .sampling(|_| async { Ok(CreateMessageResult::new("m", SamplingMessageContentBlock::text("yes"))) });
+    let client = builder.connect(&fake.url).await.unwrap();
+    let calls = futures::future::join_all((0..80).map(|_| client.call("ask", ()).into_future()));
+    for outcome in tokio::time::timeout(PATIENCE, calls).await.expect("it hangs") {
+        assert_eq!(outcome.unwrap().all_text(), "ask");
+    }
+}
+
+/// Reading stood still until the server had taken the refusal.
+#[tokio::test]
+async fn a_refusal_that_the_server_does_not_take_holds_up_nothing() {
+    let mouth = Mouth::default();
+    let fake = Fake::serve(old(&mouth, "/m", |asked, mouth| match asked.method() {
+        "tools/call" => {
+            let text = "x".repeat(20_000);
+            mouth.message(&json!({ "jsonrpc": "2.0", "id": "long", "method": "sampling/createMessage",
+                "params": { "messages": [{ "role": "user", "content": { "type": "text", "text": text } }], "maxTokens": 1 } }));
+            answers(asked, mouth)
+        }
+        _ => Said::stream(vec![Step::Hang]),
+    }))
+    .await;
+    let client = Client::builder().max_message_bytes(10_000).connect(&fake.url).await.unwrap();
+    let call = client.call("one", ()).into_future();
+    assert_eq!(tokio::time::timeout(PATIENCE, call).await.expect("it hangs").unwrap().all_text(), "one");
+    let refused = fake.wait(1, |asked| asked.body["id"] == "long").await;
+    assert!(
+        refused[0].body["error"]["message"].as_str().unwrap().contains("max_message_bytes"),
+        "{refused:?}"
+    );
 }

@@ -19,6 +19,7 @@ use super::handlers::Handlers;
 use super::held::Held;
 use super::hidden::Hidden;
 use super::receiver::{Receiver, relate_answer};
+use super::task_tools::TaskTools;
 #[cfg(feature = "http")]
 use crate::transport::http_client;
 
@@ -50,6 +51,7 @@ pub(crate) struct Desk {
     pub(crate) outputs: super::outputs::Outputs,
     pub(crate) on_log: Option<OnLog>,
     pub(crate) on_list_changed: Option<OnListChanged>,
+    pub(crate) task_tools: TaskTools,
     /// Where it runs what the server asks as tasks.
     pub(crate) tasks: Option<Receiver>,
     /// What it asked while nobody could be asked, and for how long that waits: the setting `park_timeout`.
@@ -178,6 +180,7 @@ impl Desk {
     /// What was known of something that has changed is forgotten.
     pub(crate) fn changed(&self, change: &Notification) {
         self.cache.changed(change);
+        self.task_tools.changed(change);
         #[cfg(feature = "validate")]
         self.outputs.changed(change);
     }

@@ -44,6 +44,7 @@ mod roots;
 mod service;
 pub(crate) mod settings;
 mod target;
+mod task_tools;
 mod tasks;
 mod trace;
 mod url_review;

@@ -4,6 +4,7 @@
 //! on the call that fetches its result; that call is kept here, with the questions, until the answers come.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use hospes_model::{
     TaskStatus, TaskSupport, UpdateTaskParams, code, meta_key,
 };
 use hospes_proto::session::client::TimeLimits;
+use tokio::task::AbortHandle;
 
 use super::Client;
 use super::connect::members;
@@ -29,25 +31,71 @@ const QUESTION_WAIT: Duration = Duration::from_secs(2);
 
 /// The calls that fetch results and have questions, by their tasks.
 #[derive(Debug, Default)]
-pub(crate) struct Fetching(Mutex<HashMap<String, Fetch>>);
+pub(crate) struct Fetching(Mutex<HashMap<String, Arc<Fetch>>>);
 
-#[derive(Debug)]
+/// The call that fetches one task's result.
+#[derive(Debug, Default)]
 struct Fetch {
-    call: ParkedCall,
-    number: u64,
+    /// Whoever looks at it has it for themselves: with a second call beside it, what is asked on one would be answered
+    /// on the other.
+    call: tokio::sync::Mutex<Option<ParkedCall>>,
+    /// How often somebody has looked.
+    looks: AtomicU64,
+    timer: Mutex<Option<AbortHandle>>,
 }
 
 impl Fetching {
-    fn take(&self, id: &str) -> Option<ParkedCall> {
-        self.lock().remove(id).map(|fetch| fetch.call)
+    fn find(&self, id: &str) -> Option<Arc<Fetch>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// The one of this task, made if there is none; whether it was made.
+    fn enter(&self, id: &str) -> Result<(Arc<Fetch>, bool), CallError> {
+        let mut all = self.lock();
+        if let Some(fetch) = all.get(id) {
+            return Ok((Arc::clone(fetch), false));
+        }
+        if all.len() >= MAX_PARKED_CALLS {
+            let what = "tasks with questions";
+            return Err(CallError::TooMany { what, max: MAX_PARKED_CALLS, setting: "MAX_PARKED_CALLS" });
+        }
+        let fetch = Arc::<Fetch>::default();
+        all.insert(id.to_owned(), Arc::clone(&fetch));
+        Ok((fetch, true))
+    }
+
+    /// The task needs it no longer; what it asked is refused once nobody looks at it.
+    fn forget(&self, id: &str) {
+        // Dropped once the lock is let go.
+        let _gone = self.lock().remove(id);
+    }
+
+    /// The same, unless another has taken its place.
+    fn leave(&self, id: &str, fetch: &Arc<Fetch>) {
+        let mut all = self.lock();
+        let gone = all.get(id).is_some_and(|other| Arc::ptr_eq(other, fetch)).then(|| all.remove(id));
+        drop(all);
+        drop(gone);
+    }
+
+    fn is_there(&self, id: &str, fetch: &Arc<Fetch>) -> bool {
+        self.lock().get(id).is_some_and(|other| Arc::ptr_eq(other, fetch))
     }
 
     pub(super) fn len(&self) -> usize {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Fetch>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Fetch>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            timer.abort();
+        }
     }
 }
 
@@ -96,19 +144,15 @@ impl Core {
             Method::TasksUpdate => {
                 let UpdateTaskParams { task_id, input_responses, .. } =
                     call.decode().map_err(CallError::Rpc)?;
-                match self.tasks.fetching.take(&task_id) {
-                    Some(mut fetch) => {
-                        fetch.answer(&input_responses, &BTreeMap::new(), self.speech.revision);
-                        self.keep(&task_id, fetch)?;
-                    }
+                if !self.answer_older(&task_id, &input_responses).await {
                     // That there is such a task, at least.
-                    None => drop(self.task(&task_id).await?),
+                    drop(self.task(&task_id).await?);
                 }
                 Reply::Empty
             }
             _ => {
                 let params: TaskParams = call.decode().map_err(CallError::Rpc)?;
-                drop(self.tasks.fetching.take(&params.task_id));
+                self.tasks.fetching.forget(&params.task_id);
                 match self.ask_task(&Method::TasksCancel, &params.task_id, &params, self.settings.times).await
                 {
                     // What is over is acknowledged here, and refused there.
@@ -133,7 +177,7 @@ impl Core {
         let mut found = GetTaskResult::new(task);
         match found.task.status {
             TaskStatus::Completed | TaskStatus::Failed => {
-                drop(self.tasks.fetching.take(id));
+                self.tasks.fetching.forget(id);
                 match self.fetch(id).await {
                     Ok(result) => {
                         // TSKX-14: a tool that failed has completed its task.
@@ -168,73 +212,94 @@ impl Core {
 
     /// The questions that a task waits with.
     async fn questions(self: &Arc<Self>, call: &Call, id: &str) -> Result<InputRequests, CallError> {
-        let mut fetch = match self.tasks.fetching.take(id) {
-            Some(fetch) => fetch,
-            None => {
-                let text = members(&TaskParams::new(id))?;
-                let outgoing = Outgoing {
-                    name: Some(id),
-                    members: Members::Text(&text),
-                    ears: Ears::Questions,
-                    principal: call.context.peer().principal.as_ref(),
-                    ..Outgoing::new(&Method::TasksResult, TimeLimits::NONE)
-                };
-                let link_call = self.link.open(&outgoing, &self.speech).await?;
-                let reply = self.link.reply_to(&link_call);
-                ParkedCall::new(link_call, reply, call.context.peer().principal.clone())
+        let (fetch, is_new) = self.tasks.fetching.enter(id)?;
+        if is_new {
+            self.hold(id, &fetch);
+        }
+        let looks = fetch.looks.load(Ordering::Relaxed);
+        let mut place = fetch.call.lock().await;
+        if !self.tasks.fetching.is_there(id, &fetch) {
+            // The task has ended meanwhile, or was cancelled.
+            return Ok(InputRequests::new());
+        }
+        // Whoever looked in between has waited for the others too.
+        let waits = fetch.looks.load(Ordering::Relaxed) == looks;
+        let mut open = Vec::new();
+        let looking = async {
+            if place.is_none() {
+                *place = Some(self.open_fetch(call, id).await?);
             }
-        };
-        let mut open = fetch.answer(&BTreeMap::new(), &BTreeMap::new(), self.speech.revision);
-        let listening = async {
+            let Some(parked) = &mut *place else { return Ok(false) };
+            open = parked.answer(&BTreeMap::new(), &BTreeMap::new(), self.speech.revision);
             loop {
-                match next_event(&mut fetch.call, !open.is_empty()).await {
+                match next_event(&mut parked.call, !open.is_empty() || !waits).await {
                     Some(LinkEvent::Question(id, method, params)) => {
                         let params = params.unwrap_or_else(RawJson::empty_object);
                         match InputRequest::decode(&method, &params) {
                             Ok(request)
                                 if request.required_capability(&call.context.peer().capabilities).is_ok() =>
                             {
-                                open.push((fetch.ask(id, request.clone()), request));
+                                open.push((parked.ask(id, request.clone()), request));
                             }
-                            _ => self.desk.request(id, method, Some(params), fetch.reply_to()),
+                            _ => self.desk.request(id, method, Some(params), parked.reply_to()),
                         }
                     }
                     Some(LinkEvent::Notification(..)) => {}
                     // It has ended meanwhile; the next look will find what it has come to.
-                    Some(LinkEvent::Done(_)) => return false,
-                    None => return true,
+                    Some(LinkEvent::Done(_)) => return Ok(false),
+                    None => return Ok(true),
                 }
             }
         };
-        let goes_on = tokio::time::timeout(QUESTION_WAIT, listening).await.unwrap_or(true);
-        if goes_on {
-            self.keep(id, fetch)?;
+        let goes_on = tokio::time::timeout(QUESTION_WAIT, looking).await.unwrap_or(Ok(true));
+        fetch.looks.fetch_add(1, Ordering::Relaxed);
+        if matches!(goes_on, Ok(true)) {
+            self.hold(id, &fetch);
+        } else {
+            *place = None;
+            self.tasks.fetching.leave(id, &fetch);
         }
-        Ok(open.into_iter().collect())
+        goes_on.map(|_| open.into_iter().collect())
+    }
+
+    async fn open_fetch(&self, call: &Call, id: &str) -> Result<ParkedCall, CallError> {
+        let text = members(&TaskParams::new(id))?;
+        let outgoing = Outgoing {
+            name: Some(id),
+            members: Members::Text(&text),
+            ears: Ears::Questions,
+            principal: call.context.peer().principal.as_ref(),
+            ..Outgoing::new(&Method::TasksResult, TimeLimits::NONE)
+        };
+        let link_call = self.link.open(&outgoing, &self.speech).await?;
+        let reply = self.link.reply_to(&link_call);
+        Ok(ParkedCall::new(link_call, reply, call.context.peer().principal.clone()))
+    }
+
+    /// Hands answers to a task's questions on; false where it has asked nothing here.
+    async fn answer_older(self: &Arc<Self>, id: &str, answers: &BTreeMap<String, RawJson>) -> bool {
+        let Some(fetch) = self.tasks.fetching.find(id) else { return false };
+        let mut place = fetch.call.lock().await;
+        let Some(parked) = &mut *place else { return false };
+        parked.answer(answers, &BTreeMap::new(), self.speech.revision);
+        self.hold(id, &fetch);
+        true
     }
 
     /// Keeps a call that has questions, for as long as the setting `park_timeout` says.
-    fn keep(self: &Arc<Self>, id: &str, call: ParkedCall) -> Result<(), CallError> {
-        let mut calls = self.tasks.fetching.lock();
-        if calls.len() >= MAX_PARKED_CALLS {
-            let what = "tasks with questions";
-            return Err(CallError::TooMany { what, max: MAX_PARKED_CALLS, setting: "MAX_PARKED_CALLS" });
-        }
-        let number = self.tasks.next();
-        calls.insert(id.to_owned(), Fetch { call, number });
-        drop(calls);
-        let (weak, id, limit) = (Arc::downgrade(self), id.to_owned(), self.settings.park_timeout);
-        tokio::spawn(async move {
+    fn hold(self: &Arc<Self>, id: &str, fetch: &Arc<Fetch>) {
+        let (core, held, limit) = (Arc::downgrade(self), Arc::downgrade(fetch), self.settings.park_timeout);
+        let id = id.to_owned();
+        let timer = tokio::spawn(async move {
             tokio::time::sleep(limit).await;
-            let Some(core) = weak.upgrade() else { return };
-            let mut calls = core.tasks.fetching.lock();
-            if calls.get(&id).is_some_and(|fetch| fetch.number == number) {
-                let gone = calls.remove(&id);
-                drop(calls);
-                drop(gone);
+            if let (Some(core), Some(fetch)) = (core.upgrade(), held.upgrade()) {
+                core.tasks.fetching.leave(&id, &fetch);
             }
         });
-        Ok(())
+        let mut place = fetch.timer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = place.replace(timer.abort_handle()) {
+            old.abort();
+        }
     }
 }
 

@@ -1,10 +1,9 @@
 //! Calls that are tasks of the server, as the one who makes them sees them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -29,26 +28,13 @@ use crate::tasks::is_not_declared;
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The shortest time between two polls, should a server say less.
 const LEAST_INTERVAL: Duration = Duration::from_millis(20);
-/// How many tools are remembered for whether they run as tasks.
-const MAX_LEARNED: usize = 10_000;
 
-/// What is known of the server's tools and tasks.
+/// What is known of the server's tasks.
 #[derive(Debug, Default)]
 pub(crate) struct TaskFacts {
-    support: Mutex<HashMap<Box<str>, TaskSupport>>,
-    /// Set once the list has come; callers meanwhile wait for it.
-    listed: tokio::sync::OnceCell<()>,
     speech: OnceLock<Speech>,
     /// Of an older server, for callers elsewhere.
     pub(super) fetching: Fetching,
-    last: AtomicU64,
-}
-
-impl TaskFacts {
-    /// A number that was not there before.
-    pub(super) fn next(&self) -> u64 {
-        self.last.fetch_add(1, Ordering::Relaxed)
-    }
 }
 
 impl Client {
@@ -331,13 +317,7 @@ impl Core {
         if !self.runs_tasks() {
             return;
         }
-        let mut support = self.tasks.support.lock().unwrap_or_else(PoisonError::into_inner);
-        for tool in &list.tools {
-            let says = tool.execution.as_ref().and_then(|execution| execution.task_support.clone());
-            if support.len() < MAX_LEARNED || support.contains_key(tool.name.as_str()) {
-                support.insert(tool.name.as_str().into(), says.unwrap_or(TaskSupport::Forbidden));
-            }
-        }
+        self.desk.task_tools.learn(list);
     }
 
     /// Whether an older server runs tools as tasks.
@@ -355,21 +335,16 @@ impl Core {
             && matches!(Box::pin(self.support(client, tool)).await, Ok(Some(TaskSupport::Required)))
     }
 
-    fn known_support(&self, tool: &str) -> Option<TaskSupport> {
-        let support = self.tasks.support.lock().unwrap_or_else(PoisonError::into_inner);
-        support.get(tool).cloned()
-    }
-
     pub(super) async fn support(
         &self,
         client: &Client,
         tool: &str,
     ) -> Result<Option<TaskSupport>, CallError> {
-        if self.known_support(tool).is_none() {
-            let list = || async { client.tools().all().await.map(drop) };
-            self.tasks.listed.get_or_try_init(list).await?;
+        let tools = &self.desk.task_tools;
+        if tools.find(tool).is_none() {
+            tools.complete(client).await?;
         }
-        Ok(self.known_support(tool))
+        Ok(tools.find(tool))
     }
 
     /// Whether an older server takes this call as a task (TASK-02, TASK-03).

@@ -461,3 +461,102 @@ async fn the_answer_to_a_tasks_question_says_whose_it_is() {
     let answer = ask(&peer, 2, "elicitation/create", form(json!({}))).await;
     assert!(answer["result"].get("_meta").is_none(), "{answer}");
 }
+
+/// Two looks at a task at once fetched its result twice; what was asked on one call was refused when the other took its
+/// place, and the answer went nowhere.
+#[tokio::test(start_paused = true)]
+async fn however_many_look_at_an_older_servers_task_it_is_fetched_by_one_call() {
+    use hospes::model::{ClientCapabilities, ElicitationCapability, GetTaskResult, Method, Reply};
+    let status = Arc::new(Mutex::new("input_required"));
+    let told = Arc::clone(&status);
+    let capabilities = ClientCapabilities::new().with_elicitation(ElicitationCapability::new());
+    let builder = Client::builder().capabilities(capabilities.clone());
+    let (client, peer) = Peer::connect_offering(builder, LEGACY, &old_capabilities(), move |message| {
+        let status = *told.lock().unwrap();
+        match message["method"].as_str()? {
+            "tasks/get" => Some(old(status)),
+            "tasks/result" if status == "completed" => Some(content("the result")),
+            _ => None,
+        }
+    })
+    .await;
+    let front = Arc::new(hospes::Peer::new(MODERN, None, capabilities));
+    let call = |method: Method, params: Value| {
+        let (client, front) = (client.clone(), Arc::clone(&front));
+        tokio::spawn(async move {
+            let call = hospes::Call::new(method, params.into(), hospes::Context::new(front));
+            hospes::Service::call(&client, call).await
+        })
+    };
+    let look = || {
+        let looking = call(Method::TasksGet, json!({ "taskId": "t-1" }));
+        async move {
+            let outcome = looking.await.unwrap();
+            let hospes::Outcome::Complete(Reply::GetTask(found)) = outcome else { panic!("{outcome:?}") };
+            let found: GetTaskResult = *found;
+            found.input_requests.keys().cloned().collect::<Vec<_>>()
+        }
+    };
+    settle().await;
+    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let looks = [look(), look(), look()];
+    peer.wait_for(1, "tasks/result").await;
+    settle().await;
+    let mut question = form(json!({ RELATED: { "taskId": "t-1" } }));
+    question["message"] = "Who?".into();
+    peer.say(&json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": question }))
+        .await;
+    for look in looks {
+        assert_eq!(look.await, ["uq"]);
+    }
+    assert_eq!((peer.count("tasks/result"), client.parked_calls()), (1, 1));
+    let answers = json!({ "uq": { "action": "decline" } });
+    let update = call(Method::TasksUpdate, json!({ "taskId": "t-1", "inputResponses": answers }));
+    assert!(matches!(update.await.unwrap(), hospes::Outcome::Complete(_)));
+    let answer = peer.wait(1, |message| message["id"] == "q" && message.get("method").is_none()).await;
+    assert_eq!(answer[0]["result"]["action"], "decline");
+    // Those who wait for the same wait no longer than one of them.
+    let began = Instant::now();
+    for look in [look(), look(), look()] {
+        assert!(look.await.is_empty());
+    }
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    *status.lock().unwrap() = "completed";
+    assert!(look().await.is_empty());
+    settle().await;
+    let left = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    assert_eq!((client.parked_calls(), left), (0, before), "nothing is left of it");
+}
+
+/// The list of tools was asked for once and believed for ever.
+#[tokio::test(start_paused = true)]
+async fn tools_that_change_are_asked_anew_whether_they_are_tasks() {
+    let support = Arc::new(Mutex::new("forbidden"));
+    let says = Arc::clone(&support);
+    let mut capabilities = old_capabilities();
+    capabilities["tools"] = json!({ "listChanged": true });
+    let (client, peer) = Peer::connect_offering(Client::builder(), LEGACY, &capabilities, move |message| {
+        let says = *says.lock().unwrap();
+        let tool = json!({ "name": "moody", "inputSchema": { "type": "object" }, "execution": { "taskSupport": says } });
+        Some(match message["method"].as_str()? {
+            "tools/list" => json!({ "tools": [tool] }),
+            "tools/call" if message["params"].get("task").is_some() => json!({ "task": old("working") }),
+            "tools/call" => content("plain"),
+            "tasks/get" => old("completed"),
+            _ => content("task"),
+        })
+    })
+    .await;
+    for (says, lists) in [("forbidden", 1), ("required", 2), ("forbidden", 3)] {
+        *support.lock().unwrap() = says;
+        if lists > 1 {
+            peer.tell("notifications/tools/list_changed", json!({})).await;
+            settle().await;
+        }
+        for _ in 0..2 {
+            let wanted = if says == "required" { "task" } else { "plain" };
+            assert_eq!(client.call("moody", ()).await.unwrap().all_text(), wanted);
+        }
+        assert_eq!(peer.count("tools/list"), lists);
+    }
+}

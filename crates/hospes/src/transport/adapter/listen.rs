@@ -36,6 +36,8 @@ pub(crate) struct Listen {
     extra: Option<Box<Extra>>,
     next: Option<Next>,
     epoch: Option<u64>,
+    /// Whether the last call ended before it had begun; what the one before it tells goes on meanwhile.
+    failed: bool,
     /// Whether the service has no such call, so that there is no use in making it again.
     refused: bool,
     /// Once the service has ended one.
@@ -82,6 +84,7 @@ impl Listen {
             extra: None,
             next: None,
             epoch: None,
+            failed: false,
             refused: false,
             after: None,
         }
@@ -154,6 +157,7 @@ impl Listen {
         if matches!(self.next.take(), Some(Next::Extra(_))) {
             session.ask_all_anew();
         }
+        self.failed = true;
         self.refused = ended.is_some_and(|error| error.code == code::METHOD_NOT_FOUND);
         // There is nothing to wait for.
         session.hold(self.epoch);
@@ -176,7 +180,8 @@ impl Listen {
 
     /// Makes the call again that has ended, in time. Ready means that it was made.
     fn poll_again(&mut self, session: &Session, cx: &mut TaskContext<'_>) -> Poll<()> {
-        if self.current.is_some() || self.next.is_some() || self.refused || session.filter().is_empty() {
+        let is_served = self.current.is_some() && !self.failed;
+        if is_served || self.next.is_some() || self.refused || session.filter().is_empty() {
             return Poll::Pending;
         }
         let after = self.after.get_or_insert_with(|| Box::new(After::new()));
@@ -199,7 +204,7 @@ impl Listen {
             after.again = None;
         }
         match session.take_fresh() {
-            Some(fresh) if self.current.is_some() => self.begin_extra(session, fresh),
+            Some(fresh) if self.current.is_some() && !self.failed => self.begin_extra(session, fresh),
             _ => self.begin(session),
         }
     }
@@ -233,6 +238,7 @@ impl Listen {
     fn begin(&mut self, session: &Session) {
         let filter = session.filter();
         self.next = None;
+        self.failed = false;
         if filter.is_empty() {
             (self.current, self.extra) = (None, None);
             session.hold(self.epoch);

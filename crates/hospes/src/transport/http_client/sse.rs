@@ -3,14 +3,16 @@
 //! Here it becomes a pair of pipes, so that everything above is the same as over a child's stdin and stdout: lines
 //! written to one are posted, messages of the stream are lines of the other.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use hospes_model::message::{self, Frame, Message};
-use hospes_model::{Id, Method, Revision, RpcError};
+use hospes_model::{Id, Method, RawJson, Revision, RpcError};
 use hospes_proto::frame::line::end_line;
 use hospes_proto::frame::{Line, LineFramer, Subject};
 use http::header::CONTENT_TYPE;
@@ -18,7 +20,7 @@ use http::{Method as Verb, StatusCode, Uri};
 use hyper::body::Incoming;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::pool::Connection;
 use super::reader::{Item, Reader};
@@ -27,11 +29,18 @@ use super::{HttpLink, Shared, answer, failure, path_of};
 use crate::client::core::Speech;
 use crate::client::duplex::{Wire, write_answer};
 use crate::client::error::{CallError, Closed, Stage};
+use crate::client::inbox;
 
 /// How long the first event may take: it says where messages go.
 const ENDPOINT_PATIENCE: Duration = Duration::from_secs(10);
-/// How many messages are on their way at once.
+/// How many requests are on their way at once.
 const MAX_POSTS: usize = 64;
+/// How many more wait for room; further ones fail.
+const MAX_WAITING: usize = 1024;
+/// How many answers and notifications are on their way at once.
+const MAX_ANSWERS: usize = 64;
+/// How many refusals of messages over the limit wait to be posted; further ones are left out.
+const MAX_REFUSALS: usize = 64;
 /// How long one may be. There are servers that answer a POST only when all its work is done.
 const POST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long a notification waits for what was sent before it, and what is sent next for the notification. Requests and
@@ -151,13 +160,14 @@ struct Pump {
 impl Pump {
     /// Until either side ends; says why.
     async fn run(self, stream: SseStream, from_client: DuplexStream) -> String {
+        let (refuse, refusals) = mpsc::channel(MAX_REFUSALS);
         tokio::select! {
-            why = self.receive(stream) => why,
-            why = self.send(from_client) => why,
+            why = self.receive(stream, refuse) => why,
+            why = self.send(from_client, refusals) => why,
         }
     }
 
-    async fn receive(&self, mut stream: SseStream) -> String {
+    async fn receive(&self, mut stream: SseStream, refuse: mpsc::Sender<Vec<u8>>) -> String {
         while let Some(item) = stream.next().await {
             match item {
                 Item::Message(data) => {
@@ -171,7 +181,10 @@ impl Pump {
                     Subject::Request(id) => {
                         let mut refusal = Vec::new();
                         write_answer(&mut refusal, id, Err(&over.to_error()));
-                        let _ = self.post(refusal.into(), None).await;
+                        // Reading goes on: the server may take this only when something else has been read.
+                        if refuse.try_send(refusal).is_err() {
+                            tracing::warn!(%id, "one of too many requests over the limit is not answered");
+                        }
                     }
                     Subject::Unknown => {
                         tracing::warn!(
@@ -221,49 +234,85 @@ impl Pump {
         }
     }
 
-    async fn send(&self, mut from_client: DuplexStream) -> String {
+    /// Posts what the client says, and the refusals.
+    async fn send(&self, mut from_client: DuplexStream, mut refusals: mpsc::Receiver<Vec<u8>>) -> String {
         // The client has made sure that none is longer.
         let mut lines = LineFramer::new(self.shared.limits.max_request_bytes);
-        let mut posts = FuturesUnordered::new();
+        let mut posts = Posts::default();
         loop {
             while let Some(line) = lines.poll_line() {
                 let Line::Message(line) = line else { continue };
-                let kind = Kind::of(&line);
-                if kind == Kind::Notification {
-                    tokio::select! {
-                        lost = drain(&mut posts) => if let Some(why) = lost { return why },
-                        () = tokio::time::sleep(ORDER_PATIENCE) => {}
+                let lost = match Kind::of(&line) {
+                    Kind::Request(id, method) => self.post_request(line, id, method, &mut posts).await,
+                    Kind::Notification(cancelled) if posts.forget(cancelled.as_ref()) => None,
+                    kind @ Kind::Notification(_) => {
+                        let before = posts.settle().await;
+                        posts.others.push(Box::pin(self.deliver(line, kind)));
+                        match before {
+                            None => posts.settle().await,
+                            lost => lost,
+                        }
                     }
-                }
-                let alone = kind == Kind::Notification;
-                posts.push(self.deliver(line, kind));
-                if alone {
-                    tokio::select! {
-                        lost = drain(&mut posts) => if let Some(why) = lost { return why },
-                        () = tokio::time::sleep(ORDER_PATIENCE) => {}
+                    Kind::Answer => {
+                        posts.others.push(Box::pin(self.deliver(line, Kind::Answer)));
+                        match posts.others.len() < MAX_ANSWERS {
+                            true => None,
+                            false => posts.others.next().await.flatten(),
+                        }
                     }
-                }
-                while posts.len() >= MAX_POSTS {
-                    if let Some(Some(why)) = posts.next().await {
-                        return why;
-                    }
+                };
+                if let Some(why) = lost {
+                    return why;
                 }
             }
             tokio::select! {
                 read = from_client.read_buf(lines.buffer()) => {
                     if !matches!(read, Ok(1..)) {
                         // What was said last must still arrive.
-                        let _ = tokio::time::timeout(END_PATIENCE, drain(&mut posts)).await;
+                        let _ = tokio::time::timeout(END_PATIENCE, posts.drain()).await;
                         return "the connection was closed".into();
                     }
                 }
-                Some(lost) = posts.next(), if !posts.is_empty() => {
+                Some(refusal) = refusals.recv(), if posts.others.len() < MAX_ANSWERS => {
+                    posts.others.push(Box::pin(self.deliver(refusal.into(), Kind::Answer)));
+                }
+                Some(lost) = posts.next() => {
                     if let Some(why) = lost {
                         return why;
                     }
                 }
             }
+            while posts.requests.len() < MAX_POSTS
+                && let Some((line, kind)) = posts.waiting.pop_front()
+            {
+                posts.requests.push(Box::pin(self.deliver(line, kind)));
+            }
         }
+    }
+
+    /// Posts a request, now or when there is room. One must not keep the answers behind it from being posted: there are
+    /// servers that answer the POST of a request only when what they ask is answered.
+    async fn post_request<'a>(
+        &'a self,
+        line: Bytes,
+        id: Id,
+        method: Method,
+        posts: &mut Posts<'a>,
+    ) -> Option<String> {
+        if posts.waiting.len() >= MAX_WAITING {
+            let why = format!(
+                "{MAX_POSTS} requests are on their way (MAX_POSTS) and {MAX_WAITING} wait behind them (MAX_WAITING)"
+            );
+            self.fail(&id, &RpcError::internal(why)).await;
+            return None;
+        }
+        posts.waiting.push_back((line, Kind::Request(id, method)));
+        while posts.requests.len() < MAX_POSTS
+            && let Some((line, kind)) = posts.waiting.pop_front()
+        {
+            posts.requests.push(Box::pin(self.deliver(line, kind)));
+        }
+        None
     }
 
     /// Posts one message. Says why the connection is lost, if it is.
@@ -306,21 +355,55 @@ impl Pump {
     }
 }
 
-/// Waits until everything sent has arrived; says why the connection is lost, if it is.
-async fn drain<F: Future<Output = Option<String>>>(posts: &mut FuturesUnordered<F>) -> Option<String> {
-    while let Some(lost) = posts.next().await {
-        if lost.is_some() {
-            return lost;
+/// What is on its way to the server.
+#[derive(Default)]
+struct Posts<'a> {
+    requests: FuturesUnordered<BoxFuture<'a, Option<String>>>,
+    /// Answers and notifications: they have room of their own.
+    others: FuturesUnordered<BoxFuture<'a, Option<String>>>,
+    /// Requests for which there is no room yet.
+    waiting: VecDeque<(Bytes, Kind)>,
+}
+
+impl Posts<'_> {
+    /// What the next one that arrives says; none where nothing is on its way.
+    async fn next(&mut self) -> Option<Option<String>> {
+        tokio::select! {
+            Some(lost) = self.requests.next() => Some(lost),
+            Some(lost) = self.others.next() => Some(lost),
+            else => None,
         }
     }
-    None
+
+    /// Waits until everything sent has arrived; says why the connection is lost, if it is.
+    async fn drain(&mut self) -> Option<String> {
+        while let Some(lost) = self.next().await {
+            if lost.is_some() {
+                return lost;
+            }
+        }
+        None
+    }
+
+    /// The same for a while.
+    async fn settle(&mut self) -> Option<String> {
+        tokio::time::timeout(ORDER_PATIENCE, self.drain()).await.ok().flatten()
+    }
+
+    /// Whether a request that is not wanted any more was still waiting: then nothing of it is sent.
+    fn forget(&mut self, cancelled: Option<&Id>) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|(_, kind)| !matches!(kind, Kind::Request(id, _) if Some(id) == cancelled));
+        self.waiting.len() < before
+    }
 }
 
 /// What a line of ours is.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Request(Id, Method),
-    Notification,
+    /// The request that it cancels, if it does.
+    Notification(Option<Id>),
     Answer,
 }
 
@@ -330,7 +413,12 @@ impl Kind {
             Ok(Frame::Single(Message::Request(request))) => {
                 Self::Request(request.id, Method::from_name(&request.method))
             }
-            Ok(Frame::Single(Message::Notification(_))) => Self::Notification,
+            Ok(Frame::Single(Message::Notification(notification))) => {
+                let cancels = Method::from_name(&notification.method) == Method::Cancelled;
+                let params =
+                    notification.params.filter(|_| cancels).map(|params| RawJson::within(line, params));
+                Self::Notification(inbox::cancelled(params.as_ref()).map(|(id, _)| id))
+            }
             _ => Self::Answer,
         }
     }
@@ -338,7 +426,7 @@ impl Kind {
     fn method(&self) -> Option<&Method> {
         match self {
             Self::Request(_, method) => Some(method),
-            Self::Notification | Self::Answer => None,
+            Self::Notification(_) | Self::Answer => None,
         }
     }
 }

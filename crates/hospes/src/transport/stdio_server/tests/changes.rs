@@ -89,6 +89,46 @@ async fn a_stream_of_changes_that_the_service_ends_is_begun_again_later_and_late
     }
 }
 
+/// A subscription that the service could not take up at once was never taken up.
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_changes_that_fails_to_begin_is_tried_again_while_the_old_one_goes_on() {
+    #[derive(Clone)]
+    struct Unwilling(Probe, std::sync::Arc<std::sync::atomic::AtomicUsize>);
+    impl crate::Service for Unwilling {
+        async fn call(&self, call: crate::Call) -> crate::Outcome {
+            if call.method == hospes_model::Method::SubscriptionsListen {
+                let params: hospes_model::SubscriptionsListenParams = call.decode().unwrap();
+                let is_new = !params.notifications.resource_subscriptions.is_empty();
+                if is_new && self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2 {
+                    return hospes_model::RpcError::internal("not now").into();
+                }
+            }
+            self.0.call(call).await
+        }
+    }
+    let (probe, tries) = (Probe::new(), std::sync::Arc::default());
+    let mut peer = Peer::of(StdioServer::new(Unwilling(probe.clone(), std::sync::Arc::clone(&tries))));
+    peer.open("2025-06-18").await;
+    while probe.listening() < 1 {
+        tokio::task::yield_now().await;
+    }
+    let subscribe =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "x:1"}});
+    peer.send(subscribe).await;
+    assert_eq!(peer.read().await["result"], json!({}));
+    // What was told before is told all the time.
+    probe.change(Change::Tools);
+    assert_eq!(peer.read().await["method"], "notifications/tools/list_changed");
+    // What changed before it was heard of may have changed.
+    let mut told = std::collections::HashSet::new();
+    while !told.contains("notifications/resources/updated") {
+        told.insert(peer.read().await["method"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(tries.load(std::sync::atomic::Ordering::SeqCst), 3);
+    probe.change(Change::Resource("x:1".into()));
+    assert_eq!(peer.read().await["params"], json!({"uri": "x:1"}));
+}
+
 /// A service that never takes a subscription up holds its answer up for only so long.
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_a_subscription_waits_for_a_slow_service_only_so_long() {

@@ -1,0 +1,77 @@
+//! Which tools an older server runs as tasks, as its list says (TASK-04).
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hospes_model::{ListToolsResult, Notification, TaskSupport};
+
+use super::Client;
+use super::error::CallError;
+
+/// How many tools are remembered for whether they run as tasks.
+const MAX_LEARNED: usize = 10_000;
+/// How often the list is asked for in a row because it changes meanwhile.
+const MAX_LISTINGS: usize = 3;
+
+/// What is known of a server's tools.
+#[derive(Debug, Default)]
+pub(crate) struct TaskTools {
+    known: Mutex<Known>,
+    /// Held while the list is asked for; whoever else wants it waits.
+    listing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    support: HashMap<Box<str>, TaskSupport>,
+    /// Whether the whole list has come since it changed.
+    is_whole: bool,
+    /// How often it has changed.
+    changes: u64,
+}
+
+impl TaskTools {
+    /// Remembers what a list, or a page of it, says.
+    pub(super) fn learn(&self, list: &ListToolsResult) {
+        let support = &mut self.lock().support;
+        for tool in &list.tools {
+            let says = tool.execution.as_ref().and_then(|execution| execution.task_support.clone());
+            if support.len() < MAX_LEARNED || support.contains_key(tool.name.as_str()) {
+                support.insert(tool.name.as_str().into(), says.unwrap_or(TaskSupport::Forbidden));
+            }
+        }
+    }
+
+    /// What the server says of a tool, as far as it is known.
+    pub(super) fn find(&self, tool: &str) -> Option<TaskSupport> {
+        self.lock().support.get(tool).cloned()
+    }
+
+    /// The tools have changed: what was said of them may be so no more.
+    pub(super) fn changed(&self, change: &Notification) {
+        if *change == Notification::ToolsListChanged {
+            let mut known = self.lock();
+            *known = Known { changes: known.changes + 1, ..Known::default() };
+        }
+    }
+
+    /// Has the whole list asked for, which teaches us what comes; once, until it changes.
+    pub(super) async fn complete(&self, client: &Client) -> Result<(), CallError> {
+        let _turn = self.listing.lock().await;
+        for _ in 0..MAX_LISTINGS {
+            let before = self.lock().changes;
+            if self.lock().is_whole {
+                break;
+            }
+            client.tools().all().await?;
+            let mut known = self.lock();
+            known.is_whole = known.changes == before;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // Consistent after every statement that can panic.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
