@@ -82,6 +82,15 @@ impl Link {
         }
     }
 
+    /// How much time was spent on being let in.
+    pub(crate) fn away(&self) -> std::time::Duration {
+        match self {
+            Self::Duplex(..) => std::time::Duration::ZERO,
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.away(),
+        }
+    }
+
     /// Sends a notification; nobody learns whether it arrives.
     pub(crate) fn notify(&self, notification: &Notification, speech: &Speech) {
         match self {

@@ -65,6 +65,10 @@ pub enum CallError {
     /// The HTTP server refused or failed, without a message of the protocol.
     #[error("{0}")]
     Http(Arc<HttpFailure>),
+    /// The server refused, and whoever deals with that could do nothing about it.
+    #[cfg(feature = "http")]
+    #[error("{0}")]
+    NotAuthorized(Arc<super::NotAuthorized>),
     /// The server asked more rounds of questions than are allowed.
     #[error("the server asked more than {0} rounds of questions (setting max_input_rounds)")]
     TooManyRounds(u32),
@@ -291,6 +295,8 @@ pub struct ConnectFailure {
     pub body: Option<String>,
     /// The server's error, where it answered with one.
     pub error: Option<RpcError>,
+    /// Where a person could sign in, if that would help.
+    pub sign_in: Option<String>,
     /// The last lines of the child's stderr.
     pub stderr: Option<String>,
     /// The first line on the child's stdout that was no message.
@@ -312,6 +318,7 @@ impl ConnectError {
             challenge: None,
             body: None,
             error: None,
+            sign_in: None,
             stderr: None,
             noise: None,
             hint: None,
@@ -340,6 +347,12 @@ impl ConnectError {
                 failure.challenge.clone_from(&http.challenge);
                 failure.body.clone_from(&http.body);
             }
+            #[cfg(feature = "http")]
+            CallError::NotAuthorized(why) => {
+                failure.stage = Stage::Http;
+                failure.status = Some(401);
+                failure.sign_in.clone_from(&why.sign_in);
+            }
             _ => {}
         })
     }
@@ -366,6 +379,9 @@ impl fmt::Display for ConnectError {
         }
         if let Some(body) = &this.body {
             write!(f, "\n  body: {body}")?;
+        }
+        if let Some(url) = &this.sign_in {
+            write!(f, "\n  sign in at: {url}")?;
         }
         if let Some(noise) = &this.noise {
             write!(f, "\n  the server printed this on stdout: {noise}")?;

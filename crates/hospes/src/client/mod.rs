@@ -14,6 +14,8 @@
 //! Which of the five revisions the server speaks is found out once; nothing here depends on it.
 
 mod api;
+#[cfg(feature = "http")]
+mod authorizer;
 mod builder;
 mod cache;
 mod changes;
@@ -50,6 +52,8 @@ mod trace;
 mod url_review;
 
 pub use api::Client;
+#[cfg(feature = "http")]
+pub use authorizer::{Authorizer, Authorizing, NotAuthorized, Outbound, Refusal, Verdict};
 pub use builder::ClientBuilder;
 pub use cache::{DEFAULT_CACHE_BYTES, MAX_CACHED_ANSWERS, MAX_CACHED_FOR};
 pub use desk::List;

@@ -51,6 +51,8 @@ pub struct Url {
     pub url: String,
     /// Headers that go with every request.
     pub headers: Vec<(String, String)>,
+    #[cfg(feature = "http")]
+    pub(crate) authorizer: Option<super::authorizer::Shared>,
     shown: Option<String>,
 }
 
@@ -62,7 +64,13 @@ impl Target {
 
     /// A URL to reach.
     pub fn url(url: impl Into<String>) -> Url {
-        Url { url: url.into(), headers: Vec::new(), shown: None }
+        Url {
+            url: url.into(),
+            headers: Vec::new(),
+            #[cfg(feature = "http")]
+            authorizer: None,
+            shown: None,
+        }
     }
 
     /// What `text` means: a URL if it starts with `http://` or `https://`, else a command line. A command line is split
@@ -137,6 +145,14 @@ impl Url {
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Who answers when the server wants to know who is there. What they say takes the place of a header given here.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn authorizer(mut self, authorizer: std::sync::Arc<dyn super::Authorizer>) -> Self {
+        self.authorizer = Some(super::authorizer::Shared(authorizer));
         self
     }
 

@@ -53,6 +53,8 @@ struct Probing<'s> {
     began: Instant,
     tried: Vec<Attempt>,
     server: ServerFacts,
+    /// How much time was spent on being let in. It is not the server's.
+    away: Duration,
     /// What the last failed step left.
     last: Option<CallError>,
 }
@@ -66,12 +68,13 @@ impl<'s> Probing<'s> {
             began: Instant::now(),
             tried: Vec::new(),
             server: ServerFacts::default(),
+            away: Duration::ZERO,
             last: None,
         }
     }
 
     fn left(&self) -> Duration {
-        self.settings.connect_timeout.saturating_sub(self.began.elapsed())
+        self.settings.connect_timeout.saturating_sub(self.began.elapsed().saturating_sub(self.away))
     }
 
     fn patience(&self, patience: Patience) -> Duration {
@@ -103,6 +106,7 @@ impl<'s> Probing<'s> {
                     outcome
                 }
             };
+            self.away = link.away();
             let said = match &outcome {
                 Outcome::Discovered(versions) => format!("speaks {}", versions.join(", ")),
                 Outcome::Initialized(version) => format!("speaks {version}"),
@@ -172,8 +176,16 @@ impl<'s> Probing<'s> {
             ),
             Failure::Unauthorized(status) => (
                 Stage::Http,
-                format!("the server answered with status {status}: it wants to know who is there"),
-                Some("give it an Authorization header".into()),
+                match &self.last {
+                    #[cfg(feature = "http")]
+                    Some(CallError::NotAuthorized(why)) => why.what.clone(),
+                    _ => format!("the server answered with status {status}: it wants to know who is there"),
+                },
+                match &self.last {
+                    #[cfg(feature = "http")]
+                    Some(CallError::NotAuthorized(why)) => why.hint.clone(),
+                    _ => Some("give it an Authorization header".into()),
+                },
             ),
             Failure::NoTransport(status) => (
                 Stage::Http,
@@ -226,6 +238,8 @@ fn outcome_of(error: &CallError) -> Outcome {
             Outcome::Unreachable
         }
         CallError::Http(failure) => Outcome::Status(failure.status.unwrap_or_default()),
+        #[cfg(feature = "http")]
+        CallError::NotAuthorized(_) => Outcome::Status(401),
         _ => Outcome::Status(200),
     }
 }

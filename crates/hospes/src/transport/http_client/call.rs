@@ -1,5 +1,6 @@
 //! One request over HTTP, from its POST to its answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
@@ -8,7 +9,7 @@ use hospes_model::{Answer, Method, RawJson, Reply, code};
 use hospes_proto::session::client::TimeLimits;
 use http::{Method as Verb, StatusCode};
 use serde_json::value::RawValue;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::answer::{self, Kind};
 use super::session::Session;
@@ -117,15 +118,16 @@ pub(super) async fn open_once(
     // Whoever drops this future, or waits too long, wants the request no longer.
     let mut unwanted = Unwanted { shared, session, id, method, speech, armed: true };
     let body = Bytes::from(body);
+    let subject = (method.name(), outgoing.name);
     let answered = async {
-        let (response, connection) = shared.send(&Verb::POST, headers, &body).await?;
+        let (response, connection) = shared.send(&Verb::POST, subject, headers, &body).await?;
         receive(shared, session, outgoing, speech, id, (response, connection), now).await
     };
     let outcome = match deadline(now, after) {
         None => answered.await,
-        Some(by) => match timeout_at(by, answered).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
+        Some(by) => match shared.away.timeout_at(by, pin!(answered)).await {
+            Some(outcome) => outcome,
+            None => {
                 let (method, after) = (method.name().into(), after.unwrap_or_default());
                 return Err(CallError::Timeout { method, limit, after });
             }

@@ -2,6 +2,7 @@
 //! HTTP+SSE, its predecessor, is in [`sse`].
 
 mod answer;
+mod authorize;
 mod call;
 mod outside;
 mod pool;
@@ -12,6 +13,7 @@ mod stream;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
@@ -25,16 +27,17 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
+use self::authorize::Away;
 use self::pool::{Connection, Pool, RequestBody, SendError};
 use self::session::Introduction;
 use self::stream::Mailbox;
-use crate::client::Url;
 use crate::client::core::Speech;
 use crate::client::desk::Desk;
 use crate::client::duplex::{write_answer, write_cancelled};
 use crate::client::error::{CallError, Closed, HttpFailure, Stage};
 use crate::client::link::Outgoing;
 use crate::client::settings::Limits;
+use crate::client::{Authorizer, Url};
 
 pub(crate) use call::HttpCall;
 pub(crate) use session::Session;
@@ -76,6 +79,9 @@ pub(crate) struct Shared {
     answered: AtomicU64,
     /// Called when a new session has taken the place of one that ended.
     on_renewed: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Who answers when the server wants to know who is there.
+    authorizer: Option<Arc<dyn Authorizer>>,
+    away: Away,
     limits: Limits,
     desk: Arc<Desk>,
 }
@@ -126,6 +132,8 @@ impl HttpLink {
             streaming: Mutex::default(),
             answered: AtomicU64::new(0),
             on_renewed: OnceLock::new(),
+            authorizer: target.authorizer.as_ref().map(|shared| Arc::clone(&shared.0)),
+            away: Away::default(),
             limits,
             desk,
         };
@@ -155,6 +163,11 @@ impl HttpLink {
     pub(crate) async fn opened(&self, speech: &Speech) {
         self.shared.say_initialized(speech).await;
         session::listening(self.shared.keep_listening(speech)).await;
+    }
+
+    /// How much time was spent on being let in.
+    pub(crate) fn away(&self) -> Duration {
+        self.shared.away.total()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -239,22 +252,29 @@ impl Shared {
         all
     }
 
-    /// Sends a request to the endpoint, wherever within its origin that has moved.
+    /// Sends a request about `subject` (a method, and what it names) to the endpoint, wherever within its origin that has moved.
     async fn send(
         &self,
         verb: &Verb,
+        subject: (&str, Option<&str>),
         headers: impl Fn() -> HeaderMap,
         body: &Bytes,
     ) -> Result<(Response<Incoming>, Connection), CallError> {
-        let mut redirects = 0;
+        let (mut redirects, mut attempt) = (0, 0);
         loop {
             let mut request: Request<RequestBody> = Request::new(Full::new(body.clone()));
             *request.method_mut() = verb.clone();
             *request.uri_mut() = self.path.read().unwrap_or_else(PoisonError::into_inner).clone();
             *request.headers_mut() = headers();
+            let sent = self.let_in(verb, request.headers_mut()).await?;
             let (response, connection) = self.pool.send(request).await.map_err(send_error)?;
             let status = response.status();
             if !status.is_redirection() {
+                if self.again(verb, subject, &sent, &response, attempt).await? {
+                    answer::finish(self, response, connection).await;
+                    attempt += 1;
+                    continue;
+                }
                 return Ok((response, connection));
             }
             let Some(there) = self.location(&response) else { return Ok((response, connection)) };
@@ -266,9 +286,13 @@ impl Shared {
     /// Where a redirect points.
     fn location(&self, response: &Response<Incoming>) -> Option<url::Url> {
         let location = response.headers().get(LOCATION)?.to_str().ok()?;
-        let here = self.pool.url()?;
-        let here = here.join(&self.path.read().unwrap_or_else(PoisonError::into_inner).to_string()).ok()?;
-        here.join(location).ok()
+        self.url()?.join(location).ok()
+    }
+
+    /// Where messages go.
+    fn url(&self) -> Option<url::Url> {
+        let path = self.path.read().unwrap_or_else(PoisonError::into_inner).to_string();
+        self.pool.url()?.join(&path).ok()
     }
 
     /// Takes over where a redirect points, if that is the same server, for credentials go nowhere else, and if the
@@ -308,17 +332,18 @@ impl Shared {
         session: &Session,
     ) -> Result<(), CallError> {
         let headers = || self.headers(speech, method, None, session);
-        let sent = tokio::time::timeout(NOTE_TIMEOUT, async {
-            let (response, connection) = self.send(&Verb::POST, headers, &body.into()).await?;
+        let subject = (method.map_or("response", Method::name), None);
+        let sent = pin!(async {
+            let (response, connection) = self.send(&Verb::POST, subject, headers, &body.into()).await?;
             let status = response.status();
             answer::finish(self, response, connection).await;
             Ok(status)
         });
-        match sent.await {
-            Ok(Ok(status)) if status.is_success() => Ok(()),
-            Ok(Ok(status)) => Err(answer::refused(status, None, &[])),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(CallError::Http(Arc::new(failure(Stage::Http, "a message was not taken in time")))),
+        match self.away.timeout(NOTE_TIMEOUT, sent).await {
+            Some(Ok(status)) if status.is_success() => Ok(()),
+            Some(Ok(status)) => Err(answer::refused(status, None, &[])),
+            Some(Err(error)) => Err(error),
+            None => Err(CallError::Http(Arc::new(failure(Stage::Http, "a message was not taken in time")))),
         }
     }
 

@@ -225,7 +225,8 @@ impl Shared {
         let (Some(speech), Some(_)) = (self.speech(), &ended.id) else { return };
         let headers = || self.headers(&speech, Some(&Method::Ping), None, &ended);
         let ending = async {
-            let (response, connection) = self.send(&Verb::DELETE, headers, &Bytes::new()).await?;
+            let (response, connection) =
+                self.send(&Verb::DELETE, ("DELETE", None), headers, &Bytes::new()).await?;
             answer::finish(self, response, connection).await;
             Ok::<(), CallError>(())
         };
@@ -252,7 +253,7 @@ impl Shared {
             }
             headers
         };
-        let (response, connection) = self.send(&Verb::GET, headers, &Bytes::new()).await?;
+        let (response, connection) = self.send(&Verb::GET, ("GET", None), headers, &Bytes::new()).await?;
         let status = response.status();
         if status.is_success() && matches!(answer::kind(response.headers()), Kind::Stream) {
             return Ok(Opened::Stream(response.into_body(), connection));

@@ -4,6 +4,7 @@
 //! written to one are posted, messages of the stream are lines of the other.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -58,10 +59,12 @@ impl HttpLink {
         &self,
         patience: Duration,
     ) -> Result<Wire<DuplexStream, DuplexStream>, CallError> {
-        let (stream, messages) =
-            tokio::time::timeout(patience.min(ENDPOINT_PATIENCE), self.shared.open_sse())
-                .await
-                .unwrap_or_else(|_| Err(no_sse("no event said where messages go")))?;
+        let (stream, messages) = self
+            .shared
+            .away
+            .timeout(patience.min(ENDPOINT_PATIENCE), pin!(self.shared.open_sse()))
+            .await
+            .unwrap_or_else(|| Err(no_sse("no event said where messages go")))?;
         // SSE-04: nothing is sent anywhere else any more.
         *self.shared.path.write().unwrap_or_else(PoisonError::into_inner) = messages;
         let (read, to_client) = tokio::io::duplex(PIPE_BYTES);
@@ -338,8 +341,9 @@ impl Pump {
         let method = if revision.is_none() { Some(&Method::Initialize) } else { method };
         let (speech, session) = (speech(revision), Session::default());
         let headers = || self.shared.headers(&speech, method, None, &session);
-        let posted = tokio::time::timeout(POST_TIMEOUT, async {
-            let (response, connection) = self.shared.send(&Verb::POST, headers, &body).await?;
+        let subject = (method.map_or("response", Method::name), None);
+        let posted = pin!(async {
+            let (response, connection) = self.shared.send(&Verb::POST, subject, headers, &body).await?;
             let status = response.status();
             let said = response.headers().get(CONTENT_TYPE).is_some();
             if status.is_success() || !said {
@@ -351,7 +355,8 @@ impl Pump {
                 error => Err(error),
             }
         });
-        posted.await.unwrap_or_else(|_| Err(no_sse("a message was not taken in time")))
+        let posted = self.shared.away.timeout(POST_TIMEOUT, posted).await;
+        posted.unwrap_or_else(|| Err(no_sse("a message was not taken in time")))
     }
 }
 

@@ -1,0 +1,186 @@
+//! The part of somebody who knows how requests are let in, and the time that takes.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, Method as Verb, Response, StatusCode};
+use hyper::body::Incoming;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::Shared;
+use crate::client::error::CallError;
+use crate::client::{Outbound, Refusal, Verdict};
+
+/// How often one request is sent again because it was refused.
+const MAX_ATTEMPTS: u32 = 8;
+
+/// How much time went by while somebody was asked to let us in. It counts towards no limit: a person may have to find
+/// their password.
+#[derive(Debug)]
+pub(super) struct Away(watch::Sender<Absence>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Absence {
+    /// How many are away, and since when there is one.
+    now: u32,
+    since: Option<Instant>,
+    /// All earlier absences.
+    before: Duration,
+}
+
+impl Default for Away {
+    fn default() -> Self {
+        Self(watch::Sender::new(Absence::default()))
+    }
+}
+
+impl Away {
+    async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let _away = Leave::new(self);
+        work.await
+    }
+
+    /// In all.
+    pub(super) fn total(&self) -> Duration {
+        let absence = *self.0.borrow();
+        absence.before + absence.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Waits for `work` until `by`, and as much longer as somebody is away meanwhile. None when it took too long.
+    pub(super) async fn timeout_at<T>(
+        &self,
+        by: Instant,
+        mut work: Pin<&mut impl Future<Output = T>>,
+    ) -> Option<T> {
+        let before = self.total();
+        let mut back = self.0.subscribe();
+        loop {
+            let until = by + self.total().saturating_sub(before);
+            if let Ok(done) = timeout_at(until, &mut work).await {
+                return Some(done);
+            }
+            tokio::select! {
+                biased;
+                done = &mut work => return Some(done),
+                _ = back.wait_for(|absence| absence.now == 0) => {}
+            }
+            if by + self.total().saturating_sub(before) <= Instant::now() {
+                return None;
+            }
+        }
+    }
+
+    /// The same for a time from now on.
+    pub(super) async fn timeout<T>(
+        &self,
+        limit: Duration,
+        work: Pin<&mut impl Future<Output = T>>,
+    ) -> Option<T> {
+        self.timeout_at(Instant::now() + limit, work).await
+    }
+}
+
+struct Leave<'a>(&'a Away);
+
+impl<'a> Leave<'a> {
+    fn new(away: &'a Away) -> Self {
+        away.0.send_modify(|absence| {
+            absence.now += 1;
+            absence.since.get_or_insert_with(Instant::now);
+        });
+        Self(away)
+    }
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|absence| {
+            absence.now -= 1;
+            if absence.now == 0
+                && let Some(since) = absence.since.take()
+            {
+                absence.before += since.elapsed();
+            }
+        });
+    }
+}
+
+impl Shared {
+    /// Adds what lets a request in. Returns what was added.
+    pub(super) async fn let_in(&self, verb: &Verb, headers: &mut HeaderMap) -> Result<HeaderMap, CallError> {
+        let Some(authorizer) = &self.authorizer else { return Ok(HeaderMap::new()) };
+        let Some(url) = self.url() else { return Ok(HeaderMap::new()) };
+        let given = self.away.during(authorizer.headers(Outbound { method: verb, url: &url })).await;
+        let given = given.map_err(|why| CallError::NotAuthorized(Arc::new(why)))?;
+        for (name, value) in &given {
+            let mut value = value.clone();
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(given)
+    }
+
+    /// Whether a request that was answered so is to be sent again.
+    pub(super) async fn again(
+        &self,
+        verb: &Verb,
+        (method, name): (&str, Option<&str>),
+        sent: &HeaderMap,
+        response: &Response<Incoming>,
+        attempt: u32,
+    ) -> Result<bool, CallError> {
+        let status = response.status();
+        if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+            || attempt >= MAX_ATTEMPTS
+            // Nobody is to sign in in order to leave.
+            || *verb == Verb::DELETE
+        {
+            return Ok(false);
+        }
+        let Some(authorizer) = &self.authorizer else { return Ok(false) };
+        let Some(url) = self.url() else { return Ok(false) };
+        let request = Outbound { method: verb, url: &url };
+        let headers = response.headers();
+        let operation = &*match name {
+            Some(name) => Cow::Owned(format!("{method} {name}")),
+            None => Cow::Borrowed(method),
+        };
+        let refusal = Refusal { request, sent, operation, status, headers, attempt };
+        match self.away.during(authorizer.refused(refusal)).await {
+            Ok(verdict) => Ok(verdict == Verdict::Retry),
+            Err(why) => Err(CallError::NotAuthorized(Arc::new(why))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_absence_counts_towards_no_limit() {
+        let away = Away::default();
+        let minute = Duration::from_secs(60);
+        let slow = away.timeout(minute, pin!(std::future::pending::<()>())).await;
+        assert_eq!(slow, None);
+        let work = async {
+            away.during(tokio::time::sleep(10 * minute)).await;
+            tokio::time::sleep(minute / 2).await;
+        };
+        assert_eq!(away.timeout(minute, pin!(work)).await, Some(()));
+        assert!(away.total() >= 10 * minute && away.total() < 11 * minute);
+        let too_long = async {
+            away.during(tokio::time::sleep(10 * minute)).await;
+            std::future::pending::<()>().await;
+        };
+        let began = Instant::now();
+        assert_eq!(away.timeout(minute, pin!(too_long)).await, None);
+        assert!(began.elapsed() >= 11 * minute && began.elapsed() < 12 * minute);
+    }
+}
