@@ -5,6 +5,7 @@
 
 mod answers;
 mod scenarios;
+mod signing_in;
 
 use std::env;
 use std::process::ExitCode;
@@ -45,8 +46,11 @@ impl Run {
         Ok(Self { scenario, url, revision, context })
     }
 
-    fn target(&self) -> Target {
-        Target::url(&self.url).into()
+    fn target(&self) -> Result<Target> {
+        if self.scenario.starts_with("auth/") {
+            return Ok(signing_in::target(self)?.into());
+        }
+        Ok(Target::url(&self.url).into())
     }
 
     /// A client that can answer whatever it may be asked.

@@ -3,15 +3,21 @@
 mod credentials;
 mod error;
 pub mod flow;
+mod oauth;
 mod proof;
 mod renew;
 mod settings;
+pub mod sign_in;
+pub mod store;
 mod token_request;
 mod tokens;
 
 pub use credentials::{Client, ClientAuth, InvalidKey, SigningKey};
 pub use error::{FlowError, RedirectError};
+pub use oauth::{OAuthClient, OAuthClientBuilder};
 pub use proof::{DPOP, DPOP_NONCE, ProofKey};
 pub use renew::{Renewal, Renewed};
 pub use settings::{GivenClient, Grant, IdentityProvider, LegacyDiscovery, Registration, Settings};
+pub use sign_in::{Browser, Elsewhere, SignIn, Unattended};
+pub use store::{FileStore, MemoryStore, Store, StoreKey};
 pub use tokens::{TokenKind, Tokens};

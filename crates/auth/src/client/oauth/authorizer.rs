@@ -1,0 +1,194 @@
+//! Lets the requests of an MCP client in.
+
+use std::sync::Arc;
+
+use hospes::client::{Authorizer, Authorizing, NotAuthorized, Outbound, Refusal, Verdict};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use secrecy::ExposeSecret as _;
+
+use super::{Got, OAuthClient, Outcome, seed};
+use crate::client::error::FlowError;
+use crate::client::proof::{DPOP, DPOP_NONCE};
+use crate::client::tokens::{TokenKind, Tokens};
+use crate::{Challenge, Scopes};
+
+/// How often more is asked for because one operation wants more: three authorization requests with the first.
+const MAX_STEPS: u32 = 2;
+/// How many operations are remembered for that.
+const MAX_OPERATIONS: usize = 1024;
+
+impl Authorizer for OAuthClient {
+    fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
+        Box::pin(async move { self.let_in(request).await.map_err(|error| self.failed(error)) })
+    }
+
+    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Authorizing<'a, Verdict> {
+        Box::pin(async move {
+            let challenge = Challenge::for_tokens(refusal.headers);
+            match refusal.status {
+                StatusCode::UNAUTHORIZED => self.unknown(&refusal, challenge).await,
+                StatusCode::FORBIDDEN => match challenge {
+                    Some(challenge) if challenge.wants_more_scopes() => {
+                        self.step_up(&refusal, challenge).await
+                    }
+                    // It is known who we are, and that is that.
+                    _ => Ok(Verdict::Refuse),
+                },
+                _ => Ok(Verdict::Refuse),
+            }
+        })
+    }
+}
+
+impl OAuthClient {
+    async fn let_in(&self, request: Outbound<'_>) -> Result<HeaderMap, FlowError> {
+        // A token is shown to nobody but whom it is for.
+        if request.url.origin() != self.0.endpoint.origin() {
+            return Ok(HeaderMap::new());
+        }
+        self.load().await?;
+        let Some(mut tokens) = self.held().tokens.clone() else { return Ok(HeaderMap::new()) };
+        if tokens.is_stale(self.0.clock.now()) && tokens.refresh.is_some() {
+            let _turn = self.0.turn.lock().await;
+            let Some(current) = self.held().tokens.clone() else { return Ok(HeaderMap::new()) };
+            tokens = current;
+            if tokens.is_stale(self.0.clock.now()) {
+                match self.renew(&tokens).await {
+                    Ok(Outcome::Renewed(renewed)) => tokens = renewed,
+                    Ok(Outcome::Impossible) => return Ok(HeaderMap::new()),
+                    // It is still good for a while, and what failed may have passed by then.
+                    Err(error) => tracing::warn!(%error, "the token could not be renewed"),
+                }
+            }
+        }
+        self.show(&tokens, request)
+    }
+
+    fn show(&self, tokens: &Tokens, request: Outbound<'_>) -> Result<HeaderMap, FlowError> {
+        let mut headers = HeaderMap::new();
+        let token = tokens.access.expose_secret();
+        let scheme = match (&tokens.kind, &tokens.proof_key) {
+            (TokenKind::Dpop, Some(key)) => {
+                let nonce = self.held().nonce.clone();
+                let id = seed()?.draw_text();
+                let now = self.0.clock.now();
+                let proof = key.prove(request.method, request.url, Some(token), nonce.as_deref(), id, now)?;
+                headers.insert(DPOP, proof);
+                "DPoP"
+            }
+            _ => "Bearer",
+        };
+        let value = HeaderValue::from_str(&format!("{scheme} {token}"));
+        let mut value = value.map_err(|_| FlowError::TokenType("one that fits in no header".into()))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+        Ok(headers)
+    }
+
+    /// 401: the server does not know who is there.
+    async fn unknown(
+        &self,
+        refusal: &Refusal<'_>,
+        challenge: Option<Challenge>,
+    ) -> Result<Verdict, NotAuthorized> {
+        if let Some(nonce) = wanted_nonce(refusal, challenge.as_ref()) {
+            let before = self.held().nonce.replace(nonce.clone());
+            return Ok(if before == Some(nonce) { Verdict::Refuse } else { Verdict::Retry });
+        }
+        self.load().await.map_err(|error| self.failed(error))?;
+        let _turn = self.0.turn.lock().await;
+        let tokens = self.held().tokens.clone();
+        if let Some(tokens) = tokens {
+            if !was_shown(&tokens, refusal) {
+                // Somebody was faster.
+                return Ok(Verdict::Retry);
+            }
+            if refusal.attempt > 0 && self.held().is_new {
+                return Err(
+                    self.failed(FlowError::SignIn("the server refuses the token it asked for".into()))
+                );
+            }
+            // A renewed one that is refused as well will not get better.
+            if refusal.attempt == 0 {
+                match self.renew(&tokens).await {
+                    Ok(Outcome::Renewed(_)) => return Ok(Verdict::Retry),
+                    Ok(Outcome::Impossible) => {}
+                    Err(error) => tracing::info!(%error, "the token could not be renewed"),
+                }
+            }
+        }
+        self.authorized(challenge, Scopes::none()).await?;
+        Ok(Verdict::Retry)
+    }
+
+    /// 403, and more scopes would help.
+    async fn step_up(&self, refusal: &Refusal<'_>, challenge: Challenge) -> Result<Verdict, NotAuthorized> {
+        if self.asks_nobody() {
+            return Ok(Verdict::Refuse);
+        }
+        let wanted = challenge.scopes().unwrap_or_default();
+        let _turn = self.0.turn.lock().await;
+        let Some(tokens) = self.held().tokens.clone() else { return Ok(Verdict::Refuse) };
+        if !was_shown(&tokens, refusal) {
+            return Ok(Verdict::Retry);
+        }
+        if !self.may_step(refusal.operation) {
+            tracing::info!(operation = refusal.operation, %wanted, "asked for more often enough");
+            return Ok(Verdict::Refuse);
+        }
+        let granted = self.authorized(Some(challenge), tokens.requested.clone()).await?;
+        // To be refused for the same again is of no use to anybody.
+        Ok(if granted.granted.contains_all(&wanted) { Verdict::Retry } else { Verdict::Refuse })
+    }
+
+    fn may_step(&self, operation: &str) -> bool {
+        let mut held = self.held();
+        if held.steps.len() >= MAX_OPERATIONS && !held.steps.contains_key(operation) {
+            return false;
+        }
+        let steps = held.steps.entry(operation.to_owned()).or_default();
+        *steps += 1;
+        *steps <= MAX_STEPS
+    }
+
+    async fn authorized(
+        &self,
+        challenge: Option<Challenge>,
+        before: Scopes,
+    ) -> Result<Arc<Tokens>, NotAuthorized> {
+        match self.authorize(challenge, before).await {
+            Ok(Got::Tokens(tokens)) => Ok(tokens),
+            Ok(Got::Later(url)) => {
+                Err(NotAuthorized::new("the server wants you to sign in").sign_in(String::from(url)))
+            }
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    fn failed(&self, error: FlowError) -> NotAuthorized {
+        let hint = match &error {
+            FlowError::SignIn(_) => "sign in first",
+            FlowError::NeedsClientId(_) => "register a client with the authorization server, and give its id",
+            FlowError::NoMetadata => "give it an Authorization header",
+            _ => {
+                return NotAuthorized::new(format!("the server wants authorization: {error}")).because(error);
+            }
+        };
+        NotAuthorized::new(format!("the server wants authorization: {error}")).hint(hint).because(error)
+    }
+}
+
+/// Whether a request was refused that showed these tokens.
+fn was_shown(tokens: &Tokens, refusal: &Refusal<'_>) -> bool {
+    let shown = refusal.sent.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let shown = shown.and_then(|value| value.split_once(' ')).map(|(_, token)| token);
+    shown == Some(tokens.access.expose_secret())
+}
+
+/// What the proof must carry, if that is all that is wrong (RFC 9449, section 9).
+fn wanted_nonce(refusal: &Refusal<'_>, challenge: Option<&Challenge>) -> Option<String> {
+    let wants = challenge.is_some_and(|challenge| challenge.get("error") == Some("use_dpop_nonce"));
+    let nonce = refusal.headers.get(DPOP_NONCE)?.to_str().ok()?;
+    (wants && refusal.sent.contains_key(DPOP)).then(|| nonce.to_owned())
+}

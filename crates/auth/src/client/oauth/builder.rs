@@ -1,0 +1,117 @@
+//! What an [`OAuthClient`] is made of.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::OnceCell;
+use url::Url;
+
+use super::{Held, Inner, OAuthClient};
+use crate::client::settings::{GivenClient, Grant, Settings};
+use crate::client::sign_in::SignIn;
+use crate::client::store::{MemoryStore, Store};
+use crate::egress::{Egress, GuardedClient};
+use crate::{ClientId, Clock};
+
+/// Makes an [`OAuthClient`].
+pub struct OAuthClientBuilder {
+    endpoint: Url,
+    settings: Settings,
+    egress: Egress,
+    store: Arc<dyn Store>,
+    sign_in: Option<Arc<dyn SignIn>>,
+    clock: Clock,
+}
+
+impl OAuthClientBuilder {
+    pub(super) fn new(endpoint: Url) -> Self {
+        Self {
+            egress: Egress::of_endpoint(&endpoint),
+            endpoint,
+            settings: Settings::default(),
+            store: Arc::new(MemoryStore::new()),
+            sign_in: None,
+            clock: Clock::system(),
+        }
+    }
+
+    /// How people are brought to where they agree. Without this a call that needs it fails.
+    #[must_use]
+    pub fn sign_in(mut self, sign_in: impl SignIn + 'static) -> Self {
+        self.sign_in = Some(Arc::new(sign_in));
+        self
+    }
+
+    /// Where tokens are kept; in memory without this.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// A client that was registered before.
+    #[must_use]
+    pub fn client(mut self, client: GivenClient) -> Self {
+        self.settings.given = Some(client);
+        self
+    }
+
+    /// The URL at which our metadata is published.
+    #[must_use]
+    pub fn metadata_url(mut self, url: ClientId) -> Self {
+        self.settings.metadata_url = Some(url);
+        self
+    }
+
+    /// How tokens are asked for: by a person's consent without this.
+    #[must_use]
+    pub fn grant(mut self, grant: Grant) -> Self {
+        self.settings.grant = grant;
+        self
+    }
+
+    /// Changes everything else.
+    #[must_use]
+    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Where requests to URLs that the server names may go; to the public internet and to the endpoint's own host
+    /// without this.
+    #[must_use]
+    pub fn egress(mut self, egress: Egress) -> Self {
+        self.egress = egress;
+        self
+    }
+
+    /// What tells the time.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// The client.
+    #[must_use]
+    pub fn build(self) -> OAuthClient {
+        OAuthClient(Arc::new(Inner {
+            endpoint: self.endpoint,
+            settings: Arc::new(self.settings),
+            http: GuardedClient::new(self.egress),
+            store: self.store,
+            sign_in: self.sign_in,
+            clock: self.clock,
+            loaded: OnceCell::new(),
+            held: Mutex::new(Held::default()),
+            turn: tokio::sync::Mutex::new(()),
+            later: Mutex::default(),
+        }))
+    }
+}
+
+impl fmt::Debug for OAuthClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuthClientBuilder").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,68 @@
+//! How a person is brought to where they agree, and how what they said comes back.
+
+mod browser;
+mod elsewhere;
+mod unattended;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+pub use browser::{Browser, Opener};
+pub use elsewhere::Elsewhere;
+pub use unattended::Unattended;
+
+use super::flow::Visit;
+use crate::RedirectUri;
+
+/// What is being done for a sign-in.
+pub type SigningIn<'a, T> = Pin<Box<dyn Future<Output = Result<T, SignInError>> + Send + 'a>>;
+
+/// Brings people to where they agree.
+pub trait SignIn: Send + Sync + fmt::Debug {
+    /// Gets ready where answers come to: at `preferred`, if that is possible.
+    fn listen<'a>(&'a self, preferred: Option<&'a RedirectUri>) -> SigningIn<'a, Box<dyn Listening>>;
+}
+
+/// Ready where answers come to.
+pub trait Listening: Send + Sync {
+    /// The place.
+    fn redirect_uri(&self) -> RedirectUri;
+
+    /// Brings the person to the page, and waits for what comes back.
+    fn visit(self: Box<Self>, visit: Visit) -> SigningIn<'static, Answer>;
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// The URL to which the browser was sent back.
+    Redirected(String),
+    /// It comes later and by another way: [`crate::client::OAuthClient::finish`].
+    Later,
+}
+
+/// Why nobody could be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+#[non_exhaustive]
+pub struct SignInError {
+    what: String,
+    #[source]
+    source: Option<std::io::Error>,
+}
+
+impl SignInError {
+    /// With words.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), source: None }
+    }
+
+    /// With the error of the system underneath.
+    #[must_use]
+    pub fn because(mut self, source: std::io::Error) -> Self {
+        self.source = Some(source);
+        self
+    }
+}

@@ -1,0 +1,264 @@
+//! Kept in a file that is of no use to whoever reads it.
+//!
+//! The file is a line that says what it is, the salt of the key, a nonce, and a sealed JSON object of all documents. It
+//! is replaced as a whole: what a crash leaves is the old file or the new one.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::{fmt, io};
+
+use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::pbkdf2;
+use secrecy::{ExposeSecret as _, SecretString};
+use zeroize::Zeroizing;
+
+use super::{Store, StoreError};
+
+const MAGIC: &[u8] = b"hospes credentials 1\n";
+const SALT: usize = 16;
+const NONCE: usize = 12;
+/// How large the file may be, in bytes.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+/// How often a passphrase is hashed to make a key of it.
+const ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("it is not zero");
+
+/// What a file is sealed with.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum StoreKey {
+    /// A passphrase; making a key of it takes a moment, once.
+    Passphrase(SecretString),
+    /// 32 random bytes, kept by somebody who keeps such.
+    Random(Zeroizing<[u8; 32]>),
+}
+
+impl StoreKey {
+    /// A passphrase.
+    pub fn passphrase(text: impl Into<SecretString>) -> Self {
+        Self::Passphrase(text.into())
+    }
+
+    fn derive(&self, salt: &[u8]) -> Result<LessSafeKey, StoreError> {
+        let mut bytes = Zeroizing::new([0; 32]);
+        match self {
+            Self::Passphrase(text) => {
+                let text = text.expose_secret().as_bytes();
+                pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, salt, text, &mut *bytes);
+            }
+            Self::Random(random) => bytes.copy_from_slice(&**random),
+        }
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &*bytes);
+        key.map(LessSafeKey::new).map_err(|_| StoreError::new("no key could be made"))
+    }
+}
+
+impl fmt::Debug for StoreKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoreKey(…)")
+    }
+}
+
+/// Keeps everything in one sealed file, which several processes may use.
+pub struct FileStore {
+    path: PathBuf,
+    key: StoreKey,
+    /// The salt the file was found with, and the key made of it.
+    derived: Mutex<Option<([u8; SALT], LessSafeKey)>>,
+}
+
+type Documents = BTreeMap<String, Zeroizing<String>>;
+
+impl FileStore {
+    /// The one in this file, which is made when something is first kept. Its folder must exist.
+    pub fn new(path: impl Into<PathBuf>, key: StoreKey) -> Self {
+        Self { path: path.into(), key, derived: Mutex::new(None) }
+    }
+
+    fn load(&self) -> Result<Documents, StoreError> {
+        let Some(text) = self.read_file()? else { return Ok(Documents::new()) };
+        let not_ours = || StoreError::new(format!("{} is no store of credentials", self.path.display()));
+        let rest = text.strip_prefix(MAGIC).ok_or_else(not_ours)?;
+        let (salt, rest) = rest.split_at_checked(SALT).ok_or_else(not_ours)?;
+        let (nonce, sealed) = rest.split_at_checked(NONCE).ok_or_else(not_ours)?;
+        let mut sealed = Zeroizing::new(sealed.to_vec());
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| not_ours())?;
+        let opened = self.with_key(salt, |key| {
+            key.open_in_place(nonce, Aad::from(MAGIC), &mut sealed).map(|open| Zeroizing::new(open.to_vec()))
+        })?;
+        let opened = opened.map_err(|_| {
+            StoreError::new(format!(
+                "{} cannot be opened: the passphrase is another, or the file was changed",
+                self.path.display()
+            ))
+        })?;
+        let documents: BTreeMap<String, String> = serde_json::from_slice(&opened).map_err(|_| not_ours())?;
+        Ok(documents.into_iter().map(|(name, document)| (name, Zeroizing::new(document))).collect())
+    }
+
+    fn with_key<T>(&self, salt: &[u8], work: impl FnOnce(&LessSafeKey) -> T) -> Result<T, StoreError> {
+        let mut derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, key)) = &*derived
+            && known == salt
+        {
+            return Ok(work(key));
+        }
+        let mut known = [0; SALT];
+        known.copy_from_slice(salt);
+        let (_, key) = derived.insert((known, self.key.derive(salt)?));
+        Ok(work(key))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Documents)) -> Result<(), StoreError> {
+        let _alone = self.alone(".write")?;
+        let mut documents = self.load()?;
+        change(&mut documents);
+        let plain: BTreeMap<&str, &str> =
+            documents.iter().map(|(name, document)| (name.as_str(), document.as_str())).collect();
+        let text = serde_json::to_vec(&plain).map_err(|_| StoreError::new("nothing could be written"))?;
+        let mut text = Zeroizing::new(text);
+        let mut random = [0; SALT + NONCE];
+        getrandom::fill(&mut random).map_err(|_| StoreError::new("the system has no randomness"))?;
+        let (fresh, nonce) = random.split_at(SALT);
+        let salt = {
+            let derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
+            derived.as_ref().map_or_else(|| fresh.to_vec(), |(salt, _)| salt.to_vec())
+        };
+        let unique = Nonce::try_assume_unique_for_key(nonce).map_err(|_| StoreError::new("no nonce"))?;
+        let sealed =
+            self.with_key(&salt, |key| key.seal_in_place_append_tag(unique, Aad::from(MAGIC), &mut *text))?;
+        sealed.map_err(|_| StoreError::new("nothing could be sealed"))?;
+        let whole = [MAGIC, &salt, nonce, &text].concat();
+        self.replace(&whole).map_err(|error| self.failed("written", error))
+    }
+
+    /// Writes a new file beside the old, then puts it in its place.
+    fn replace(&self, whole: &[u8]) -> io::Result<()> {
+        let new = self.beside(".new");
+        // What a crash has left there.
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&new)?;
+        file.write_all(whole)?;
+        file.sync_all()?;
+        drop(file);
+        fs::rename(&new, &self.path)
+    }
+
+    /// The file's bytes, if nobody else could have read or placed them.
+    fn read_file(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        let about = match fs::symlink_metadata(&self.path) {
+            Ok(about) => about,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.failed("read", error)),
+        };
+        if !about.is_file() {
+            return Err(StoreError::new(format!(
+                "{} is no plain file, so it is not used",
+                self.path.display()
+            )));
+        }
+        if is_open_to_others(&about) {
+            let path = self.path.display();
+            return Err(StoreError::new(format!("{path} can be read by others (chmod 600 {path})")));
+        }
+        let mut text = Vec::new();
+        let file = File::open(&self.path).map_err(|error| self.failed("read", error))?;
+        let read = file.take(MAX_FILE_BYTES).read_to_end(&mut text);
+        read.map_err(|error| self.failed("read", error))?;
+        Ok(Some(text))
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(ending);
+        name.into()
+    }
+
+    /// Waits until no other process holds the lock of this ending.
+    fn alone(&self, ending: &str) -> Result<File, StoreError> {
+        let path = self.beside(&format!("{ending}.lock"));
+        let open = || {
+            let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        open().map_err(|error| self.failed("locked", error))
+    }
+
+    fn failed(&self, what: &str, error: io::Error) -> StoreError {
+        StoreError::new(format!("{} cannot be {what}", self.path.display())).because(error)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Store for FileStore {
+    fn read(&self, name: &str) -> Result<Option<SecretString>, StoreError> {
+        Ok(self.load()?.get(name).map(|document| SecretString::from(document.as_str())))
+    }
+
+    fn write(&self, name: &str, document: &SecretString) -> Result<(), StoreError> {
+        self.change(|documents| {
+            documents.insert(name.to_owned(), Zeroizing::new(document.expose_secret().to_owned()));
+        })
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        if self.load()?.contains_key(name) {
+            self.change(|documents| {
+                documents.remove(name);
+            })?;
+        }
+        Ok(())
+    }
+
+    fn names(&self, beginning: &str) -> Result<Vec<String>, StoreError> {
+        Ok(self.load()?.into_keys().filter(|name| name.starts_with(beginning)).collect())
+    }
+
+    fn lock(&self) -> Result<Option<Box<dyn Send>>, StoreError> {
+        Ok(Some(Box::new(self.alone(".renew")?)))
+    }
+}
+
+impl fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FileStore").field(&self.path).finish()
+    }
+}
+
+/// For its owner alone, and no link to elsewhere.
+#[cfg(unix)]
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    options.mode(0o600)
+}
+
+#[cfg(not(unix))]
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+#[cfg(unix)]
+fn is_open_to_others(about: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    about.permissions().mode() & 0o077 != 0
+}
+
+#[cfg(not(unix))]
+fn is_open_to_others(_about: &fs::Metadata) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests;

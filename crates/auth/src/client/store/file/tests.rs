@@ -1,0 +1,99 @@
+use super::super::MemoryStore;
+use super::*;
+
+fn key(byte: u8) -> StoreKey {
+    StoreKey::Random(Zeroizing::new([byte; 32]))
+}
+
+#[test]
+fn all_stores_behave_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = FileStore::new(folder.path().join("credentials"), key(1));
+    for store in [&MemoryStore::new() as &dyn Store, &file] {
+        assert!(store.read("a").unwrap().is_none());
+        store.write("tokens x", &"s3cret".into()).unwrap();
+        store.write("tokens y", &"other".into()).unwrap();
+        store.write("tokens x", &"s3cret2".into()).unwrap();
+        assert_eq!(store.read("tokens x").unwrap().unwrap().expose_secret(), "s3cret2");
+        assert_eq!(store.names("tokens ").unwrap(), ["tokens x", "tokens y"]);
+        store.remove("tokens y").unwrap();
+        store.remove("tokens y").unwrap();
+        assert_eq!(store.names("").unwrap(), ["tokens x"]);
+        assert!(!format!("{store:?}").contains("s3cret"));
+        let _guard = store.lock().unwrap();
+    }
+}
+
+#[test]
+fn a_file_tells_nothing_and_takes_no_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("credentials");
+    let store = FileStore::new(&path, StoreKey::passphrase("open sesame".to_owned()));
+    store.write("tokens https://m", &"s3cret".into()).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(!text.contains("s3cret") && !text.contains("https"), "{text}");
+    let again = FileStore::new(&path, StoreKey::passphrase("open sesame".to_owned()));
+    assert_eq!(again.read("tokens https://m").unwrap().unwrap().expose_secret(), "s3cret");
+    let wrong = FileStore::new(&path, StoreKey::passphrase("open barley".to_owned()));
+    assert!(wrong.read("tokens https://m").unwrap_err().to_string().contains("passphrase"));
+    assert!(wrong.write("x", &"y".into()).is_err(), "what cannot be read is not written over");
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    assert!(again.read("tokens https://m").is_err());
+    fs::write(&path, b"something else").unwrap();
+    assert!(again.write("x", &"y".into()).is_err());
+}
+
+/// A crash between the new file and its taking the old one's place.
+#[test]
+fn what_a_crash_leaves_is_the_old_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("credentials");
+    let store = FileStore::new(&path, key(1));
+    store.write("a", &"1".into()).unwrap();
+    fs::write(store.beside(".new"), b"half").unwrap();
+    let after = FileStore::new(&path, key(1));
+    assert_eq!(after.read("a").unwrap().unwrap().expose_secret(), "1");
+    after.write("a", &"2".into()).unwrap();
+    assert_eq!(store.read("a").unwrap().unwrap().expose_secret(), "2");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_others_can_read_or_place_is_refused() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("credentials");
+    let store = FileStore::new(&path, key(1));
+    store.write("a", &"1".into()).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let error = store.read("a").unwrap_err().to_string();
+    assert!(error.contains("chmod 600"), "{error}");
+    assert!(store.write("a", &"2".into()).is_err());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let link = folder.path().join("link");
+    symlink(&path, &link).unwrap();
+    let linked = FileStore::new(&link, key(1));
+    assert!(linked.read("a").is_err() && linked.write("a", &"2".into()).is_err());
+    assert_eq!(store.read("a").unwrap().unwrap().expose_secret(), "1");
+}
+
+#[test]
+fn two_writers_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("credentials");
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let path = path.clone();
+            scope.spawn(move || {
+                let store = FileStore::new(path, key(1));
+                for number in 0..5 {
+                    store.write(&format!("{writer} {number}"), &"x".into()).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(FileStore::new(path, key(1)).names("").unwrap().len(), 20);
+}

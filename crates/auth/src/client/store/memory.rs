@@ -1,0 +1,55 @@
+//! Kept as long as the program runs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use secrecy::SecretString;
+
+use super::{Store, StoreError};
+
+/// Keeps everything in memory.
+#[derive(Default)]
+pub struct MemoryStore(Mutex<BTreeMap<String, SecretString>>);
+
+impl MemoryStore {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn documents(&self) -> MutexGuard<'_, BTreeMap<String, SecretString>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MemoryStore {
+    fn read(&self, name: &str) -> Result<Option<SecretString>, StoreError> {
+        Ok(self.documents().get(name).cloned())
+    }
+
+    fn write(&self, name: &str, document: &SecretString) -> Result<(), StoreError> {
+        self.documents().insert(name.to_owned(), document.clone());
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        self.documents().remove(name);
+        Ok(())
+    }
+
+    fn names(&self, beginning: &str) -> Result<Vec<String>, StoreError> {
+        Ok(self.documents().keys().filter(|name| name.starts_with(beginning)).cloned().collect())
+    }
+
+    fn lock(&self) -> Result<Option<Box<dyn Send>>, StoreError> {
+        Ok(None)
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.documents().keys()).finish()
+    }
+}

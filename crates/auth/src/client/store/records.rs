@@ -1,0 +1,165 @@
+//! What is kept, as it is written.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize, Serializer};
+use url::Url;
+use zeroize::Zeroizing;
+
+use crate::client::credentials::{Client, ClientAuth};
+use crate::client::proof::ProofKey;
+use crate::client::settings::{GivenClient, Registration};
+use crate::client::tokens::{TokenKind, Tokens};
+use crate::{ClientId, Issuer, RedirectUri, Resource, Scopes};
+
+/// Under which name the tokens for an endpoint are kept.
+pub(in crate::client) fn tokens_key(endpoint: &Url) -> String {
+    format!("tokens {}", crate::exchange::without_query(endpoint))
+}
+
+/// Under which name it is kept how a server knows us.
+pub(in crate::client) fn registration_key(issuer: &str) -> String {
+    format!("registration {issuer}")
+}
+
+/// Under which name it is kept where a given client belongs.
+pub(in crate::client) fn binding_key(endpoint: &Url, client: &ClientId) -> String {
+    format!("binding {} {client}", crate::exchange::without_query(endpoint))
+}
+
+/// Where a given client belongs.
+#[derive(Serialize, Deserialize)]
+pub(in crate::client) struct Binding {
+    pub(in crate::client) issuer: Issuer,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ClientRecord {
+    id: ClientId,
+    method: String,
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "expose")]
+    secret: Option<SecretString>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RegistrationRecord {
+    issuer: Issuer,
+    client: ClientRecord,
+    redirect_uri: Option<RedirectUri>,
+    expires_at: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TokensRecord {
+    issuer: Issuer,
+    resource: Resource,
+    client: ClientRecord,
+    token_endpoint: String,
+    #[serde(serialize_with = "expose_always")]
+    access: SecretString,
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "expose")]
+    refresh: Option<SecretString>,
+    granted: Scopes,
+    requested: Scopes,
+    issued_at: u64,
+    expires_at: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "expose")]
+    proof_key: Option<SecretString>,
+}
+
+fn expose<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
+    match secret {
+        Some(secret) => expose_always(secret, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn expose_always<S: Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose_secret())
+}
+
+impl ClientRecord {
+    fn of(client: &Client) -> Self {
+        let secret = match &client.auth {
+            ClientAuth::Basic(secret) | ClientAuth::Post(secret) => Some(secret.clone()),
+            ClientAuth::None | ClientAuth::Key(_) => None,
+        };
+        Self { id: client.id.clone(), method: client.auth.method().into(), secret }
+    }
+
+    /// The client; its key is not kept here but given.
+    fn client(self, given: Option<&GivenClient>) -> Option<Client> {
+        let auth = ClientAuth::of_method(&self.method, self.secret.as_ref());
+        let auth = auth.or_else(|| given.filter(|given| given.id == self.id)?.auth.clone());
+        Some(Client::new(self.id, auth?))
+    }
+}
+
+fn write<T: Serialize>(record: &T) -> Option<SecretString> {
+    serde_json::to_string(record).ok().map(SecretString::from)
+}
+
+pub(in crate::client) fn write_registration(registration: &Registration) -> Option<SecretString> {
+    write(&RegistrationRecord {
+        issuer: registration.issuer.clone(),
+        client: ClientRecord::of(&registration.client),
+        redirect_uri: registration.redirect_uri.clone(),
+        expires_at: registration.expires_at,
+    })
+}
+
+pub(in crate::client) fn read_registration(document: &SecretString) -> Option<Registration> {
+    let record: RegistrationRecord = serde_json::from_str(document.expose_secret()).ok()?;
+    Some(Registration {
+        issuer: record.issuer,
+        client: record.client.client(None)?,
+        redirect_uri: record.redirect_uri,
+        expires_at: record.expires_at,
+    })
+}
+
+pub(in crate::client) fn write_tokens(tokens: &Tokens) -> Option<SecretString> {
+    let proof_key = tokens.proof_key.as_ref().map(|key| STANDARD.encode(key.document()).into());
+    write(&TokensRecord {
+        issuer: tokens.issuer.clone(),
+        resource: tokens.resource.clone(),
+        client: ClientRecord::of(&tokens.client),
+        token_endpoint: tokens.token_endpoint.as_str().to_owned(),
+        access: tokens.access.clone(),
+        refresh: tokens.refresh.clone(),
+        granted: tokens.granted.clone(),
+        requested: tokens.requested.clone(),
+        issued_at: tokens.issued_at,
+        expires_at: tokens.expires_at,
+        proof_key,
+    })
+}
+
+/// What was kept, if it can still be used with what is given now.
+pub(in crate::client) fn read_tokens(document: &SecretString, given: Option<&GivenClient>) -> Option<Tokens> {
+    let record: TokensRecord = serde_json::from_str(document.expose_secret()).ok()?;
+    let proof_key = match &record.proof_key {
+        Some(text) => {
+            let document = Zeroizing::new(STANDARD.decode(text.expose_secret()).ok()?);
+            Some(Arc::new(ProofKey::from_document(&document).ok()?))
+        }
+        None => None,
+    };
+    Some(Tokens {
+        issuer: record.issuer,
+        resource: record.resource,
+        client: record.client.client(given)?,
+        token_endpoint: Url::parse(&record.token_endpoint).ok()?,
+        access: record.access,
+        refresh: record.refresh,
+        kind: if proof_key.is_some() { TokenKind::Dpop } else { TokenKind::Bearer },
+        granted: record.granted,
+        requested: record.requested,
+        issued_at: record.issued_at,
+        expires_at: record.expires_at,
+        proof_key,
+    })
+}
