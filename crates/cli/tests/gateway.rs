@@ -363,6 +363,32 @@ fn a_running_host_is_found_and_asked() {
     assert_eq!(house.run(&["status"]).code, Some(4));
 }
 
+/// "There is no such tool" was true, and no help.
+#[test]
+fn a_call_of_a_server_that_is_down_says_how_it_is() {
+    let house = House::new();
+    let servers =
+        [("one", house.server("one", &["greet"], "")), ("dead", json!({ "command": "/no/such/program" }))];
+    let config = house.config(&servers);
+    let mut host =
+        Running::start(house.command(&["up", "--config", &config, "--listen", "127.0.0.1:0", "--json"]));
+    let mut text = String::new();
+    let started = loop {
+        text.push_str(&host.stdout.recv_timeout(support::LIMIT).unwrap());
+        if let Ok(started) = serde_json::from_str::<Value>(&text) {
+            break started;
+        }
+    };
+    let url = started["endpoint"].as_str().unwrap();
+    let called = house.run(&["call", url, "dead__greet"]);
+    assert_eq!(called.code, Some(4), "{called:?}");
+    assert!(called.stderr.contains("the server `dead` is"), "{called:?}");
+    let called = house.run(&["call", url, "one__great"]);
+    assert!(called.code == Some(5) && called.stderr.contains("did you mean `one__greet`"), "{called:?}");
+    host.signal("-INT");
+    assert_eq!(host.wait(), Some(0));
+}
+
 #[test]
 fn a_required_server_that_cannot_be_reached_ends_the_start() {
     let house = House::new();

@@ -2,6 +2,7 @@
 
 use hospes::client::{CallError, Client};
 use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool, code};
+use hospes_host::upstream::State;
 use serde_json::Value;
 
 use super::{Ending, interrupted};
@@ -41,6 +42,9 @@ struct Asked<'a> {
 async fn call(client: &Client, asked: Asked<'_>, output: Output) -> Outcome {
     let tools = client.tools().all().await?;
     let Some(tool) = tools.iter().find(|tool| tool.name == asked.tool) else {
+        if let Some(failure) = down(client, asked.tool).await {
+            return Err(failure);
+        }
         let names = tools.iter().map(|tool| tool.name.as_str());
         return Err(Failure::new(Code::Tool, unknown_tool(asked.tool, names)));
     };
@@ -59,6 +63,21 @@ async fn call(client: &Client, asked: Asked<'_>, output: Output) -> Outcome {
         output.result(shown(&result));
     }
     if result.failed() { Err(Failure::silent(Code::Tool)) } else { Ok(()) }
+}
+
+/// Of a host's server that is not there now the list has no tools: it is said how that server is.
+async fn down(client: &Client, tool: &str) -> Option<Failure> {
+    let (server, _) = tool.split_once("__")?;
+    client.server_info().filter(|info| info.name == hospes_host::implementation().name)?;
+    let mut servers = super::status::of(client).await.ok()?.servers;
+    servers.retain(|found| found.name == server && found.state != State::Ready);
+    let found = servers.pop()?;
+    let mut why = format!("the server `{}` is {}", printable(server), found.state.as_str());
+    if let Some(problem) = &found.problem {
+        why = format!("{why}: {}", printable(problem));
+    }
+    let hint = found.hint.unwrap_or_else(|| "`hospes status` says how it is".to_owned());
+    Some(Failure::new(Code::Unreachable, why).hint(hint))
 }
 
 /// What may be done about a call that failed.

@@ -74,16 +74,21 @@ async fn running() -> Outcome<(String, Status)> {
 }
 
 async fn ask(url: &str) -> Outcome<Status> {
-    let wrong = |why: String| Failure::new(Code::Unreachable, format!("{url} is no Hospes: {why}"));
     let work = async {
         let client = Client::builder().connect_timeout(PATIENCE).connect(url).await?;
-        let read = client.read(STATUS_URI).await.map_err(|error| wrong(error.to_string()))?;
-        let text = read.contents.first().and_then(|contents| contents.as_text());
-        let text = text.ok_or_else(|| wrong(format!("{STATUS_URI} has no text")))?;
-        serde_json::from_str(text).map_err(|error| wrong(error.to_string()))
+        let wrong = |why| Failure::new(Code::Unreachable, format!("{url} is no Hospes: {why}"));
+        of(&client).await.map_err(wrong)
     };
     let late = |_| Failure::new(Code::Unreachable, format!("{url} does not answer within {PATIENCE:?}"));
     tokio::time::timeout(PATIENCE, work).await.map_err(late)?
+}
+
+/// What the host at the other end says of itself, or why it is none.
+pub(crate) async fn of(host: &Client) -> Result<Status, String> {
+    let read = host.read(STATUS_URI).await.map_err(|error| error.to_string())?;
+    let text = read.contents.first().and_then(|contents| contents.as_text());
+    let text = text.ok_or_else(|| format!("{STATUS_URI} has no text"))?;
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 fn is_alive(pid: u32) -> bool {
