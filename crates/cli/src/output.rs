@@ -102,10 +102,9 @@ pub(crate) fn is_result_seen() -> bool {
 /// Tells a person who started it by hand what a program does that reads its standard input and says nothing.
 pub(crate) fn explain_stdio(other: &str) {
     if is_interactive() {
-        announce(paint(
-            DIM,
-            format!("speaking MCP over stdin and stdout, as applications start it; {other}, Ctrl-D ends"),
-        ));
+        let text =
+            format!("speaking MCP over stdin and stdout, as applications start it; {other}, Ctrl-D ends");
+        announce(paint(DIM, folded(&text, 0, talk_width())));
     }
 }
 

@@ -137,7 +137,10 @@ impl<'n> Table<'n> {
         match &entry.node.value {
             Value::Boolean(false) => Some(Duration::ZERO),
             Value::Boolean(true) => None,
-            _ => self.duration(entry, Duration::from_secs(1), report),
+            _ => {
+                let expected = "a time above zero such as \"30s\" or \"2m\", or false for never";
+                self.time(entry, Duration::from_secs(1), expected, report)
+            }
         }
     }
 
@@ -245,6 +248,17 @@ impl<'n> Table<'n> {
 
     /// A span of time: a number in `unit`s, or text such as `90s`, `500ms`, `1m30s`.
     pub(super) fn duration(&self, entry: &Entry, unit: Duration, report: &mut Report) -> Option<Duration> {
+        let expected = "a time above zero such as \"500ms\", \"30s\", \"2m\" or \"1h\"";
+        self.time(entry, unit, expected, report)
+    }
+
+    fn time(
+        &self,
+        entry: &Entry,
+        unit: Duration,
+        expected: &'static str,
+        report: &mut Report,
+    ) -> Option<Duration> {
         let seconds = match &entry.node.value {
             Value::Number(number) => number.parse::<f64>().ok().map(|number| number * unit.as_secs_f64()),
             Value::String(text) => parse_duration(text),
@@ -259,10 +273,7 @@ impl<'n> Table<'n> {
         };
         match seconds.filter(|seconds| *seconds > 0.0).and_then(|s| Duration::try_from_secs_f64(s).ok()) {
             Some(duration) => Some(duration),
-            None => {
-                let expected = "a time above zero such as \"500ms\", \"30s\", \"2m\" or \"1h\"";
-                self.invalid(&entry.node.at, &self.field(entry), expected, "", report)
-            }
+            None => self.invalid(&entry.node.at, &self.field(entry), expected, "", report),
         }
     }
 }

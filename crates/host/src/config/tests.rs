@@ -337,7 +337,7 @@ fn mistakes_in_our_format_are_named() {
         ),
         (
             "[defaults]\nhealth_check = 0",
-            "h.toml:2:16: `defaults.health_check`: expected a time above zero such as \"500ms\", \"30s\", \"2m\" or \"1h\"",
+            "h.toml:2:16: `defaults.health_check`: expected a time above zero such as \"30s\" or \"2m\", or false for never",
         ),
         (
             "[defaults]\nconnect_timeout = 'soon'",
