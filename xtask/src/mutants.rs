@@ -2,10 +2,12 @@
 
 mod record;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::cargo;
 use crate::flags::{Accepted, Flags};
@@ -65,19 +67,21 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     let mut troubles = Vec::new();
     let mut records = Vec::new();
     for area in &AREAS {
-        let Some(record) = Record::read(&area.output()?)? else { continue };
+        let listed = area.listed()?;
+        let mut record = Record::read(&area.output()?)?.unwrap_or_default();
+        // What was found of code that has changed since says nothing.
+        record.keep_only(&listed);
         if chosen().any(|one| one.name == area.name) {
             troubles.extend(record.unexplained(&explanations));
         }
-        records.push((area.name, record));
+        records.push((area.name, listed.len(), record));
     }
-    // Part of an area is no share of it.
-    if records.len() == AREAS.len() && flags.value("shard").is_none() {
+    if records.iter().all(|(_, listed, record)| *listed == record.len()) {
         troubles.extend(explanations.stale(&records));
-        let path = place::root().join("docs/mutants.md");
-        fs::write(&path, record::page(&records, &explanations))
-            .with_context(|| format!("writing {}", path.display()))?;
     }
+    let path = place::root().join("docs/mutants.md");
+    fs::write(&path, record::page(&records, &explanations))
+        .with_context(|| format!("writing {}", path.display()))?;
     if troubles.is_empty() {
         return Ok(());
     }
@@ -121,13 +125,31 @@ impl Area {
         Record::keep(&output)
     }
 
+    /// What chooses the mutants.
+    fn arguments(&self) -> Vec<&'static str> {
+        let mut arguments =
+            vec!["mutants", "--package", self.package, "--colors=never", "--exclude-re", CONSTANTS];
+        arguments.extend(self.files.iter().flat_map(|files| ["--file", *files]));
+        arguments
+    }
+
+    /// The names of all of them.
+    fn listed(&self) -> Result<BTreeSet<String>> {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(self.arguments()).arg("--list").current_dir(place::root());
+        let listed = command.output().context("listing mutants")?;
+        ensure!(
+            listed.status.success(),
+            "mutants cannot be listed: {}",
+            String::from_utf8_lossy(&listed.stderr)
+        );
+        Ok(String::from_utf8(listed.stdout)?.lines().map(str::to_owned).collect())
+    }
+
     fn cargo_mutants(&self, output: &Path, flags: &Flags, how: &[&str]) -> Result<()> {
         let output = output.display().to_string();
-        let mut arguments = vec!["mutants", "--package", self.package, "--output", &output];
-        arguments.extend(["--colors=never", "--cap-lints=true", "--no-shuffle", "--exclude-re", CONSTANTS]);
-        for files in self.files {
-            arguments.extend(["--file", *files]);
-        }
+        let mut arguments = self.arguments();
+        arguments.extend(["--output", &output, "--cap-lints=true", "--no-shuffle"]);
         if let Some(shard) = flags.value("shard") {
             arguments.extend(["--sharding=round-robin", "--shard", shard]);
         }

@@ -1,6 +1,6 @@
 //! What the runs found, why what survived may survive, and the page that says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -66,6 +66,16 @@ impl Record {
             self.0.insert(name.to_owned(), became.to_owned());
         }
         Ok(())
+    }
+
+    /// Leaves out all but these.
+    pub(crate) fn keep_only(&mut self, names: &BTreeSet<String>) {
+        self.0.retain(|name, _| names.contains(name));
+    }
+
+    /// Of how many mutants it is known what became of them.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     fn count(&self, became: &str) -> usize {
@@ -142,43 +152,42 @@ impl Explanations {
     }
 
     /// Explanations of what did not survive.
-    pub(crate) fn stale(&self, records: &[(&str, Record)]) -> Vec<String> {
+    pub(crate) fn stale(&self, records: &[(&str, usize, Record)]) -> Vec<String> {
         let mut survivors = BTreeMap::new();
-        records.iter().for_each(|(_, record)| survivors.extend(record.survivors()));
+        records.iter().for_each(|(_, _, record)| survivors.extend(record.survivors()));
         let needed = |name: &str, one: &Explanation| survivors.get(name) == Some(&one.times);
         let stale = self.0.iter().filter(|(name, one)| !needed(name, one));
         stale.map(|(name, _)| format!("tools/mutants.toml explains what is not so: {name}")).collect()
     }
 }
 
-/// The page `docs/mutants.md`.
-pub(crate) fn page(records: &[(&str, Record)], explanations: &Explanations) -> String {
+/// The page `docs/mutants.md`, of areas, how many mutants each has, and what became of them.
+pub(crate) fn page(records: &[(&str, usize, Record)], explanations: &Explanations) -> String {
     let mut page = "# Mutants\n\n\
         Written by `cargo xtask mutants`; do not edit. A *mutant* is the code with one thing broken on purpose: a\n\
         comparison turned round, a function that returns at once. It is *caught* when a test of the same crate fails,\n\
         *missed* when none does; *timeout* means that the tests did not end (which is noticed too), *unviable* that it\n\
         does not compile and counts as neither. Each one that is missed either stands below with the reason why no\n\
-        test can, or need, notice it, or the run fails. Values of limits are left alone.\n\n\
-        | area | mutants | caught | timeout | missed | of these explained | unviable | share |\n\
-        | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        test can, or need, notice it, or the run fails. Values of limits are left alone. What was not tried since the\n\
+        code around it last changed is not counted as tried.\n\n\
+        | area | mutants | tried | caught | timeout | missed | of these explained | unviable | share |\n\
+        | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
-    let mut sums = [0; 6];
-    for (name, record) in records {
+    let mut sums = [0; 7];
+    for (name, listed, record) in records {
         let [caught, timeout, missed, unviable] =
             ["caught", "timeout", "missed", "unviable"].map(|became| record.count(became));
         let explained = missed - record.unexplained(explanations).len();
-        let row = [caught + timeout + missed, caught, timeout, missed, explained, unviable];
+        let row = [*listed, record.len(), caught, timeout, missed, explained, unviable];
         write_row(&mut page, name, row);
         sums.iter_mut().zip(row).for_each(|(sum, one)| *sum += one);
     }
     write_row(&mut page, "total", sums);
-    page.push_str("\nThe share is that of caught ones and timeouts among all that compile.\n");
-    for (name, record) in records {
-        let explained: Vec<_> = record
-            .survivors()
-            .into_keys()
-            .filter_map(|survivor| Some((explanations.0.get(&survivor)?, survivor)))
-            .collect();
+    page.push_str("\nThe share is that of caught ones and timeouts among those tried that compile.\n");
+    for (name, _, record) in records {
+        let survivors = record.survivors().into_keys();
+        let explained: Vec<_> =
+            survivors.filter_map(|survivor| Some((explanations.0.get(&survivor)?, survivor))).collect();
         if !explained.is_empty() {
             let _ = write!(page, "\n## {name}\n\n");
         }
@@ -195,13 +204,16 @@ pub(crate) fn page(records: &[(&str, Record)], explanations: &Explanations) -> S
     page
 }
 
-fn write_row(page: &mut String, name: &str, row: [usize; 6]) {
-    let [all, caught, timeout, missed, explained, unviable] = row;
-    let tenths = (caught + timeout) * 1000 / all.max(1);
-    let share = format!("{}.{} %", tenths / 10, tenths % 10);
+fn write_row(page: &mut String, name: &str, row: [usize; 7]) {
+    let [all, tried, caught, timeout, missed, explained, unviable] = row;
+    let (noticed, sound) = (caught + timeout, caught + timeout + missed);
+    let share = match noticed * 1000 / sound.max(1) {
+        _ if sound == 0 => String::new(),
+        tenths => format!("{}.{} %", tenths / 10, tenths % 10),
+    };
     let _ = writeln!(
         page,
-        "| {name} | {all} | {caught} | {timeout} | {missed} | {explained} | {unviable} | {share} |"
+        "| {name} | {all} | {tried} | {caught} | {timeout} | {missed} | {explained} | {unviable} | {share} |"
     );
 }
 
@@ -230,16 +242,16 @@ mod tests {
         assert_eq!(known.unexplained(&read("['a.rs']\n'x in f' = 'one'")).len(), 2);
         let both = read("['a.rs']\n'x in f' = ['both', 2]");
         assert!(known.unexplained(&both).is_empty());
-        let records = [("one", record(&survived))];
+        let records = [("one", 3, record(&survived))];
         assert!(both.stale(&records).is_empty());
-        assert!(page(&records, &both).contains("| one | 2 | 0 | 0 | 2 | 2 | 0 | 0.0 % |"));
+        assert!(page(&records, &both).contains("| one | 3 | 2 | 0 | 0 | 2 | 2 | 0 | 0.0 % |"));
 
         known
             .add(&json!({ "outcomes": [
             { "scenario": { "Mutant": { "name": "a.rs:9:2: x in f" } }, "summary": "CaughtMutant" },
         ] }))
             .unwrap();
-        assert_eq!(both.stale(&[("one", known)]).len(), 1);
+        assert_eq!(both.stale(&[("one", 3, known)]).len(), 1);
         assert!(Explanations::parse("['a.rs']\n'x in f' = ''").is_err());
     }
 

@@ -125,6 +125,12 @@ mod tests {
             ("application/json-seq, text/event-streams", (false, false)),
             ("application/json;q=0, */*", (false, true)),
             ("*/*, text/event-stream; q=0.000", (true, false)),
+            // Of two alike the one that is wanted counts, and only `q` is a quality.
+            ("application/json, application/json;q=0", (true, false)),
+            ("application/json;q=0, application/json", (true, false)),
+            ("*/*;q=0, text/*", (false, true)),
+            ("text/event-stream;x=0;q=0.1", (false, true)),
+            ("text/event-stream;x=1;q=-0", (false, false)),
             ("text/html;x=\"application/json, text/event-stream\"", (false, false)),
             ("text/html;x=\"a\\\", application/json\", text/event-stream", (false, true)),
             ("application/json;charset=utf-8, text/event-stream", (true, true)),

@@ -314,5 +314,14 @@ mod tests {
         assert!(!origins.allows("http://app.example.com") && !origins.allows("https://app.example.com:8443"));
         assert!(!origins.allows("https://dev") && !origins.allows("http://localhost"));
         assert!(AllowedOrigins::none().allow("*").allows("http://evil.example.com"));
+        assert!(AllowedOrigins::any().allow("null").allows("http://evil.example.com"));
+        // The default port may be written or left out, on either side.
+        for (written, left_out) in [("http://a:80", "http://a"), ("https://a:443", "https://a")] {
+            for allowed in [written, left_out] {
+                let origins = AllowedOrigins::none().allow(allowed);
+                assert!(origins.allows(written) && origins.allows(left_out), "{allowed}");
+            }
+        }
+        assert!(!AllowedOrigins::none().allow("http://a:443").allows("http://a"));
     }
 }

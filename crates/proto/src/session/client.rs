@@ -281,6 +281,41 @@ mod tests {
         assert_eq!(session.handle_timeout(now + SECOND * 30)[0].ran, Ran::Timeout);
     }
 
+    /// Each answer of ours gives the server its time again, however many there are in a row.
+    #[test]
+    fn several_answers_are_no_less_than_one() {
+        let (mut session, now) = (ClientSession::default(), start());
+        session.begin(now, limits(10, 100), ()).unwrap();
+        for id in ["p", "q"] {
+            session.handle_request(&id.into()).unwrap();
+        }
+        for id in ["p", "q"] {
+            assert!(session.finish_request(&id.into()));
+        }
+        // What is none changes nothing.
+        assert!(!session.finish_request(&"r".into()));
+        assert!(session.handle_timeout(now + SECOND * 10).is_empty());
+        assert_eq!(session.handle_timeout(now + SECOND * 20)[0].ran, Ran::Timeout);
+    }
+
+    /// Some servers answer a number with its text.
+    #[test]
+    fn an_answer_finds_its_request() {
+        let (mut session, now) = (ClientSession::default(), start());
+        let (one, two) =
+            (session.begin(now, limits(9, 9), 1).unwrap(), session.begin(now, limits(5, 9), 2).unwrap());
+        let mut all: Vec<_> =
+            session.all_waiting_mut().map(|(id, value)| (id, std::mem::replace(value, 3))).collect();
+        all.sort_unstable();
+        assert_eq!(all, [(one, 1), (two, 2)]);
+        assert_eq!((session.in_flight(), session.poll_timeout()), (2, Some(now + SECOND * 5)));
+        assert_eq!(session.waiting_mut(one), Some(&mut 3));
+        assert_eq!(session.handle_response(&Id::from(&*two.to_string())), Some(3));
+        assert_eq!(session.handle_response(&one.into()), Some(3));
+        assert_eq!((session.in_flight(), session.stray_answers()), (0, 0));
+        assert_eq!(session.waiting_mut(one), None);
+    }
+
     #[test]
     fn what_waits_is_bounded() {
         let (mut session, now) = (ClientSession::new(2, 1), start());

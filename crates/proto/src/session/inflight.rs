@@ -29,7 +29,7 @@ impl<T> InFlight<T> {
     /// # Errors
     /// As there.
     pub fn check(&self, id: &Id) -> Result<(), RpcError> {
-        if !self.entries.is_empty() && self.entries.contains_key(id) {
+        if self.entries.contains_key(id) {
             return Err(in_use(id));
         }
         if self.has_room() { Ok(()) } else { Err(too_many(self.limit)) }
@@ -43,9 +43,7 @@ impl<T> InFlight<T> {
     pub fn begin(&mut self, id: &Id, stop: T) -> Result<Ticket, RpcError> {
         let full = self.entries.len() >= self.limit;
         match self.entries.entry(id.clone()) {
-            Entry::Occupied(_) => Err(RpcError::invalid_request(format!(
-                "the request id {id} is still in use by an earlier request"
-            ))),
+            Entry::Occupied(_) => Err(in_use(id)),
             Entry::Vacant(_) if full => Err(too_many(self.limit)),
             Entry::Vacant(slot) => {
                 self.last += 1;
@@ -148,6 +146,22 @@ mod tests {
         let new = table.begin(&id, "new").unwrap();
         assert_eq!(table.finish(&id, old), None);
         assert_eq!(table.finish(&id, new), Some("new"));
+    }
+
+    #[test]
+    fn what_is_served_is_counted() {
+        let mut table = InFlight::new(2);
+        assert!(table.len() == 0 && table.is_empty() && table.has_room());
+        let (one, two) = (Id::Number(1), Id::from("1"));
+        let ticket = table.begin(&one, "one").unwrap();
+        assert!(table.len() == 1 && !table.is_empty() && table.has_room());
+        assert_eq!(table.check(&two), Ok(()));
+        assert_ne!(table.begin(&two, "two").unwrap(), ticket);
+        assert!(table.len() == 2 && !table.is_empty() && !table.has_room());
+        let mut all: Vec<_> = table.drain().collect();
+        all.sort_unstable_by_key(|(_, stop)| *stop);
+        assert_eq!(all, [(one, "one"), (two, "two")]);
+        assert!(table.is_empty());
     }
 
     #[test]

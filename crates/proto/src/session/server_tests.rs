@@ -162,6 +162,7 @@ fn questions_to_the_client_have_time_limits_that_progress_puts_off() {
 #[test]
 fn batches_belong_to_the_revisions_that_have_them() {
     assert!(!new().has_batches());
+    assert!(ready("2024-11-05", json!({})).has_batches());
     assert!(ready("2025-03-26", json!({})).has_batches());
     assert!(!ready("2025-06-18", json!({})).has_batches());
 }
@@ -191,4 +192,78 @@ fn the_end_of_the_transport_ends_everything() {
     assert_eq!(session.may_ask(&Method::Ping), Err(Refused::Closed));
     assert!(session.is_closed() && session.opened().is_none() && session.poll_timeout().is_none());
     assert!(matches!(notify(&mut session, &Method::RootsListChanged, &json!({})), ServerEvent::Ignored));
+}
+
+#[test]
+fn a_question_is_answered_or_given_up_once() {
+    let limits = SessionLimits { max_open_questions: 2, ..SessionLimits::default() };
+    let mut session = Session::new(Revisions::ALL, limits);
+    session.initialize(params("2025-11-25", json!({"roots": {}}))).unwrap();
+    notify(&mut session, &Method::Initialized, &json!({}));
+    let now = start();
+    let limits = TimeLimits { timeout: Some(Duration::from_secs(1)), max_timeout: None };
+    let ask = |session: &mut Session, waiter| session.ask(now, &Method::RootsList, limits, waiter);
+    let one = ask(&mut session, "one").unwrap();
+    assert_eq!(session.poll_timeout(), Some(now + Duration::from_secs(1)));
+    let two = ask(&mut session, "two").unwrap();
+    assert_eq!(ask(&mut session, "three"), Err(Refused::TooMany(2)));
+    assert_eq!(session.handle_response(Some(&one.into())), Some("one"));
+    assert_eq!(session.handle_response(Some(&one.into())), None);
+    assert_eq!(session.handle_response(None), None);
+    assert_eq!((session.cancel(two), session.cancel(two)), (Some("two"), None));
+    assert_eq!(session.waiter(two), None);
+    // An answer without an id is about nothing of ours.
+    assert_eq!(session.strays(), 1);
+}
+
+#[test]
+fn what_a_client_tells_is_told_apart() {
+    let mut session = ready("2025-11-25", json!({"roots": {"listChanged": true}}));
+    let told = |session: &mut Session, method| notify(session, &method, &json!({}));
+    assert!(matches!(told(&mut session, Method::RootsListChanged), ServerEvent::RootsListChanged));
+    let custom = Method::from_name("acme/told");
+    assert!(matches!(told(&mut session, custom), ServerEvent::Other));
+    let of_text = json!({"progressToken": "text", "progress": 1});
+    assert!(matches!(notify(&mut session, &Method::Progress, &of_text), ServerEvent::Ignored));
+}
+
+/// covers: CAP-05
+#[test]
+fn each_question_needs_its_own_capability() {
+    let questions = [
+        (Method::CreateMessage, "sampling"),
+        (Method::RootsList, "roots"),
+        (Method::Elicit, "elicitation"),
+        (Method::TasksGet, "tasks"),
+        (Method::TasksResult, "tasks"),
+        (Method::TasksCancel, "tasks"),
+        (Method::TasksList, "tasks"),
+    ];
+    for (method, _) in &questions {
+        for (_, declared) in &questions {
+            let session = ready("2025-11-25", json!({ *declared: {} }));
+            let needed = questions.iter().any(|(one, needs)| one == method && needs == declared);
+            let refused = Err(Refused::NotDeclared(method.clone()));
+            assert_eq!(
+                session.may_ask(method),
+                if needed { Ok(()) } else { refused },
+                "{method}, {declared}"
+            );
+        }
+    }
+    assert_eq!(ready("2025-11-25", json!({})).may_ask(&Method::from_name("acme/asks")), Ok(()));
+}
+
+#[test]
+fn who_has_hung_up_is_asked_nothing_and_still_answered() {
+    let mut session = ready("2025-11-25", json!({"roots": {}}));
+    let ticket = session.begin(&Id::Number(1), "work").unwrap();
+    session.ask(start(), &Method::RootsList, TimeLimits::NONE, "waiter").unwrap();
+    assert_eq!(session.hang_up(), ["waiter"]);
+    assert_eq!(session.may_ask(&Method::Ping), Err(Refused::Closed));
+    assert!(!session.is_closed());
+    assert_eq!(session.revision(), Some(Revision::V2025_11_25));
+    assert_eq!((session.served().len(), session.served().is_served(&Id::Number(1), ticket)), (1, true));
+    assert_eq!(session.finish(&Id::Number(1), ticket), Some("work"));
+    assert_eq!(new().revision(), None);
 }
