@@ -46,6 +46,10 @@ impl UriTemplate {
     pub fn parse(template: impl Into<Box<str>>) -> Result<Self, BadTemplate> {
         let text = template.into();
         let bad = |why: String| BadTemplate { template: text.to_string(), why };
+        // The library takes what follows a percent sign for two bytes of ASCII, and panics where it is not.
+        if !percents_are_encodings(&text) {
+            return Err(bad("a `%` is not followed by two hexadecimal digits".into()));
+        }
         UriTemplateStr::new(&text).map_err(|error| bad(error.to_string()))?;
         let parts = parse::parts(&text).ok_or_else(|| bad("it cannot be matched".into()))?;
         let template = Self { text, parts, repeats: false };
@@ -328,6 +332,11 @@ fn put(variable: &Spec, value: Variable, found: &mut Variables) -> bool {
 }
 
 /// The text without its percent escapes; none when they are not UTF-8, or half.
+fn percents_are_encodings(text: &str) -> bool {
+    let digits = |at: usize| text.as_bytes().get(at + 1..at + 3);
+    text.match_indices('%').all(|(at, _)| digits(at).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)))
+}
+
 fn decoded(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());

@@ -151,13 +151,14 @@ mod tests {
     #[test]
     fn what_is_served_is_counted() {
         let mut table = InFlight::new(2);
-        assert!(table.len() == 0 && table.is_empty() && table.has_room());
+        let count = |table: &InFlight<_>| (table.len(), table.is_empty(), table.has_room());
+        assert_eq!(count(&table), (0, true, true));
         let (one, two) = (Id::Number(1), Id::from("1"));
         let ticket = table.begin(&one, "one").unwrap();
-        assert!(table.len() == 1 && !table.is_empty() && table.has_room());
+        assert_eq!(count(&table), (1, false, true));
         assert_eq!(table.check(&two), Ok(()));
         assert_ne!(table.begin(&two, "two").unwrap(), ticket);
-        assert!(table.len() == 2 && !table.is_empty() && !table.has_room());
+        assert_eq!(count(&table), (2, false, false));
         let mut all: Vec<_> = table.drain().collect();
         all.sort_unstable_by_key(|(_, stop)| *stop);
         assert_eq!(all, [(one, "one"), (two, "two")]);
