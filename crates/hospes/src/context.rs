@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::deprecated::{Deprecated, warn_once};
 use crate::logging::{DEFAULT_LOG_RATE, LogRules};
 use crate::peer::Peer;
+use crate::progress::{DEFAULT_PROGRESS_RATE, Pace};
 use crate::rate::Rate;
 use crate::round::Round;
 use crate::spent::Ticket;
@@ -59,6 +60,10 @@ struct State {
     unnamed: u32,
     outbox: VecDeque<Notification>,
     progress: Option<f64>,
+    /// Most calls report none.
+    pace: Option<Box<Pace>>,
+    /// Whether the answer is there: nothing may be said behind it (PROG-10).
+    over: bool,
     /// Whether this run has used up the state that it began from.
     spent: bool,
     /// Whether a step has run in this run, and its result is remembered.
@@ -231,7 +236,9 @@ impl Context {
     }
 
     /// Reports progress, if it was asked for. `done` must grow; a report that does not is dropped, because the
-    /// specification wants each value above the last.
+    /// specification wants each value above the last. Of more reports than the peer is to be sent
+    /// ([`DEFAULT_PROGRESS_RATE`](crate::DEFAULT_PROGRESS_RATE) unless the server says otherwise) the newest is sent, in
+    /// time or before the answer.
     pub fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
         let Some(token) = self.progress_token().cloned() else { return };
         let mut state = self.state();
@@ -242,7 +249,17 @@ impl Context {
         let mut params = ProgressParams::new(token, done);
         params.total = total;
         params.message = message.map(str::to_owned);
-        let _ = push(&mut state, Notification::Progress(params));
+        self.report(&mut state, params);
+    }
+
+    fn report(&self, state: &mut State, report: ProgressParams) {
+        let rate = || self.0.log_rules.get().map_or(DEFAULT_PROGRESS_RATE, |rules| rules.progress);
+        let pace = state.pace.get_or_insert_with(|| Box::new(Pace::new(rate())));
+        match pace.admit(report) {
+            Some(report) => drop(push(state, Notification::Progress(report))),
+            // Whoever polls the call has to see to it when it is due.
+            None => wake(state),
+        }
     }
 
     /// Sends a log message, if the peer wants messages of this severity. `data` is anything that can be JSON; mostly a
@@ -327,6 +344,9 @@ impl Context {
     }
 
     fn push(&self, notification: Notification) {
+        if let Notification::Progress(report) = notification {
+            return self.report(&mut self.state(), report);
+        }
         if !push(&mut self.state(), notification) {
             self.0.peer.logs.leave_out();
         }
@@ -421,7 +441,16 @@ impl Context {
         let mut state = self.state();
         state.round = round;
         state.asked.clear();
-        state.unnamed = 0;
+        (state.unnamed, state.over) = (0, false);
+    }
+
+    /// The handler has run to an end: what it last said goes out. With `for_good` nothing comes after that.
+    pub(crate) fn finish(&self, for_good: bool) {
+        let mut state = self.state();
+        if let Some(last) = state.pace.as_mut().and_then(|pace| pace.last()) {
+            let _ = push(&mut state, Notification::Progress(last));
+        }
+        state.over |= for_good;
     }
 
     /// Whether a notification waits to be taken.
@@ -433,7 +462,10 @@ impl Context {
     /// Takes the next notification that waits; registers `waker` when there is none.
     pub(crate) fn poll_notification(&self, waker: &Waker) -> Option<Notification> {
         let mut state = self.state();
-        let next = state.outbox.pop_front();
+        let next = state.outbox.pop_front().or_else(|| {
+            let held = state.pace.as_mut()?.poll(waker)?;
+            Some(Notification::Progress(held))
+        });
         if next.is_some() && state.outbox.is_empty() {
             // A call that says something once, and then waits for long, shall not keep the room for more.
             state.outbox = VecDeque::new();
@@ -553,6 +585,9 @@ impl fmt::Debug for Context {
 
 /// Queues a notification; false when a log message had to be dropped.
 fn push(state: &mut State, notification: Notification) -> bool {
+    if state.over {
+        return true;
+    }
     if state.outbox.len() >= MAX_QUEUED_NOTIFICATIONS {
         // A reader this slow gets the newest progress and a gap in the log, never unbounded memory.
         let Notification::Progress(_) = &notification else {
@@ -563,8 +598,12 @@ fn push(state: &mut State, notification: Notification) -> bool {
         state.outbox.remove(old);
     }
     state.outbox.push_back(notification);
+    wake(state);
+    true
+}
+
+fn wake(state: &mut State) {
     if let Some(waker) = state.waker.take() {
         waker.wake();
     }
-    true
 }

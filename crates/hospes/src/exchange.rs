@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context as TaskContext, Poll};
 
-use hospes_model::{InputRequest, Notification, RawJson, RpcError};
+use hospes_model::{InputRequest, Notification, RawJson, Reply, RpcError};
 
 use crate::round::Round;
 use crate::service::{BoxFuture, BoxService, Call, Outcome};
@@ -69,8 +69,9 @@ impl Exchange {
                     self.done = Some(Outcome::Failed(RpcError::internal("the handler panicked")));
                 }
             }
-            if self.done.is_some() {
+            if let Some(outcome) = &self.done {
                 self.future = None;
+                self.call.context.finish(self.is_last(outcome));
             }
         }
         if let Some(notification) = self.call.context.poll_notification(cx.waker()) {
@@ -87,6 +88,16 @@ impl Exchange {
                 Poll::Ready(Event::Ask(questions.requests))
             }
             Some(outcome) => Poll::Ready(Event::Done(outcome)),
+        }
+    }
+
+    /// Whether the call is over with that, so that nothing more may be said in it: it does not run again once questions
+    /// are answered, nor go on as a task.
+    fn is_last(&self, outcome: &Outcome) -> bool {
+        match outcome {
+            Outcome::InputRequired(_) => !self.call.context.peer().revision.is_legacy(),
+            Outcome::Complete(reply) => !matches!(reply, Reply::CreateTask(_)),
+            Outcome::Failed(_) => true,
         }
     }
 
@@ -119,6 +130,40 @@ impl Exchange {
     pub fn refuse(&mut self, error: RpcError) {
         if self.waiting.take().is_some() {
             self.done = Some(Outcome::Failed(error));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Waker;
+
+    use hospes_model::{ClientCapabilities, Method, Revision};
+
+    use super::*;
+    use crate::{Context, Peer, Service};
+
+    struct Quick;
+
+    impl Service for Quick {
+        async fn call(&self, call: Call) -> Outcome {
+            call.context.notify(Notification::ToolsListChanged);
+            Outcome::Complete(Reply::Empty)
+        }
+    }
+
+    /// Whoever goes on talking does not keep the answer back.
+    #[test]
+    fn what_is_said_behind_the_answer_is_not_heard() {
+        for revision in [Revision::LATEST, Revision::V2025_11_25] {
+            let context = Context::new(Arc::new(Peer::new(revision, None, ClientCapabilities::default())));
+            let call = Call::new(Method::ToolsCall, RawJson::empty_object(), context.clone());
+            let mut exchange = Exchange::new(BoxService::new(Quick), call);
+            let mut cx = TaskContext::from_waker(Waker::noop());
+            assert!(matches!(exchange.poll_event(&mut cx), Poll::Ready(Event::Notify(_))));
+            context.notify(Notification::ToolsListChanged);
+            assert!(matches!(exchange.poll_event(&mut cx), Poll::Ready(Event::Done(_))));
         }
     }
 }

@@ -13,6 +13,7 @@ mod logging;
 mod params;
 mod peer;
 pub mod prelude;
+mod progress;
 mod rate;
 pub mod redact;
 mod round;
@@ -31,6 +32,7 @@ pub use exchange::{Event, Exchange, MAX_ROUNDS};
 pub use logging::DEFAULT_LOG_RATE;
 pub use params::{Params, View};
 pub use peer::Peer;
+pub use progress::DEFAULT_PROGRESS_RATE;
 pub use rate::Rate;
 pub use round::Round;
 #[cfg(feature = "server")]

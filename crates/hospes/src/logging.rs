@@ -6,17 +6,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
+use crate::progress::DEFAULT_PROGRESS_RATE;
 use crate::rate::{Bucket, Rate};
 use crate::redact;
 
 /// How many log messages a peer is sent unless told otherwise; the setting `log_rate`.
 pub const DEFAULT_LOG_RATE: Rate = Rate::per_second(100).burst(1000);
 
-/// The rules for the log messages of a call.
+/// The rules for the log messages of a call, and for what it reports of its progress.
 #[derive(Clone)]
 #[must_use]
 pub(crate) struct LogRules {
     pub(crate) rate: Rate,
+    /// How much progress is reported.
+    pub(crate) progress: Rate,
     /// The name under which messages go out that have none of their own.
     pub(crate) logger: Option<Box<str>>,
     pub(crate) redact: Arc<Redact>,
@@ -27,7 +30,12 @@ pub(crate) type Redact = dyn Fn(&mut Value) + Send + Sync;
 
 impl Default for LogRules {
     fn default() -> Self {
-        Self { rate: DEFAULT_LOG_RATE, logger: None, redact: Arc::new(redact::value) }
+        Self {
+            rate: DEFAULT_LOG_RATE,
+            progress: DEFAULT_PROGRESS_RATE,
+            logger: None,
+            redact: Arc::new(redact::value),
+        }
     }
 }
 

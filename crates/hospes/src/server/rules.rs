@@ -155,6 +155,12 @@ impl Server {
         self
     }
 
+    /// How many reports of progress a call sends; [`DEFAULT_PROGRESS_RATE`](crate::DEFAULT_PROGRESS_RATE) unless said.
+    pub fn progress_rate(mut self, rate: Rate) -> Self {
+        Arc::make_mut(&mut self.rules.logging).progress = rate;
+        self
+    }
+
     /// Hides more in log messages than [`redact::value`] does; that comes first.
     pub fn redact_logs(mut self, more: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
         Arc::make_mut(&mut self.rules.logging).redact = Arc::new(move |value| {

@@ -16,6 +16,7 @@ use hospes_model::{
 };
 
 use crate::exchange::MAX_ROUNDS;
+use crate::round::read_answer;
 use crate::server::Server;
 use crate::server::bus::MAX_SUBSCRIBED_URIS;
 use crate::server::dispatch::Ran;
@@ -166,6 +167,15 @@ impl Server {
                 }
                 Method::TasksUpdate => {
                     let params: UpdateTaskParams = call.decode()?;
+                    let asked = tasks.get(&params.task_id, owner).await?.questions;
+                    for (key, answer) in &params.input_responses {
+                        // What was not asked is surplus, and does no harm (TSKX-12).
+                        let Some(question) = asked.get(key) else { continue };
+                        if let Err(wrong) = read_answer(&Method::from_name(question.method()), answer) {
+                            let why = format!("inputResponses[{key:?}]: {}", wrong.message);
+                            return Err(RpcError::invalid_params(why));
+                        }
+                    }
                     tasks.answer(&params.task_id, owner, params.input_responses).await?;
                     Ok(Reply::Empty)
                 }
@@ -264,6 +274,7 @@ impl TaskRun {
             Poll::Ready(RpcError::internal("the handler panicked").into())
         });
         if polled.is_ready() {
+            self.call.context.finish(false);
             // What it said before it was done is said before that is told.
             while let Some(said) = self.call.context.poll_notification(cx.waker()) {
                 self.live.say(related(said, &self.id));

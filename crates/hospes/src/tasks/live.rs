@@ -69,8 +69,9 @@ impl Live {
         }
     }
 
-    /// Ends what runs for it; true when something did.
+    /// Ends what runs for it, and forgets what it said (PROG-12); true when something ran.
     pub(super) fn stop(&self) -> bool {
+        self.hush();
         match std::mem::replace(&mut *self.work(), Work::Stopped) {
             Work::Runs(work) => {
                 work.abort();
@@ -89,8 +90,16 @@ impl Live {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whatever it said and nobody heard is not told any more.
+    fn hush(&self) {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// It has something to say.
     pub(crate) fn say(&self, notification: Notification) {
+        if matches!(*self.work(), Work::Stopped) {
+            return;
+        }
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() >= MAX_SAID {
             said.pop_front();

@@ -113,7 +113,7 @@ async fn a_task_is_polled_as_often_as_the_server_likes_and_its_questions_are_ans
     assert_eq!(other.task("t-1").result().await.unwrap().all_text(), "once more");
 }
 
-/// covers: TSKX-03
+/// covers: TSKX-03 MSG-28
 #[tokio::test(start_paused = true)]
 async fn what_is_answered_at_once_is_no_task_and_what_was_not_asked_for_is_no_answer() {
     let (client, _) = Peer::connect(Client::builder(), MODERN, |message| {
@@ -230,7 +230,7 @@ fn old_tools() -> Value {
     ] })
 }
 
-/// covers: TASK-14 TASK-16 TASK-19
+/// covers: TASK-14 TASK-16 TASK-19 CANC-13
 #[tokio::test(start_paused = true)]
 async fn an_older_servers_task_is_polled_until_there_is_something_to_fetch() {
     let times = Arc::new(Mutex::new(Vec::new()));

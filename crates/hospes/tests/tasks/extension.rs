@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::peer::Peer;
 use super::{SECOND, accept, related, text, without_meta};
 
-/// covers: TSKX-02 TSKX-05 TSKX-06 TSKX-07 TSKX-18
+/// covers: TSKX-02 TSKX-05 TSKX-06 TSKX-07 TSKX-18 MSG-28
 #[tokio::test(start_paused = true)]
 async fn a_long_call_becomes_a_task_which_has_the_result_in_the_end() {
     let mut peer = Peer::taking_tasks();
@@ -217,4 +217,57 @@ async fn a_stream_of_changes_tells_of_the_tasks_that_were_agreed_on() {
     };
     assert_eq!((&last["status"], text(&last["result"])), (&json!("completed"), "slept 3"));
     assert_eq!(peer.until(&other, "completed").await["status"], "completed");
+}
+
+/// What comes under an extension is checked like everything else, whatever shape it has.
+///
+/// covers: CAP-17
+#[tokio::test(start_paused = true)]
+async fn what_comes_under_an_extension_is_not_trusted() {
+    // Nothing but an object declares it, and what else it says is nobody's business.
+    for (settings, declares) in [
+        (json!({}), true),
+        (json!({ "x": [1, { "y": null }], "requests": 7 }), true),
+        (json!(true), false),
+        (json!("yes"), false),
+        (json!(null), false),
+        (json!([]), false),
+    ] {
+        let extensions = json!({ "extensions": { "io.modelcontextprotocol/tasks": settings } });
+        let answer =
+            Peer::modern(extensions).ask("tools/call", json!({ "name": "must", "arguments": {} })).await;
+        let code = answer["error"]["code"].as_i64();
+        assert_eq!(answer["result"]["resultType"] == "task", declares, "{settings}: {answer}");
+        assert!(declares || matches!(code, Some(-32021 | -32602)), "{settings}: {answer}");
+    }
+    for extensions in [json!([]), json!(7), json!("io.modelcontextprotocol/tasks")] {
+        let mut peer = Peer::modern(json!({ "extensions": extensions }));
+        let answer = peer.ask("tools/call", json!({ "name": "must", "arguments": {} })).await;
+        assert!(matches!(answer["error"]["code"].as_i64(), Some(-32021 | -32602)), "{extensions}: {answer}");
+    }
+    let mut peer = Peer::taking_tasks();
+    let id = peer.call("asks", json!({})).await["taskId"].clone();
+    peer.until(&id, "input_required").await;
+    for (method, params) in [
+        ("tasks/get", json!({ "taskId": { "$ne": "" } })),
+        ("tasks/get", json!({ "taskId": [id] })),
+        ("tasks/get", json!({ "taskId": format!("{}\u{0}", id.as_str().unwrap()) })),
+        ("tasks/cancel", json!({ "taskId": "../".repeat(50) })),
+        ("tasks/update", json!({ "taskId": id })),
+        ("tasks/update", json!({ "taskId": id, "inputResponses": [] })),
+        ("tasks/update", json!({ "taskId": id, "inputResponses": "name" })),
+        ("tasks/update", json!({ "taskId": id, "inputResponses": { "name": "Ada" } })),
+        ("tasks/update", json!({ "taskId": id, "inputResponses": { "name": { "action": "obey" } } })),
+        ("subscriptions/listen", json!({ "notifications": { "taskIds": "all" } })),
+        ("subscriptions/listen", json!({ "notifications": { "taskIds": [7] } })),
+    ] {
+        assert_eq!(peer.error(method, params.clone()).await, -32602, "{method} {params}");
+    }
+    // What fits the question's shape and not its schema is asked for again.
+    assert_eq!(peer.status(&id).await, "input_required");
+    let wrong = json!({ "name": accept(json!({ "name": { "first": "Ada" } })) });
+    peer.update(&id, wrong).await;
+    sleep(SECOND).await;
+    let asking = peer.until(&id, "input_required").await;
+    assert_eq!(asking["inputRequests"].as_object().unwrap().len(), 1);
 }

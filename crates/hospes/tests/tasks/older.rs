@@ -208,3 +208,54 @@ async fn clients_that_know_no_tasks_wait_for_the_end() {
         assert_eq!(text(&peer.answer(call).await["result"]), "Ada is 36");
     }
 }
+
+/// covers: PROG-12
+#[tokio::test(start_paused = true)]
+async fn a_tasks_progress_has_its_token_until_it_is_over() {
+    let (mut peer, _) = Peer::legacy(Jobs, "2025-11-25").await;
+    let params = json!({
+        "name": "slow", "arguments": { "seconds": 5 }, "task": {}, "_meta": { "progressToken": "p" },
+    });
+    let progress = |peer: &mut Peer| {
+        let heard = std::mem::take(&mut peer.heard).into_iter();
+        let heard = heard.filter(|message| message["method"] == "notifications/progress");
+        heard.map(|message| message["params"].clone()).collect::<Vec<_>>()
+    };
+    // The call is answered long before.
+    let id = peer.ok("tools/call", params.clone()).await["task"]["taskId"].clone();
+    peer.until(&id, "completed").await;
+    peer.ok("ping", json!({})).await;
+    let told = progress(&mut peer);
+    assert_eq!(told.iter().map(|params| &params["progress"]).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    assert!(told.iter().all(|params| params["progressToken"] == "p" && related(params) == &id), "{told:?}");
+    // What is stopped says nothing more.
+    let id = peer.ok("tools/call", params.clone()).await["task"]["taskId"].clone();
+    sleep(SECOND * 5 / 2).await;
+    peer.ok("tasks/cancel", json!({ "taskId": id })).await;
+    assert_eq!(progress(&mut peer).len(), 2);
+    sleep(SECOND * 10).await;
+    peer.ok("ping", json!({})).await;
+    assert_eq!(progress(&mut peer).len(), 0);
+}
+
+/// covers: CANC-13
+#[tokio::test(start_paused = true)]
+async fn a_task_is_cancelled_by_its_own_method_alone() {
+    let (mut peer, _) = Peer::legacy(Jobs, "2025-11-25").await;
+    let params = json!({ "name": "slow", "arguments": { "seconds": 20 }, "task": {} });
+    let call = peer.start("tools/call", params).await;
+    let id = peer.answer(call).await["result"]["task"]["taskId"].clone();
+    let waiting = peer.start("tasks/result", json!({ "taskId": id })).await;
+    // Neither of the requests is the task.
+    for request in [call, waiting] {
+        let params = json!({ "requestId": request, "reason": "tests" });
+        peer.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;
+    }
+    sleep(SECOND * 2).await;
+    assert_eq!(peer.status(&id).await, "working");
+    assert_eq!(text(&peer.ok("tasks/result", json!({ "taskId": id })).await), "slept 20");
+    assert!(peer.heard.iter().all(|message| message["id"] != waiting), "nobody waits there any more");
+    let id = peer.make("slow", json!({ "seconds": 20 })).await["taskId"].clone();
+    let cancelled = peer.ok("tasks/cancel", json!({ "taskId": id })).await;
+    assert_eq!(cancelled["status"], "cancelled");
+}

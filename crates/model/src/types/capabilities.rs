@@ -75,10 +75,10 @@ impl ClientCapabilities {
         self.sampling.as_ref().is_some_and(|s| s.tools.is_some())
     }
 
-    /// Whether the client has the extension.
+    /// Whether the client has the extension: whether it gives settings for it, an object.
     #[must_use]
     pub fn has_extension(&self, identifier: &str) -> bool {
-        self.extensions.contains_key(identifier)
+        self.extensions.get(identifier).is_some_and(RawJson::is_object)
     }
 }
 

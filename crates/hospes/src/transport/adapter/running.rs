@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use hospes_model::{Id, InputRequest, Method, Notification, Revision, RpcError};
+use hospes_model::{Id, InputRequest, Method, Notification, Revision, RpcError, meta_key};
 use hospes_proto::session::Ticket;
 
 use super::asking::{Asked, Asking};
@@ -183,7 +183,12 @@ impl Running {
                         None => self.revision().is_legacy(),
                     }
             }
-            Notification::Progress(_) => !listen,
+            // Under the token of this request alone, or, where a task's result is awaited, of the task's.
+            Notification::Progress(report) => {
+                !listen
+                    && (self.context().progress_token() == Some(&report.progress_token)
+                        || report.meta.get(meta_key::RELATED_TASK).is_some())
+            }
             Notification::ToolsListChanged
             | Notification::PromptsListChanged
             | Notification::ResourcesListChanged

@@ -176,6 +176,7 @@ pub(super) fn run_after_all(
         return None;
     }
     let tasks = LegacyTasks { service: service.clone(), session: Arc::clone(session) };
+    call.context.begin_round(call.context.round());
     Some(Exchange::new(BoxService::new(tasks), call.clone()))
 }
 

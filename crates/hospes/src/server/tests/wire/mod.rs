@@ -4,7 +4,9 @@
 
 mod changes;
 mod clients;
+mod limits;
 mod logs;
+mod progress;
 mod questions;
 
 use hospes_model::LoggingLevel;

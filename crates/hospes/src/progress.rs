@@ -1,0 +1,64 @@
+//! How much progress a peer is told of: a flood of reports is thinned out to what somebody can follow.
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Waker};
+
+use hospes_model::ProgressParams;
+use tokio::time::Sleep;
+
+use crate::rate::{Bucket, Rate};
+
+/// How many reports of progress a call sends unless told otherwise (the setting `progress_rate`). Of more, the last one
+/// is sent, in time or at the end.
+pub const DEFAULT_PROGRESS_RATE: Rate = Rate::per_second(20).burst(100);
+
+/// What a call has reported of late.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    rate: Rate,
+    sent: Bucket,
+    /// The newest report, of those that were too many.
+    held: Option<ProgressParams>,
+    due: Option<Pin<Box<Sleep>>>,
+}
+
+impl Pace {
+    pub(crate) fn new(rate: Rate) -> Self {
+        Self { rate, sent: Bucket::new(), held: None, due: None }
+    }
+
+    /// Whether this report goes out now; else it is held, in the place of the one before it.
+    pub(crate) fn admit(&mut self, report: ProgressParams) -> Option<ProgressParams> {
+        match self.sent.take(self.rate) {
+            Ok(()) => {
+                (self.held, self.due) = (None, None);
+                Some(report)
+            }
+            Err(wait) => {
+                self.held = Some(report);
+                if self.due.is_none() && tokio::runtime::Handle::try_current().is_ok() {
+                    self.due = Some(Box::pin(tokio::time::sleep(wait)));
+                }
+                None
+            }
+        }
+    }
+
+    /// The report that is held, once it may go out; registers `waker` until then.
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Option<ProgressParams> {
+        let due = self.due.as_mut()?;
+        if due.as_mut().poll(&mut TaskContext::from_waker(waker)).is_pending() {
+            return None;
+        }
+        self.due = None;
+        let held = self.held.take()?;
+        self.admit(held)
+    }
+
+    /// The report that is held: nothing comes after it.
+    pub(crate) fn last(&mut self) -> Option<ProgressParams> {
+        self.due = None;
+        self.held.take()
+    }
+}
