@@ -59,6 +59,6 @@ mod tests {
     fn mistakes_say_what_was_meant() {
         let why = |name: &str, args: &[String]| find(name, args).unwrap_err().to_string();
         assert_eq!(why("tmie", &[]), "there is no built-in server `tmie`; did you mean `time`?");
-        assert_eq!(why("files", &[]), "no folder to serve files from; usage: files FOLDER…");
+        assert_eq!(why("files", &[]), "no folder to serve files from; usage: files [--within-roots] FOLDER…");
     }
 }

@@ -31,9 +31,13 @@ pub const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "files",
         about: "lists, reads and searches files in the folders it is given, and changes nothing",
-        usage: "FOLDER…",
+        usage: "[--within-roots] FOLDER…",
         make: |arguments| {
-            let config = FilesConfig::new(arguments.iter().map(PathBuf::from));
+            let (within_roots, folders) = match arguments {
+                [first, folders @ ..] if first == "--within-roots" => (true, folders),
+                folders => (false, folders),
+            };
+            let config = FilesConfig::new(folders.iter().map(PathBuf::from)).within_roots(within_roots);
             crate::files(config).map_err(BadOptions::Files)
         },
     },
@@ -130,7 +134,9 @@ mod tests {
     fn arguments_that_are_none_are_refused() {
         let refused = builtin("time").unwrap().server(["now"]).unwrap_err();
         assert_eq!(refused.to_string(), "this server takes no arguments, and was given now");
-        let refused = builtin("files").unwrap().server::<&str>([]).unwrap_err();
-        assert_eq!(refused.to_string(), "no folder to serve files from");
+        for arguments in [&[][..], &["--within-roots"]] {
+            let refused = builtin("files").unwrap().server(arguments).unwrap_err();
+            assert_eq!(refused.to_string(), "no folder to serve files from");
+        }
     }
 }

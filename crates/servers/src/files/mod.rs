@@ -36,6 +36,7 @@ const MAX_DEPTH: usize = 32;
 #[must_use]
 pub struct FilesConfig {
     folders: Vec<PathBuf>,
+    within_roots: bool,
     limits: Limits,
 }
 
@@ -54,7 +55,14 @@ impl FilesConfig {
             entries: DEFAULT_MAX_ENTRIES,
             visits: DEFAULT_MAX_VISITS,
         };
-        Self { folders: folders.into_iter().map(Into::into).collect(), limits }
+        Self { folders: folders.into_iter().map(Into::into).collect(), within_roots: false, limits }
+    }
+
+    /// Whether a client that has roots gets nothing from outside of them: each call then asks for the roots first.
+    /// Off unless said. A client without roots gets all that is served.
+    pub fn within_roots(mut self, on: bool) -> Self {
+        self.within_roots = on;
+        self
     }
 
     /// How much of a file is read at once; 1 MiB unless said.
@@ -81,8 +89,8 @@ impl FilesConfig {
 /// # Errors
 /// When there is no folder to serve, or one of them is none or cannot be opened.
 pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
-    let FilesConfig { folders, limits } = config;
-    let files = Files(Arc::new(Inner { roots: Roots::open(&folders)?, limits }));
+    let FilesConfig { folders, within_roots, limits } = config;
+    let files = Files(Arc::new(Inner { roots: Roots::open(&folders)?, within_roots, limits }));
     let mut roots: Vec<_> = files.0.roots.all().iter().map(|place| (place.uri(), place.shown())).collect();
     roots.sort();
     roots.dedup();
@@ -91,9 +99,9 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
         let folder =
             Resource::new(uri).name(name).description("A folder that is served.").mime(paths::FOLDER);
         let files = files.clone();
-        server = server.resource(folder, move |uri: Uri| {
+        server = server.resource(folder, move |ctx: Context, uri: Uri| {
             let files = files.clone();
-            async move { files.file(uri).await }
+            async move { files.file(&ctx, uri).await }
         });
     }
     Ok(server)
@@ -104,6 +112,7 @@ struct Files(Arc<Inner>);
 
 struct Inner {
     roots: Roots,
+    within_roots: bool,
     limits: Limits,
 }
 
@@ -160,18 +169,19 @@ struct Folders {
 impl Files {
     /// The folders that are served. Everything under them can be read, nothing else.
     #[tool(title = "Served folders", read_only, idempotent, open_world = false)]
-    fn folders(&self) -> Json<Folders> {
-        Json(Folders { folders: self.0.roots.shown() })
+    async fn folders(&self, ctx: &Context) -> Result<Json<Folders>> {
+        self.run(ctx, |files| Ok(Json(Folders { folders: files.roots.shown() }))).await
     }
 
     /// What is in a folder: names, kinds, sizes and times.
     #[tool(title = "List a folder", read_only, idempotent, open_world = false)]
     async fn list(
         &self,
+        ctx: &Context,
         /// The folder; may be left out where only one is served.
         path: Option<String>,
     ) -> Result<Json<Listed>> {
-        self.run(move |files| {
+        self.run(ctx, move |files| {
             let place = files.folder(path.as_deref())?;
             let mut all = folder::entries(&place.open_folder()?).map_err(|why| place.failed("list", &why))?;
             let left_out = all.len().saturating_sub(files.limits.entries);
@@ -191,6 +201,7 @@ impl Files {
     #[tool(title = "Read a file", read_only, idempotent, open_world = false)]
     async fn read(
         &self,
+        ctx: &Context,
         path: String,
         /// The first line to read, counted from 1.
         #[arg(range(min = 1))]
@@ -199,7 +210,7 @@ impl Files {
         #[arg(range(min = 1))]
         lines: Option<u64>,
     ) -> Result<ContentBlock> {
-        self.run(move |files| {
+        self.run(ctx, move |files| {
             let place = files.roots.find(&path)?;
             if from_line.is_some() || lines.is_some() {
                 let text = read::lines(&place, from_line.unwrap_or(1), lines, files.limits.read_bytes)?;
@@ -215,6 +226,7 @@ impl Files {
     #[tool(title = "Search", read_only, idempotent, open_world = false)]
     async fn search(
         &self,
+        ctx: &Context,
         /// What to look for, such as `*.rs`, `**/test*/*.{md,txt}` or `[Rr]eadme*`. Without a `/` it is matched with
         /// names, else with paths from the folder that is searched.
         pattern: String,
@@ -223,7 +235,7 @@ impl Files {
         /// Only files with a line that has this text in it, in upper or lower case.
         text: Option<String>,
     ) -> Result<Json<search::Found>> {
-        self.run(move |files| {
+        self.run(ctx, move |files| {
             let places = match path {
                 Some(path) => vec![files.roots.find(&path)?],
                 None => files.roots.all(),
@@ -237,20 +249,23 @@ impl Files {
     #[tool(title = "Draw a tree", read_only, idempotent, open_world = false)]
     async fn tree(
         &self,
+        ctx: &Context,
         /// The folder; may be left out where only one is served.
         path: Option<String>,
         /// How many levels to draw.
         #[arg(default = 3, range(min = 1, max = 32))]
         depth: u8,
     ) -> Result<String> {
-        self.run(move |files| tree::draw(&files.folder(path.as_deref())?, depth.into(), files.limits.entries))
-            .await
+        self.run(ctx, move |files| {
+            tree::draw(&files.folder(path.as_deref())?, depth.into(), files.limits.entries)
+        })
+        .await
     }
 
     /// What is known of a file or a folder: kind, size, time, media type.
     #[tool(title = "Look at a file", read_only, idempotent, open_world = false)]
-    async fn stat(&self, path: String) -> Result<Json<Stat>> {
-        self.run(move |files| {
+    async fn stat(&self, ctx: &Context, path: String) -> Result<Json<Stat>> {
+        self.run(ctx, move |files| {
             let place = files.roots.find(&path)?;
             let meta = place.meta()?;
             Ok(Json(Stat {
@@ -268,8 +283,8 @@ impl Files {
 
     /// A file in one of the folders that are served, or such a folder: then its entries, one a line.
     #[resource("file:///{+path}", name = "File")]
-    async fn file(&self, uri: Uri) -> Result<Option<ResourceContents>> {
-        self.run(move |files| {
+    async fn file(&self, ctx: &Context, uri: Uri) -> Result<Option<ResourceContents>> {
+        self.run(ctx, move |files| {
             // What is outside and what does not exist look the same from here.
             let Ok(place) = files.roots.find(&uri.0) else { return Ok(None) };
             if place.meta()?.kind == Kind::Folder {
@@ -283,20 +298,41 @@ impl Files {
 
     #[complete(file.path)]
     async fn complete_path(&self, typed: &str) -> Result<Vec<String>> {
+        // Nothing can be asked here.
+        if self.0.within_roots {
+            return Ok(Vec::new());
+        }
         let typed = typed.to_owned();
-        self.run(move |files| Ok(paths::completions(files, &typed))).await
+        work(Arc::clone(&self.0), move |files| Ok(paths::completions(files, &typed))).await
     }
 }
 
 impl Files {
-    /// Runs what waits for disks where it holds up nobody.
+    /// Does something with as much as is served to this client.
     async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+        ctx: &Context,
+        what: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let inner = Arc::clone(&self.0);
-        tokio::task::spawn_blocking(move || work(&inner)).await?
+        let all = Arc::clone(&self.0);
+        if !(all.within_roots && ctx.peer().capabilities.roots.is_some()) {
+            return work(all, what).await;
+        }
+        let uris: Vec<String> = ctx.roots().await?.into_iter().map(|root| root.uri).collect();
+        work(all, move |all| {
+            let roots = all.roots.within(&uris)?;
+            what(&Inner { roots, within_roots: true, limits: all.limits })
+        })
+        .await
     }
+}
+
+/// Runs what waits for disks where it holds up nobody.
+async fn work<T: Send + 'static>(
+    files: Arc<Inner>,
+    what: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(move || what(&files)).await?
 }
 
 impl Inner {

@@ -73,6 +73,40 @@ impl Roots {
         Ok(Self(folders.iter().map(root).collect::<Result<_, _>>()?))
     }
 
+    /// As much of them as a client's roots cover, given as `file:` URIs. Roots that are not there, or are no folders,
+    /// cover nothing; they may be there the next time.
+    pub(super) fn within(&self, uris: &[String]) -> Result<Self> {
+        let mut within: Vec<Root> = Vec::new();
+        for uri in uris {
+            let Some(covered) = uri.strip_prefix("file:").and_then(|rest| path_of(rest).ok()) else {
+                continue;
+            };
+            let Ok(path) = covered.canonicalize() else { continue };
+            for root in &self.0 {
+                let found = if root.path.starts_with(&path) {
+                    let descriptor = root.descriptor.try_clone()?;
+                    Root { path: root.path.clone(), given: root.given.clone(), descriptor }
+                } else if let Ok(inside) = path.strip_prefix(&root.path) {
+                    // From the served folder's own descriptor: nothing is slipped in between.
+                    let Ok(descriptor) = Place::at(root, inside.to_owned()).open_folder() else { continue };
+                    Root { path: path.clone(), given: plain(&covered), descriptor }
+                } else {
+                    continue;
+                };
+                if !within.iter().any(|known| known.path == found.path) {
+                    within.push(found);
+                }
+            }
+        }
+        if within.is_empty() {
+            let served = self.shown().join(", ");
+            return Err(Error::msg(format!(
+                "none of the client's roots is in a folder that is served, or can be read: {served}"
+            )));
+        }
+        Ok(Self(within))
+    }
+
     /// Their paths.
     pub(super) fn shown(&self) -> Vec<String> {
         self.0.iter().map(|root| root.path.display().to_string()).collect()

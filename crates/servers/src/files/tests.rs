@@ -426,3 +426,83 @@ fn patterns_are_matched_in_bounded_time() {
     let pattern = Pattern::parse(&format!("{}b", "**/a/".repeat(100))).unwrap();
     assert!(!pattern.matches(&["a"; 400].join("/")));
 }
+
+/// A call by a client that has these roots, each time it is asked.
+async fn within(server: &Server, method: &Method, params: Value, roots: &[String]) -> Value {
+    let mut capabilities = ClientCapabilities::new();
+    capabilities.roots = Some(hospes::model::RootsCapability::new());
+    let peer = Arc::new(Peer::new(Revision::LATEST, None, capabilities));
+    let call = |round| {
+        let context = Context::builder(Arc::clone(&peer)).round(round).build();
+        server.call(Call::new(method.clone(), params.clone().into(), context))
+    };
+    let questions = match call(hospes::Round::default()).await {
+        Outcome::InputRequired(questions) => questions,
+        other => panic!("it does not ask: {other:?}"),
+    };
+    let [(key, hospes::model::InputRequest::ListRoots(_))] = questions.requests.as_slice() else {
+        panic!("{questions:?}")
+    };
+    let roots: Vec<Value> = roots.iter().map(|uri| json!({ "uri": uri })).collect();
+    let answer = (key.clone(), json!({ "roots": roots }).into());
+    let mut round = questions.round;
+    round.answered([answer]);
+    match call(round).await {
+        Outcome::Complete(reply) => json_of(&reply, method),
+        Outcome::Failed(error) => json!({ "isError": true, "content": [{ "text": error.message }] }),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// covers: ROOT-12 ROOT-13 ROOT-14
+#[tokio::test]
+async fn a_client_with_roots_gets_nothing_from_outside_of_them() {
+    let house = House::new();
+    symlink(house.at("served/readme.md"), house.at("served/docs/up")).unwrap();
+    let server = files(house.config().within_roots(true)).unwrap();
+    let uri = |path: &str| format!("file://{}", house.at(path));
+    let tool = async |name: &str, arguments: Value, roots: &[String]| {
+        let params = json!({ "name": name, "arguments": arguments });
+        within(&server, &Method::ToolsCall, params, roots).await
+    };
+    // What is not there, is outside of what is served, or is no folder, covers nothing.
+    let docs =
+        [uri("served/docs"), uri("gone"), uri("secret"), uri("served/readme.md"), "https://x".to_owned()];
+    let listed = tool("folders", json!({}), &docs).await;
+    assert_eq!(listed["structuredContent"]["folders"], json!([house.at("served/docs")]));
+    let read = tool("read", json!({ "path": "a.txt" }), &docs).await;
+    assert_eq!(read["content"][0]["text"], "alpha\nbeta\ngamma\n");
+    for path in ["../readme.md", "up", &house.at("served/readme.md"), &uri("served/docs/../readme.md")] {
+        for name in ["read", "stat"] {
+            let refused = tool(name, json!({ "path": path }), &docs).await;
+            assert_eq!(refused["isError"], true, "{name} {path}: {refused}");
+        }
+    }
+    let found = tool("search", json!({ "pattern": "*" }), &docs).await.to_string();
+    assert!(found.contains("b.txt") && !found.contains("pixel.png"), "{found}");
+    let params = json!({ "uri": uri("served/readme.md") });
+    let refused = within(&server, &Method::ResourcesRead, params.clone(), &docs).await;
+    assert_eq!(refused["isError"], true, "{refused}");
+    // A root above the folder covers all of it, and no more than it.
+    let above = within(&server, &Method::ResourcesRead, params, &[uri("")]).await;
+    assert!(above.to_string().contains("Hello, World."), "{above}");
+    assert_eq!(
+        tool("read", json!({ "path": house.at("secret/key.txt") }), &[uri("")]).await["isError"],
+        true
+    );
+    // A folder that goes away between two calls, and comes back.
+    for there in [false, true] {
+        let old = house.at("served/docs/old");
+        let away = house.at("served/away");
+        if there {
+            fs::rename(away, old).unwrap()
+        } else {
+            fs::rename(old, away).unwrap()
+        }
+        let said = tool("list", json!({}), &[uri("served/docs/old")]).await;
+        assert_eq!(said["isError"] == true, !there, "{said}");
+        assert!(said.to_string().contains(if there { "b.txt" } else { "none of the client's roots" }));
+    }
+    // Who has no roots is not asked.
+    assert_eq!(text(&server, "read", json!({ "path": "docs/a.txt" })).await, "alpha\nbeta\ngamma\n");
+}
