@@ -10,12 +10,14 @@ mod clock;
 pub mod egress;
 mod error;
 mod exchange;
+mod fetch;
 mod ids;
 pub mod metadata;
 pub mod pkce;
 pub mod resource;
 mod scopes;
 mod secret;
+pub mod server;
 #[cfg(test)]
 mod testing;
 
@@ -25,6 +27,7 @@ pub use error::{ErrorBody, ErrorCode, shown};
 pub use exchange::{
     MAX_CLIENT_BYTES, MAX_KEYS_BYTES, MAX_METADATA_BYTES, MAX_TOKEN_BYTES, NotJson, Request, Response,
 };
+pub use fetch::{Fetch, FetchFuture};
 pub use ids::{ClientId, InvalidIdentifier, Issuer, RedirectUri, Resource};
 pub use scopes::Scopes;
 pub use secret::{Seed, fingerprint};

@@ -2,6 +2,7 @@
 
 mod args;
 mod arguments;
+mod authorization;
 mod builtins;
 mod commands;
 mod exit;

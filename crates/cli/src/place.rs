@@ -1,6 +1,7 @@
 //! Where files are: configuration, memory, and the notes of hosts that run.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,11 @@ pub(crate) fn memory() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/memory.json"))
 }
 
+/// Where the authorization server keeps what it must.
+pub(crate) fn authorization() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/auth.db"))
+}
+
 fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
     let named = std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
     named.or_else(|| Some(std::env::home_dir()?.join(below_home)))
@@ -40,10 +46,14 @@ fn runtime() -> Option<PathBuf> {
 }
 
 /// A note that a host runs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Note {
     pub(crate) pid: u32,
+    /// As this machine calls it.
     pub(crate) endpoint: String,
+    /// What whoever can read the note shows to be let in, where tokens are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<String>,
 }
 
 /// A note that is taken away again.
@@ -58,13 +68,24 @@ impl Drop for Noted {
 
 /// Leaves a note that this process is a host. Without one `hospes status` has to be told the URL, so failing at it
 /// is no error.
-pub(crate) fn note(endpoint: &str) -> Option<Noted> {
+pub(crate) fn note(endpoint: &str, token: Option<String>) -> Option<Noted> {
     let folder = runtime()?;
     fs::create_dir_all(&folder).ok()?;
-    let note = Note { pid: std::process::id(), endpoint: endpoint.to_owned() };
+    let note = Note { pid: std::process::id(), endpoint: endpoint.to_owned(), token };
     let file = folder.join(format!("{}.json", note.pid));
-    fs::write(&file, serde_json::to_vec(&note).ok()?).ok()?;
+    write_private(&file, &serde_json::to_vec(&note).ok()?).ok()?;
     Some(Noted(file))
+}
+
+/// Writes a file anew that only its owner can read.
+fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
+    // One that is there might be anybody's.
+    let _gone = fs::remove_file(file);
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file)?.write_all(content)
 }
 
 /// The hosts that left a note, the newest first; a note may have outlived its host.

@@ -34,19 +34,27 @@ struct Inner {
     verify: Box<dyn Verify>,
     rules: ScopeRules,
     clock: Clock,
-    /// Where the metadata is, as a challenge says it.
-    location: String,
-    /// The paths it is served on.
-    paths: Vec<String>,
-    metadata: Bytes,
+    /// The first is the one that is meant where none fits.
+    doors: Vec<Door>,
     /// What to ask for at first.
     scopes: Scopes,
 }
 
+/// One of the addresses of an endpoint, which is a resource of its own.
+struct Door {
+    /// The path of the address.
+    path: String,
+    /// Where its metadata is, as a challenge says it.
+    location: String,
+    /// The paths that is served on.
+    served: Vec<String>,
+    metadata: Bytes,
+}
+
 /// Makes a [`Guard`].
 pub struct GuardBuilder {
-    resource: Resource,
     metadata: ProtectedResource,
+    more: Vec<Resource>,
     verify: Box<dyn Verify>,
     rules: ScopeRules,
     scopes: Option<Scopes>,
@@ -58,11 +66,11 @@ impl Guard {
     /// Guards `resource`, the public URL of the endpoint as its configuration has it, for which `issuers` make out
     /// tokens that `verify` checks.
     pub fn builder(resource: Resource, issuers: Vec<Issuer>, verify: impl Verify) -> GuardBuilder {
-        let mut metadata = ProtectedResource::new(resource.clone(), issuers);
+        let mut metadata = ProtectedResource::new(resource, issuers);
         metadata.bearer_methods_supported = Some(vec!["header".to_owned()]);
         GuardBuilder {
-            resource,
             metadata,
+            more: Vec::new(),
             verify: Box::new(verify),
             rules: ScopeRules::default(),
             scopes: None,
@@ -74,13 +82,12 @@ impl Guard {
     /// The metadata, to whoever asks for it: pages of any origin may read what everybody can fetch.
     #[must_use]
     pub fn metadata<B>(&self, request: &Request<B>) -> Option<Response<Bytes>> {
-        if !self.0.paths.iter().any(|path| path == request.uri().path()) {
-            return None;
-        }
+        let door =
+            self.0.doors.iter().find(|door| door.served.iter().any(|path| path == request.uri().path()))?;
         let mut response = Response::new(Bytes::new());
         match *request.method() {
             Method::GET | Method::HEAD => {
-                *response.body_mut() = self.0.metadata.clone();
+                *response.body_mut() = door.metadata.clone();
                 let age = format!("public, max-age={}", DEFAULT_METADATA_AGE.as_secs());
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
                 if let Ok(age) = HeaderValue::try_from(age) {
@@ -106,7 +113,7 @@ impl Guard {
         let checked = self.admit(request).await;
         let refuse = |refused: Refused| {
             tracing::info!(path = request.uri().path(), ?refused, "a request was refused");
-            refused.response(&self.0.location, &self.0.scopes)
+            refused.response(self.0.location(request.uri().path()), &self.0.scopes)
         };
         let principal = checked.map_err(refuse)?;
         self.introduce(principal, request);
@@ -132,6 +139,7 @@ impl Guard {
 
     fn introduce<B>(&self, principal: Principal, request: &mut Request<B>) {
         request.headers_mut().remove(AUTHORIZATION);
+        let path = request.uri().path().to_owned();
         let extensions = request.extensions_mut();
         extensions.insert(http_server::Principal::new(principal.name()));
         if let Some(end) = principal.expires_at {
@@ -140,13 +148,14 @@ impl Guard {
         }
         if self.0.rules.differ() {
             let (inner, scopes) = (Arc::clone(&self.0), principal.scopes.clone());
+            let location = inner.location(&path).to_owned();
             extensions.insert(CallGuard::new(move |method, params| {
                 let needed = inner.rules.needed(method, params);
                 if inner.rules.covers(&scopes, &needed) {
                     return Ok(());
                 }
                 tracing::info!(method = method.name(), %needed, "a call was refused for its scopes");
-                Err(Box::new(Refused::Scopes(needed).response(&inner.location, &inner.scopes)))
+                Err(Box::new(Refused::Scopes(needed).response(&location, &inner.scopes)))
             }));
         }
         extensions.insert(principal);
@@ -234,6 +243,13 @@ impl GuardBuilder {
         self
     }
 
+    /// Another address of the same endpoint, for which tokens may be made out as well: that of its older transport.
+    #[must_use]
+    pub fn also(mut self, resource: Resource) -> Self {
+        self.more.push(resource);
+        self
+    }
+
     /// Its name, for people.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -270,30 +286,43 @@ impl GuardBuilder {
         if !scopes.is_empty() {
             self.metadata.scopes_supported = Some(scopes.iter().map(str::to_owned).collect());
         }
-        let url = self.resource.url();
-        let urls = url.as_ref().map(resource_metadata_urls).unwrap_or_default();
-        let location = urls.first().map(Url::to_string).unwrap_or_default();
-        let served = if self.alone { urls.len() } else { 1 };
-        Guard(Arc::new(Inner {
-            verify: self.verify,
-            rules: self.rules,
-            clock: self.clock,
-            location,
-            paths: urls.iter().take(served).map(|url| url.path().to_owned()).collect(),
-            metadata: serde_json::to_vec(&self.metadata).unwrap_or_default().into(),
-            scopes,
-        }))
+        let mut doors = vec![door(&self.metadata, self.alone)];
+        for resource in self.more {
+            self.metadata.resource = resource;
+            doors.push(door(&self.metadata, false));
+        }
+        Guard(Arc::new(Inner { verify: self.verify, rules: self.rules, clock: self.clock, doors, scopes }))
+    }
+}
+
+fn door(metadata: &ProtectedResource, alone: bool) -> Door {
+    let url = metadata.resource.url();
+    let urls = url.as_ref().map(resource_metadata_urls).unwrap_or_default();
+    let served = if alone { urls.len() } else { 1 };
+    Door {
+        path: url.as_ref().map(|url| url.path().to_owned()).unwrap_or_default(),
+        location: urls.first().map(Url::to_string).unwrap_or_default(),
+        served: urls.iter().take(served).map(|url| url.path().to_owned()).collect(),
+        metadata: serde_json::to_vec(metadata).unwrap_or_default().into(),
+    }
+}
+
+impl Inner {
+    /// Where the metadata of what is at this path is.
+    fn location(&self, path: &str) -> &str {
+        let door = self.doors.iter().find(|door| door.path == path).or_else(|| self.doors.first());
+        door.map_or("", |door| &door.location)
     }
 }
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("location", &self.0.location).finish_non_exhaustive()
+        f.debug_struct("Guard").field("location", &self.0.location("")).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for GuardBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GuardBuilder").field("resource", &self.resource).finish_non_exhaustive()
+        f.debug_struct("GuardBuilder").field("resource", &self.metadata.resource).finish_non_exhaustive()
     }
 }

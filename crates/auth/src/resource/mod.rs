@@ -4,7 +4,9 @@
 //! request, tells the endpoint who calls, and refuses calls that the token's scopes do not cover.
 
 mod guard;
+mod introspection;
 mod jwt;
+mod keys;
 mod layer;
 mod principal;
 mod refusal;
@@ -15,7 +17,9 @@ mod tokens;
 mod verify;
 
 pub use guard::{DEFAULT_METADATA_AGE, Guard, GuardBuilder};
+pub use introspection::Introspection;
 pub use jwt::{ALGORITHMS, JwtFlaw, JwtRules, check_jwt};
+pub use keys::IssuerTokens;
 pub use layer::Guarded;
 pub use principal::Principal;
 pub use refusal::Refused;

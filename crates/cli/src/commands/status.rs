@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hospes::client::Client;
+use hospes::client::{Client, Target};
 use hospes_host::Status;
 use hospes_host::catalogue::STATUS_URI;
 
@@ -21,7 +21,7 @@ pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
             let form = "expected the URL of a host, such as http://127.0.0.1:7337/mcp";
             return Err(Failure::usage(format!("{form}, got `{url}`")));
         }
-        Some(url) => (url.clone(), ask(url).await?),
+        Some(url) => (url.clone(), ask(url, None).await?),
         None => running().await?,
     };
     if output.json {
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
 /// The host that was started last and answers.
 async fn running() -> Outcome<(String, Status)> {
     for (file, note) in place::notes() {
-        match ask(&note.endpoint).await {
+        match ask(&note.endpoint, note.token.as_deref()).await {
             Ok(status) if status.pid == note.pid => return Ok((note.endpoint, status)),
             Ok(_) => place::forget(&file),
             Err(failure) => {
@@ -73,9 +73,13 @@ async fn running() -> Outcome<(String, Status)> {
         .hint("start one with `hospes up`, or give its URL"))
 }
 
-async fn ask(url: &str) -> Outcome<Status> {
+async fn ask(url: &str, token: Option<&str>) -> Outcome<Status> {
     let work = async {
-        let client = Client::builder().connect_timeout(PATIENCE).connect(url).await?;
+        let mut target = Target::url(url);
+        if let Some(token) = token {
+            target = target.header("authorization", format!("Bearer {token}"));
+        }
+        let client = Client::builder().connect_timeout(PATIENCE).connect(target).await?;
         let wrong = |why| Failure::new(Code::Unreachable, format!("{url} is no Hospes: {why}"));
         of(&client).await.map_err(wrong)
     };

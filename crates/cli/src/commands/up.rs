@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use hospes::transport::http_server::{Endpoint, HttpServer};
+use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
 use hospes_host::config::Config;
 use hospes_host::upstream::{State, UpstreamStatus};
 use hospes_host::{Gateway, Host};
@@ -14,6 +14,7 @@ use hospes_host::{Gateway, Host};
 use super::Ending;
 use super::serve::{listen, taken};
 use crate::args::{HostOptions, Up};
+use crate::authorization::authorization;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{
     BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, folded, headline, is_detail, paint, printable, talk_width,
@@ -42,6 +43,10 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     // The address first: with that taken nothing needs to be started.
     let listener =
         tokio::net::TcpListener::bind(address).await.map_err(|error| taken(address, "--listen", &error))?;
+    let bound = listener.local_addr().map_err(|error| taken(address, "--listen", &error))?;
+    let authorization = authorization(config.auth.as_ref(), bound, DEFAULT_PATH, output)?;
+    let hosts: Vec<String> =
+        hosts.into_iter().chain(authorization.as_ref().map(|auth| auth.host.clone())).collect();
     let mut ending = Ending::new()?;
     let host = start(&args.host, config, output)?;
     let Some(ready) = ending.unless(require(&host)).await else {
@@ -52,9 +57,17 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     let server = HttpServer::from_listener(listener, endpoint(host.gateway(), &hosts, &origins))
         .map_err(|error| Failure::usage("cannot serve").because(&error))?
         .shutdown_timeout(args.shutdown_timeout.unwrap_or(LAST_CALLS));
-    let url = server.url();
-    let noted = place::note(&url);
-    greet(output, &url, &files, &host);
+    let mut url = server.url();
+    let noted = place::note(&url, authorization.as_ref().map(|auth| auth.token.clone()));
+    let mut by = None;
+    let server = match authorization {
+        None => server,
+        Some(authorization) => {
+            (url, by) = (authorization.url, Some(authorization.by));
+            server.front(authorization.front)
+        }
+    };
+    greet(output, &url, by.as_deref(), &files, &host);
 
     let last_calls = || output.say(paint(DIM, "finishing the calls that run … (Ctrl-C again cuts them off)"));
     let serve = async |shutdown| {
@@ -103,7 +116,7 @@ fn endpoint(gateway: Gateway, hosts: &[String], origins: &[String]) -> Endpoint 
     origins.iter().fold(endpoint, |endpoint, origin| endpoint.allow_origin(origin)).build()
 }
 
-fn greet(output: Output, url: &str, files: &[std::path::PathBuf], host: &Host) {
+fn greet(output: Output, url: &str, by: Option<&str>, files: &[std::path::PathBuf], host: &Host) {
     if output.json {
         let servers: Vec<String> = host.status().servers.into_iter().map(|server| server.name).collect();
         output.value(&serde_json::json!({ "endpoint": url, "servers": servers, "pid": std::process::id() }));
@@ -111,6 +124,10 @@ fn greet(output: Output, url: &str, files: &[std::path::PathBuf], host: &Host) {
     let mut text = format!("\n  {} {}\n\n", paint(BOLD, "hospes"), paint(DIM, env!("CARGO_PKG_VERSION")));
     // Writing into a string cannot fail.
     let _ = writeln!(text, "  {}  {}\n", paint(DIM, "endpoint"), paint(CYAN, url));
+    if let Some(by) = by {
+        let shown = paint(DIM, format!("asked for; {by} makes them out"));
+        let _ = writeln!(text, "  {}  {shown}\n", paint(DIM, "tokens  "));
+    }
     if files.is_empty() {
         let _ = writeln!(text, "  No configuration was found, so these are the built-in servers:");
         let _ = writeln!(

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::auth::AuthConfig;
 use super::document::{Entry, Format, format, parse};
 use super::error::{ConfigError, ConfigErrors, Source};
 use super::expand::{Dialect, Scope};
@@ -199,6 +200,7 @@ pub(super) struct Setting<T> {
 pub(super) struct Part {
     pub(super) listen: Option<Setting<SocketAddr>>,
     pub(super) start_wait: Option<Setting<Duration>>,
+    pub(super) auth: Option<Setting<AuthConfig>>,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
     servers: Vec<ServerConfig>,
@@ -227,6 +229,7 @@ struct Merge {
     config: Config,
     listen: Option<Setting<SocketAddr>>,
     start_wait: Option<Setting<Duration>>,
+    auth: Option<Setting<AuthConfig>>,
     names: Vec<(String, Source)>,
     errors: Vec<ConfigError>,
 }
@@ -237,6 +240,7 @@ impl Merge {
         self.config.warnings.extend(part.report.warnings);
         once("endpoint.listen", &mut self.listen, part.listen, &mut self.errors);
         once("endpoint.start_wait", &mut self.start_wait, part.start_wait, &mut self.errors);
+        once("auth", &mut self.auth, part.auth, &mut self.errors);
         extend(&mut self.config.allowed_hosts, part.allowed_hosts);
         extend(&mut self.config.allowed_origins, part.allowed_origins);
         let named = part.servers.iter().map(|server| (&server.name, &server.source));
@@ -262,6 +266,7 @@ impl Merge {
         }
         self.config.listen = self.listen.map(|listen| listen.value);
         self.config.start_wait = self.start_wait.map(|wait| wait.value);
+        self.config.auth = self.auth.map(|auth| auth.value);
         if self.errors.is_empty() { Ok(self.config) } else { Err(ConfigErrors::new(self.errors)) }
     }
 }

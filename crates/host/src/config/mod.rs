@@ -1,5 +1,6 @@
 #![doc = include_str!("format.md")]
 
+mod auth;
 mod document;
 mod error;
 mod expand;
@@ -19,6 +20,7 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
+pub use auth::{AuthClient, AuthConfig};
 pub use error::{ConfigError, ConfigErrors, Place, Source, Warning};
 use load::read_text;
 pub use load::{Loader, MAX_FILE, MAX_SERVER_NAME};

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::auth::AuthConfig;
 use super::error::{ConfigErrors, Source, Warning};
 use super::secret::{Expanded, Secret, ServerUrl, redact_command};
 use super::words::{WordsError, split_command};
@@ -20,6 +21,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Web origins, besides loopback, whose pages may send requests (the `Origin` header).
     pub allowed_origins: Vec<String>,
+    /// Who may use the endpoint, if anything is said of that.
+    pub auth: Option<AuthConfig>,
     /// How long the first lists wait for servers that are being started.
     pub start_wait: Option<Duration>,
     /// The servers, in the order of the files.

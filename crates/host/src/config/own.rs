@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hospes::transport::http_server::{AllowedHosts, AllowedOrigins};
 
+use super::auth::read_auth;
 use super::document::{Entry, Node, Value};
 use super::expand::Scope;
 use super::load::{Part, Setting};
@@ -28,6 +29,12 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
         part.allowed_hosts = patterns(&mut endpoint, "allowed_hosts", is_host, HOST_FORM, report);
         part.allowed_origins = patterns(&mut endpoint, "allowed_origins", is_origin, ORIGIN_FORM, report);
         endpoint.refuse_unread(report);
+    }
+    if let Some(entry) = table.take(&["auth"], report)
+        && let Some(mut auth) = Table::new(&entry.node, None, "auth.", report)
+    {
+        let value = read_auth(&mut auth, scope, report);
+        part.auth = Some(Setting { value, at: entry.at.clone() });
     }
     let mut defaults = Defaults::default();
     if let Some(mut table) = table.table("defaults", report) {

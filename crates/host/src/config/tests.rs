@@ -78,7 +78,7 @@ fn the_documented_example_is_read() {
     std::fs::write(folder.path().join("notes.env"), "LOG=info\nREGION=eu\n").unwrap();
     let variable = |name: &str| match name {
         "HOME" => Some("/home/me".to_owned()),
-        "NOTES_KEY" | "TICKETS_TOKEN" => Some("t0ps3cret".to_owned()),
+        "NOTES_KEY" | "TICKETS_TOKEN" | "ANN_PASSWORD" | "CI_TOKEN" => Some("t0ps3cret".to_owned()),
         "SSH_AUTH_SOCK" => Some("/run/agent".to_owned()),
         _ => None,
     };
@@ -88,6 +88,12 @@ fn the_documented_example_is_read() {
     assert_eq!(config.listen, Some("127.0.0.1:7337".parse().unwrap()));
     assert_eq!(config.allowed_hosts, ["mcp.example.org"]);
     assert_eq!(config.allowed_origins, ["https://example.org"]);
+    let auth = config.auth.as_ref().unwrap();
+    assert_eq!((auth.enabled, auth.base_url.as_deref()), (Some(true), Some("https://mcp.example.org")));
+    assert_eq!((auth.users[0].0.as_str(), auth.users[0].1.reveal()), ("ann", "t0ps3cret"));
+    assert_eq!(auth.clients[0].redirect_uris, ["http://127.0.0.1/callback"]);
+    assert_eq!(auth.store, Some(folder.path().join("auth.db")));
+    assert!(!format!("{auth:?}").contains("t0ps3cret"));
     assert_eq!(argv(stdio(&config, "everything")), ["npx", "-y", "@modelcontextprotocol/server-everything"]);
     assert_eq!(http(&config, "search").url.reveal().as_str(), "https://search.example/mcp");
     let notes = stdio(&config, "notes");

@@ -212,6 +212,20 @@ async fn metadata_is_at_both_places_and_from_the_configuration() {
     assert_eq!(get(one.address, "/.well-known/oauth-protected-resource").await.status, 404);
 }
 
+/// The older transport has an address of its own, which clients compare with what they have reached.
+#[tokio::test]
+async fn each_address_of_an_endpoint_is_a_resource() {
+    let older = Resource::new("https://m.example/sse").unwrap();
+    let site = Site::with(tokens(), |guard| guard.also(older)).await;
+    let said = get(site.address, "/.well-known/oauth-protected-resource/sse").await.json();
+    assert_eq!(said["resource"], "https://m.example/sse");
+    let root = get(site.address, "/.well-known/oauth-protected-resource").await.json();
+    assert_eq!(root["resource"], RESOURCE);
+    let answer = get(site.address, "/sse").await;
+    let there = "https://m.example/.well-known/oauth-protected-resource/sse";
+    assert_eq!(challenge(&answer).get("resource_metadata"), Some(there));
+}
+
 struct Jwt(SigningKey, JwtRules);
 
 impl Verify for Jwt {

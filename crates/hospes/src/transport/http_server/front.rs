@@ -32,6 +32,12 @@ pub trait Front: Send + Sync + 'static {
     fn receive<'a>(&'a self, endpoint: &'a Endpoint, request: &'a mut Request<Incoming>) -> FrontFuture<'a>;
 }
 
+impl<F: Front + ?Sized> Front for Box<F> {
+    fn receive<'a>(&'a self, endpoint: &'a Endpoint, request: &'a mut Request<Incoming>) -> FrontFuture<'a> {
+        (**self).receive(endpoint, request)
+    }
+}
+
 /// From which address a request has come, for those who stand before an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing else to say")]

@@ -1,0 +1,160 @@
+//! What a client asks of a user.
+
+use serde::{Deserialize, Serialize};
+use url::form_urlencoded::Serializer;
+
+use super::clients::{CODE, Client};
+use super::form::Form;
+use super::redirects;
+use super::settings::{OFFLINE, ServerSettings};
+use crate::{ErrorCode, RedirectUri, Resource, Scopes};
+
+/// How long a `state` may be, in bytes: it comes back in an address.
+const MAX_STATE: usize = 2048;
+
+/// An authorization request that is in order, while its user decides.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Asked {
+    pub(super) client: Client,
+    pub(super) redirect_uri: RedirectUri,
+    pub(super) state: Option<String>,
+    pub(super) challenge: String,
+    pub(super) resource: Resource,
+    pub(super) scopes: Scopes,
+}
+
+/// Why a request is not put to a user.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It is not certain that the answer would reach who asks: the user is told, and nobody else (AUTS-21).
+    Page(&'static str),
+    /// The client is told.
+    Client { to: String, code: ErrorCode },
+}
+
+/// The client's name and where it wants the answer: what must be right before anything is sent there.
+pub(super) fn check_redirect(form: &Form, client: &Client) -> Result<RedirectUri, Refused> {
+    if let Some("client_id" | "redirect_uri") = form.repeated() {
+        return Err(Refused::Page("The application's request names a client or a redirect more than once."));
+    }
+    let asked = form.get("redirect_uri").and_then(|text| RedirectUri::new(text).ok());
+    match asked {
+        Some(asked) if client.redirect_uris.iter().any(|known| redirects::matches(known, &asked)) => {
+            Ok(asked)
+        }
+        Some(_) => {
+            Err(Refused::Page("The application wants the answer sent to an address it has not registered."))
+        }
+        None => Err(Refused::Page("The application does not say where the answer is to be sent.")),
+    }
+}
+
+/// All the rest of a request.
+pub(super) fn check(
+    form: &Form,
+    client: Client,
+    redirect_uri: RedirectUri,
+    settings: &ServerSettings,
+) -> Result<Asked, Refused> {
+    let state = form.get("state").filter(|state| state.len() <= MAX_STATE).map(str::to_owned);
+    let refuse = |code: ErrorCode, why: &str| {
+        let to = answer(
+            &redirect_uri,
+            settings,
+            state.as_deref(),
+            &[("error", code.as_str()), ("error_description", why)],
+        );
+        Err(Refused::Client { to, code })
+    };
+    if form.repeated() == Some("resource") {
+        return refuse(ErrorCode::InvalidTarget, "one resource at a time");
+    }
+    if form.repeated().is_some() {
+        return refuse(ErrorCode::InvalidRequest, "a parameter comes more than once");
+    }
+    if form.get("state").is_some() && state.is_none() {
+        return refuse(ErrorCode::InvalidRequest, "the state is longer than 2048 bytes");
+    }
+    match form.get("response_type") {
+        Some("code") => {}
+        Some(_) => return refuse(ErrorCode::UnsupportedResponseType, "only code is given"),
+        None => return refuse(ErrorCode::InvalidRequest, "response_type is missing"),
+    }
+    if form.get("response_mode").is_some_and(|mode| mode != "query") {
+        return refuse(ErrorCode::InvalidRequest, "the only response_mode is query");
+    }
+    if form.get("request").is_some() || form.get("request_uri").is_some() {
+        return refuse(ErrorCode::InvalidRequest, "request objects are not read");
+    }
+    if !client.may(CODE) {
+        return refuse(ErrorCode::UnauthorizedClient, "the client may not ask for codes");
+    }
+    // Without a method the challenge is `plain` (RFC 7636, section 4.3).
+    if form.get("code_challenge_method") != Some("S256") {
+        return refuse(ErrorCode::InvalidRequest, "PKCE with the method S256 is required");
+    }
+    let Some(challenge) = form.get("code_challenge").filter(|challenge| is_challenge(challenge)) else {
+        return refuse(ErrorCode::InvalidRequest, "code_challenge is missing or malformed");
+    };
+    let Some(resource) = resource(form.get("resource"), settings) else {
+        return refuse(ErrorCode::InvalidTarget, "the resource is not one of this server's");
+    };
+    let Some(scopes) = scopes(form.get("scope"), &client, settings) else {
+        return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
+    };
+    let challenge = challenge.to_owned();
+    Ok(Asked { client, redirect_uri, state, challenge, resource, scopes })
+}
+
+fn is_challenge(text: &str) -> bool {
+    text.len() == 43 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+/// The resource that is meant, as the configuration writes it. Clients of 2025-03-26 name none.
+pub(super) fn resource(asked: Option<&str>, settings: &ServerSettings) -> Option<Resource> {
+    let Some(asked) = asked else {
+        return match &*settings.resources {
+            [first, rest @ ..] if rest.is_empty() || settings.first_if_unnamed => Some(first.clone()),
+            _ => None,
+        };
+    };
+    let asked = Resource::new(asked).ok()?;
+    let url = asked.url();
+    // Clients that parse what they send write the same address differently.
+    let same = |known: &&Resource| **known == asked || known.url() == url;
+    settings.resources.iter().find(same).cloned()
+}
+
+/// The scopes that are meant.
+pub(super) fn scopes(asked: Option<&str>, client: &Client, settings: &ServerSettings) -> Option<Scopes> {
+    let allowed = |scope: &str| {
+        settings.knows(scope)
+            && client.scopes.as_ref().is_none_or(|scopes| scope == OFFLINE || scopes.contains(scope))
+    };
+    let Some(asked) = asked else {
+        return Some(settings.default_scopes.iter().filter(|scope| allowed(scope)).collect());
+    };
+    let scopes = Scopes::parse(asked);
+    let complete = scopes.len()
+        == asked.split(' ').filter(|word| !word.is_empty()).collect::<std::collections::HashSet<_>>().len();
+    (complete && scopes.iter().all(allowed)).then_some(scopes)
+}
+
+/// Where a browser is sent with an answer: what was registered, and the answer after it. It says from whom it comes
+/// (RFC 9207), errors included.
+pub(super) fn answer(
+    redirect_uri: &RedirectUri,
+    settings: &ServerSettings,
+    state: Option<&str>,
+    fields: &[(&str, &str)],
+) -> String {
+    let mut query = Serializer::new(String::new());
+    query.extend_pairs(fields);
+    if let Some(state) = state {
+        query.append_pair("state", state);
+    }
+    query.append_pair("iss", settings.issuer.as_str());
+    let uri = redirect_uri.as_str();
+    let mark = if uri.contains('?') { '&' } else { '?' };
+    format!("{uri}{mark}{}", query.finish())
+}

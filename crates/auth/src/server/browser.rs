@@ -1,0 +1,94 @@
+//! Browsers: which one asks, and who is signed in with it.
+
+use http::HeaderMap;
+use http::header::COOKIE;
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::store::{Kind, Record, StoreError};
+use super::tokens::encode;
+use super::{AuthServer, hash, random_text};
+
+/// A browser, by the secret in its cookie.
+#[derive(Clone)]
+pub(super) struct Browser {
+    secret: String,
+    /// Who is signed in with it.
+    pub(super) user: Option<String>,
+    /// Whether it has to be told its secret.
+    fresh: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct BrowserRecord {
+    user: String,
+}
+
+impl Browser {
+    fn new(user: Option<String>) -> Self {
+        Self { secret: random_text(), user, fresh: true }
+    }
+
+    /// What stands for it in records.
+    pub(super) fn mark(&self) -> String {
+        hash(&self.secret)
+    }
+
+    /// What a form for this request has to carry: only a page of ours in this browser knows it.
+    pub(super) fn csrf(&self, request: &str) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.secret.as_bytes());
+        URL_SAFE_NO_PAD.encode(hmac::sign(&key, request.as_bytes()))
+    }
+
+    pub(super) fn checks(&self, request: &str, shown: &str) -> bool {
+        bool::from(self.csrf(request).as_bytes().ct_eq(shown.as_bytes()))
+    }
+}
+
+impl AuthServer {
+    /// `__Host-` binds a cookie to this host and to https; browsers refuse it over plain http, which only loopback has.
+    fn cookie_name(&self) -> &'static str {
+        if self.is_https() { "__Host-hospes" } else { "hospes-sign-in" }
+    }
+
+    /// The browser that sends a request; a new one if it is not known.
+    pub(super) async fn browser(&self, headers: &HeaderMap) -> Result<Browser, StoreError> {
+        let Some(secret) = cookie(headers, self.cookie_name()) else { return Ok(Browser::new(None)) };
+        let record = self.store().get(Kind::Browser, &hash(&secret), self.now()).await?;
+        let user = record.and_then(|record| serde_json::from_str::<BrowserRecord>(&record.value).ok());
+        Ok(Browser { secret, user: user.map(|record| record.user), fresh: false })
+    }
+
+    /// Signs somebody in: under a new secret, so that one that was planted before is worth nothing.
+    pub(super) async fn signed_in(&self, before: &Browser, user: &str) -> Result<Browser, StoreError> {
+        let browser = Browser::new(Some(user.to_owned()));
+        let until = self.now() + self.settings().lifetimes.browser.as_secs();
+        let value = encode(&BrowserRecord { user: user.to_owned() });
+        self.store().put(Record::new(Kind::Browser, browser.mark(), value, until)).await?;
+        self.store().forget(Kind::Browser, &before.mark()).await?;
+        tracing::info!(user, "somebody has signed in");
+        Ok(browser)
+    }
+
+    /// The cookie that tells a browser its secret, if it does not know it yet.
+    pub(super) fn cookie_for(&self, browser: &Browser) -> Option<String> {
+        let secure = if self.is_https() { "; Secure" } else { "" };
+        let name = self.cookie_name();
+        // Lax: the browser comes to us from the application's page, and has to be known then.
+        browser.fresh.then(|| format!("{name}={}; Path=/; HttpOnly; SameSite=Lax{secure}", browser.secret))
+    }
+}
+
+fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    // Of two of the same name nobody knows which is ours.
+    let (_, value) = cookies.find(|(known, _)| *known == name)?;
+    let well_formed =
+        value.len() == 43 && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    well_formed.then(|| value.to_owned())
+}

@@ -1,0 +1,226 @@
+//! Who asks: clients, and how they show that it is them.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
+
+use super::form::Form;
+use super::hash;
+use crate::{ClientId, RedirectUri, Scopes};
+
+/// How a client is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Origin {
+    /// By the configuration.
+    Configured,
+    /// By the document that its id is the URL of.
+    Document,
+    /// It has registered itself.
+    Registered,
+}
+
+/// How a client shows that it is itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AuthMethod {
+    /// Not at all: everybody can read what it is made of.
+    None,
+    /// With its secret, in the `Authorization` header.
+    ClientSecretBasic,
+    /// With its secret, in the form.
+    ClientSecretPost,
+}
+
+impl AuthMethod {
+    /// All of them, by their names.
+    pub const NAMES: [&str; 3] = ["none", "client_secret_basic", "client_secret_post"];
+
+    /// By its name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "none" => Some(Self::None),
+            "client_secret_basic" => Some(Self::ClientSecretBasic),
+            "client_secret_post" => Some(Self::ClientSecretPost),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ClientSecretBasic => "client_secret_basic",
+            Self::ClientSecretPost => "client_secret_post",
+        }
+    }
+}
+
+/// What clients may ask of the token endpoint.
+pub(super) const CODE: &str = "authorization_code";
+pub(super) const REFRESH: &str = "refresh_token";
+pub(super) const CREDENTIALS: &str = "client_credentials";
+
+/// A client.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Client {
+    /// Its name here.
+    pub id: ClientId,
+    /// Its name, for people; written by itself.
+    pub name: Option<String>,
+    /// Where people read about it; written by itself.
+    pub uri: Option<String>,
+    /// Where answers may be sent.
+    pub redirect_uris: Vec<RedirectUri>,
+    /// How it shows that it is itself.
+    pub auth: AuthMethod,
+    /// The hash of its secret.
+    pub(super) secret: Option<String>,
+    /// What it may ask of the token endpoint.
+    pub grants: Vec<String>,
+    /// What it may get; everything unless this says otherwise.
+    pub scopes: Option<Scopes>,
+    /// How it is known.
+    pub origin: Origin,
+}
+
+impl Client {
+    /// A client without a secret, as programs on their users' machines are.
+    #[must_use]
+    pub fn public(id: ClientId, redirect_uris: Vec<RedirectUri>) -> Self {
+        Self {
+            id,
+            name: None,
+            uri: None,
+            redirect_uris,
+            auth: AuthMethod::None,
+            secret: None,
+            grants: vec![CODE.to_owned(), REFRESH.to_owned()],
+            scopes: None,
+            origin: Origin::Configured,
+        }
+    }
+
+    /// A client with a secret. It may also ask for tokens for itself.
+    #[must_use]
+    pub fn confidential(id: ClientId, secret: &str, redirect_uris: Vec<RedirectUri>) -> Self {
+        let mut client = Self::public(id, redirect_uris).with_secret(secret, AuthMethod::ClientSecretBasic);
+        client.grants.push(CREDENTIALS.to_owned());
+        client
+    }
+
+    /// With this secret, shown in this way.
+    #[must_use]
+    pub fn with_secret(mut self, secret: &str, auth: AuthMethod) -> Self {
+        (self.secret, self.auth) = (Some(hash(secret)), auth);
+        self
+    }
+
+    /// With this name, for people.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    pub(super) fn may(&self, grant: &str) -> bool {
+        self.grants.iter().any(|known| known == grant)
+    }
+
+    /// What of a client its users have agreed to.
+    pub(super) fn redirects_hash(&self) -> String {
+        let mut uris: Vec<&str> = self.redirect_uris.iter().map(RedirectUri::as_str).collect();
+        uris.sort_unstable();
+        hash(&uris.join(" "))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("id", &self.id)
+            .field("auth", &self.auth)
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who a request to the token endpoint says it is from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Credentials {
+    pub(super) id: ClientId,
+    pub(super) method: AuthMethod,
+    secret: Option<String>,
+}
+
+/// Why nobody could be made out.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NoClient {
+    /// More than one way at once, or none that can be read.
+    Malformed(&'static str),
+    /// Nobody is named.
+    Missing,
+}
+
+impl Credentials {
+    /// Those of a request, which may show them in one way.
+    pub(super) fn read(headers: &HeaderMap, form: &Form) -> Result<Self, NoClient> {
+        let id = |text: &str| {
+            ClientId::new(text).map_err(|_| NoClient::Malformed("client_id is not a client's name"))
+        };
+        let mut lines = headers.get_all(AUTHORIZATION).iter();
+        let Some(line) = lines.next() else {
+            let secret = form.get("client_secret").map(str::to_owned);
+            let method = if secret.is_some() { AuthMethod::ClientSecretPost } else { AuthMethod::None };
+            return Ok(Self { id: id(form.get("client_id").ok_or(NoClient::Missing)?)?, method, secret });
+        };
+        if lines.next().is_some() || form.get("client_secret").is_some() {
+            return Err(NoClient::Malformed("the client shows who it is in more than one way"));
+        }
+        let unreadable = NoClient::Malformed("the Authorization header cannot be read");
+        let Some((name, secret)) = basic(line.to_str().unwrap_or_default()) else { return Err(unreadable) };
+        if form.get("client_id").is_some_and(|other| other != name) {
+            return Err(NoClient::Malformed("client_id is not the client of the Authorization header"));
+        }
+        Ok(Self { id: id(&name)?, method: AuthMethod::ClientSecretBasic, secret: Some(secret) })
+    }
+
+    /// Whether they are this client's. Which of the two ways a secret is shown in does not matter to most servers, and
+    /// clients that registered one use the other.
+    pub(super) fn are_of(&self, client: &Client) -> bool {
+        match (&client.secret, &self.secret) {
+            (None, None) => client.auth == AuthMethod::None,
+            (Some(known), Some(shown)) => bool::from(known.as_bytes().ct_eq(hash(shown).as_bytes())),
+            _ => false,
+        }
+    }
+}
+
+/// Name and secret of HTTP Basic, each form-encoded (RFC 6749, section 2.3.1).
+fn basic(line: &str) -> Option<(String, String)> {
+    let (scheme, rest) = line.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let pair = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
+    let (name, secret) = pair.split_once(':')?;
+    Some((decoded(name)?, decoded(secret)?))
+}
+
+fn decoded(text: &str) -> Option<String> {
+    // As the value of a form with one field, which must not end the field.
+    let text = text.replace('&', "%26").replace('=', "%3D");
+    let form = format!("x={text}");
+    let mut pairs = url::form_urlencoded::parse(form.as_bytes());
+    pairs.next().map(|(_, value)| value.into_owned())
+}

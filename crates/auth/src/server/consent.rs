@@ -1,0 +1,291 @@
+//! The user signs in and decides.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, SET_COOKIE};
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode};
+use serde::{Deserialize, Serialize};
+
+use super::authorize::{Asked, Refused, answer, check, check_redirect};
+use super::browser::Browser;
+use super::clients::{Client, Origin};
+use super::form::Form;
+use super::pages::{ConsentPage, Problem, SignInPage, page};
+use super::settings::OFFLINE;
+use super::sign_in::OWNER;
+use super::store::{Kind, Record, StoreError, Taken};
+use super::tokens::{CodeRecord, Given, encode};
+use super::{AuthServer, hash, random_text, redirects};
+use crate::metadata::is_loopback;
+use crate::{ClientId, Scopes};
+
+/// An authorization request while its user decides, and the browser it came from.
+#[derive(Serialize, Deserialize)]
+struct PendingRecord {
+    #[serde(flatten)]
+    asked: Asked,
+    browser: String,
+}
+
+/// What a user has agreed to before.
+#[derive(Serialize, Deserialize)]
+struct ConsentRecord {
+    scopes: Scopes,
+    redirects: String,
+}
+
+type Page = Result<Response<Bytes>, StoreError>;
+
+impl AuthServer {
+    /// Answers the authorization endpoint: with a page, or by sending the browser back.
+    pub(super) async fn authorize(&self, parts: &Parts, form: &Form) -> Page {
+        let unknown = "The application that sent you here is not known.";
+        let Some(id) = form.get("client_id").and_then(|id| ClientId::new(id).ok()) else {
+            return Ok(self.problem("Who is asking?", unknown));
+        };
+        let Some(client) = self.client(&id).await? else {
+            return Ok(self.problem("Who is asking?", unknown));
+        };
+        let checked =
+            check_redirect(form, &client).and_then(|redirect| check(form, client, redirect, self.settings()));
+        let asked = match checked {
+            Ok(asked) => asked,
+            Err(Refused::Page(why)) => {
+                tracing::info!(client = %id, why, "an authorization request was refused");
+                return Ok(self.problem("This request is not in order", why));
+            }
+            Err(Refused::Client { to, code }) => {
+                tracing::info!(client = %id, error = %code, "an authorization request was refused");
+                return Ok(redirect(&to));
+            }
+        };
+        let browser = self.browser(&parts.headers).await?;
+        if let Some(user) = &browser.user
+            && self.has_consented(user, &asked).await?
+        {
+            return self.give_code(user, &asked).await;
+        }
+        let request = random_text();
+        self.put_pending(&request, &asked, &browser).await?;
+        let response = self.next_page(&request, &asked, &browser, None);
+        Ok(self.with_cookie(response, &browser))
+    }
+
+    /// Takes a name and a password, or a code.
+    pub(super) async fn take_sign_in(&self, parts: &Parts, form: &Form) -> Page {
+        let before = self.browser(&parts.headers).await?;
+        let Some((request, asked)) = self.pending(form, &before).await? else {
+            return Ok(self.too_late());
+        };
+        let user = match (form.get("user"), form.get("password"), form.get("code")) {
+            (Some(user), Some(password), _) if self.0.sign_in.has_users() => {
+                if self.0.names.check(user.to_owned()).is_err() {
+                    tracing::warn!(user = crate::shown(user), "too many attempts to sign in");
+                    let problem = Some("Too many attempts for this name. Try again in a minute.");
+                    return Ok(self.next_page(&request, &asked, &before, problem));
+                }
+                self.0.sign_in.check(user, password).await.then(|| user.to_owned())
+            }
+            (_, _, Some(code)) => self.0.sign_in.take_code(code, self.now()).then(|| OWNER.to_owned()),
+            _ => None,
+        };
+        let Some(user) = user else {
+            tracing::warn!("somebody could not sign in");
+            let mut response =
+                self.next_page(&request, &asked, &before, Some("That is not right. Try again."));
+            *response.status_mut() = StatusCode::FORBIDDEN;
+            return Ok(response);
+        };
+        let browser = self.signed_in(&before, &user).await?;
+        self.put_pending(&request, &asked, &browser).await?;
+        let response = self.next_page(&request, &asked, &browser, None);
+        Ok(self.with_cookie(response, &browser))
+    }
+
+    /// Takes the user's decision.
+    pub(super) async fn decide(&self, parts: &Parts, form: &Form) -> Page {
+        let browser = self.browser(&parts.headers).await?;
+        let pending = self.pending(form, &browser).await?;
+        let (Some((request, _)), Some(user)) = (pending, &browser.user) else { return Ok(self.too_late()) };
+        // Once: a page that is sent again decides nothing.
+        let Taken::First(record) = self.store().take(Kind::Pending, &hash(&request), self.now()).await?
+        else {
+            return Ok(self.too_late());
+        };
+        let Ok(PendingRecord { asked, .. }) = serde_json::from_str(&record.value) else {
+            return Ok(self.too_late());
+        };
+        if form.get("decision") != Some("allow") {
+            tracing::info!(user, client = %asked.client.id, "a user said no");
+            let to = answer(
+                &asked.redirect_uri,
+                self.settings(),
+                asked.state.as_deref(),
+                &[("error", "access_denied")],
+            );
+            return Ok(redirect(&to));
+        }
+        tracing::info!(user, client = %asked.client.id, scopes = %asked.scopes, "a user has agreed");
+        self.remember(user, &asked).await?;
+        self.give_code(user, &asked).await
+    }
+
+    /// The request that a form of ours in this browser is about.
+    async fn pending(&self, form: &Form, browser: &Browser) -> Result<Option<(String, Asked)>, StoreError> {
+        let (Some(request), Some(csrf)) = (form.get("request"), form.get("csrf")) else { return Ok(None) };
+        if !browser.checks(request, csrf) {
+            return Ok(None);
+        }
+        let Some(record) = self.store().get(Kind::Pending, &hash(request), self.now()).await? else {
+            return Ok(None);
+        };
+        let pending: Option<PendingRecord> = serde_json::from_str(&record.value).ok();
+        let ours = pending.filter(|pending| pending.browser == browser.mark());
+        Ok(ours.map(|pending| (request.to_owned(), pending.asked)))
+    }
+
+    async fn put_pending(&self, request: &str, asked: &Asked, browser: &Browser) -> Result<(), StoreError> {
+        let value = encode(&PendingRecord { asked: asked.clone(), browser: browser.mark() });
+        let until = self.now() + self.settings().lifetimes.pending.as_secs();
+        self.store().put(Record::new(Kind::Pending, hash(request), value, until)).await?;
+        Ok(())
+    }
+
+    /// The page where the user goes on.
+    fn next_page(
+        &self,
+        request: &str,
+        asked: &Asked,
+        browser: &Browser,
+        problem: Option<&str>,
+    ) -> Response<Bytes> {
+        let client = name(&asked.client);
+        let csrf = browser.csrf(request);
+        let Some(user) = &browser.user else {
+            let users = self.0.sign_in.has_users();
+            if !users {
+                self.0.sign_in.show_code(self.now());
+            }
+            let template =
+                SignInPage { base: self.base(), request, csrf: &csrf, client: &client, users, problem };
+            return page(StatusCode::OK, &template);
+        };
+        let redirect = asked.redirect_uri.url();
+        let host = redirect.as_ref().map_or_else(String::new, |url| match (url.host_str(), url.port()) {
+            (Some(host), Some(port)) => format!("{host}:{port}"),
+            (Some(host), None) => host.to_owned(),
+            (None, _) => format!("the application that opens {}: links", url.scheme()),
+        });
+        let scopes = asked.scopes.iter().map(|scope| (scope, self.words(scope))).collect();
+        let template = ConsentPage {
+            base: self.base(),
+            request,
+            csrf: &csrf,
+            client: &client,
+            document: (asked.client.origin == Origin::Document).then(|| asked.client.id.as_str()),
+            unknown: asked.client.origin == Origin::Registered,
+            host: &host,
+            loopback: redirect.as_ref().is_some_and(is_loopback),
+            all_loopback: redirects::all_loopback(&asked.client.redirect_uris),
+            resource: asked.resource.as_str(),
+            scopes,
+            user,
+        };
+        page(StatusCode::OK, &template)
+    }
+
+    fn words<'a>(&'a self, scope: &'a str) -> &'a str {
+        if scope == OFFLINE {
+            return "Go on while you are away";
+        }
+        let known = self.settings().scopes.iter().find(|(known, _)| known == scope);
+        known.map_or(scope, |(_, words)| words)
+    }
+
+    /// What a consent is remembered under.
+    fn consent_key(user: &str, asked: &Asked) -> String {
+        hash(&encode(&(user, &asked.client.id, &asked.resource)))
+    }
+
+    /// Whether the user need not be asked again: nothing is new. A client that has introduced itself is nobody's, and
+    /// is asked about every time.
+    async fn has_consented(&self, user: &str, asked: &Asked) -> Result<bool, StoreError> {
+        if asked.client.origin == Origin::Registered {
+            return Ok(false);
+        }
+        let key = Self::consent_key(user, asked);
+        let record = self.store().get(Kind::Consent, &key, self.now()).await?;
+        let known = record.and_then(|record| serde_json::from_str::<ConsentRecord>(&record.value).ok());
+        Ok(known.is_some_and(|known| {
+            known.scopes.contains_all(&asked.scopes) && known.redirects == asked.client.redirects_hash()
+        }))
+    }
+
+    async fn remember(&self, user: &str, asked: &Asked) -> Result<(), StoreError> {
+        if asked.client.origin != Origin::Registered {
+            let value = encode(&ConsentRecord {
+                scopes: asked.scopes.clone(),
+                redirects: asked.client.redirects_hash(),
+            });
+            let until = self.now() + self.settings().lifetimes.consent.as_secs();
+            let key = Self::consent_key(user, asked);
+            self.store().put(Record::new(Kind::Consent, key, value, until)).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the browser back with a code.
+    async fn give_code(&self, user: &str, asked: &Asked) -> Page {
+        let code = random_text();
+        let lifetimes = &self.settings().lifetimes;
+        let given = Given {
+            subject: user.to_owned(),
+            resource: asked.resource.clone(),
+            scopes: asked.scopes.clone(),
+            end: self.now() + lifetimes.grant.as_secs(),
+        };
+        let value = encode(&CodeRecord {
+            client_id: asked.client.id.clone(),
+            redirect_uri: asked.redirect_uri.clone(),
+            challenge: asked.challenge.clone(),
+            given,
+        });
+        let until = self.now() + lifetimes.code.as_secs().min(60);
+        self.store().put(Record::new(Kind::Code, hash(&code), value, until).of(random_text())).await?;
+        let to = answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &[("code", &code)]);
+        Ok(redirect(&to))
+    }
+
+    fn with_cookie(&self, mut response: Response<Bytes>, browser: &Browser) -> Response<Bytes> {
+        let cookie = self.cookie_for(browser).and_then(|cookie| HeaderValue::try_from(cookie).ok());
+        if let Some(cookie) = cookie {
+            response.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        response
+    }
+
+    pub(super) fn problem(&self, title: &str, text: &str) -> Response<Bytes> {
+        page(StatusCode::BAD_REQUEST, &Problem { base: self.base(), title, text })
+    }
+
+    fn too_late(&self) -> Response<Bytes> {
+        self.problem("This page is no longer good", "Go back to the application and begin again from there.")
+    }
+}
+
+fn name(client: &Client) -> String {
+    client.name.as_deref().map_or_else(|| crate::shown(client.id.as_str()), crate::shown)
+}
+
+fn redirect(to: &str) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    match HeaderValue::try_from(to) {
+        Ok(to) => drop(headers.insert(LOCATION, to)),
+        Err(_) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
+    }
+    response
+}

@@ -1,0 +1,41 @@
+//! Parameters, each at most once.
+
+use std::collections::HashMap;
+
+/// The parameters of a query or a form. What comes twice is noticed, not chosen from (RFC 6749, section 3.1).
+#[derive(Debug, Default)]
+pub(super) struct Form {
+    fields: HashMap<String, String>,
+    repeated: Option<String>,
+}
+
+/// How many parameters are read; the rest counts as repeated.
+const MAX_FIELDS: usize = 64;
+
+impl Form {
+    pub(super) fn parse(text: &[u8]) -> Self {
+        let mut form = Self::default();
+        for (name, value) in url::form_urlencoded::parse(text) {
+            // RFC 6749, section 3.1: without a value it is as if it were not there.
+            if value.is_empty() {
+                continue;
+            }
+            let full = form.fields.len() >= MAX_FIELDS;
+            if full || form.fields.contains_key(&*name) {
+                form.repeated.get_or_insert_with(|| name.clone().into_owned());
+                continue;
+            }
+            form.fields.insert(name.into_owned(), value.into_owned());
+        }
+        form
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(String::as_str)
+    }
+
+    /// A parameter that comes more than once.
+    pub(super) fn repeated(&self) -> Option<&str> {
+        self.repeated.as_deref()
+    }
+}

@@ -1,0 +1,200 @@
+//! The authorization server: for those who have no other, and for tests.
+//!
+//! What it decides are functions over records; what it keeps is behind [`Store`]; its pages and endpoints stand beside
+//! the MCP endpoint on one socket. Access tokens are random and looked up, so that taking one back works at once.
+
+mod authorize;
+mod browser;
+mod clients;
+mod consent;
+mod documents;
+mod form;
+mod limits;
+mod pages;
+mod redirects;
+mod register;
+mod routes;
+mod settings;
+mod sign_in;
+mod store;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+pub use clients::{AuthMethod, Client, Origin};
+pub use redirects::{all_loopback, matches, may_register};
+pub use routes::Beside;
+pub use settings::{Lifetimes, MAX_ACCESS_LIFETIME, ServerSettings, TrustedDocuments};
+pub use sign_in::{NotAHash, OWNER, PasswordHash, SignIn};
+#[cfg(feature = "sqlite")]
+pub use store::SqliteStore;
+pub use store::{Kind, MemoryStore, Record, Store, StoreError, StoreFuture, Swapped, Taken};
+
+use crate::clock::Clock;
+use crate::fetch::Fetch;
+use crate::resource::{Flaw, Principal, Verify, VerifyFuture};
+use crate::{ClientId, Seed};
+use documents::Documents;
+use limits::Limit;
+
+/// How often what has run out is dropped, in seconds.
+const SWEEP_SECONDS: u64 = 300;
+
+/// An authorization server. Cheap to clone; every clone is the same server.
+#[derive(Clone)]
+pub struct AuthServer(Arc<Inner>);
+
+struct Inner {
+    settings: ServerSettings,
+    store: Arc<dyn Store>,
+    sign_in: SignIn,
+    fetch: Option<Arc<dyn Fetch>>,
+    clock: Clock,
+    documents: Documents,
+    /// The path of the issuer, without a slash at its end.
+    base: String,
+    https: bool,
+    tokens: Limit<Option<IpAddr>>,
+    registrations: Limit<Option<IpAddr>>,
+    sign_ins: Limit<Option<IpAddr>>,
+    names: Limit<String>,
+    swept: AtomicU64,
+}
+
+impl AuthServer {
+    /// A server that keeps what it must in `store` and lets those in whom `sign_in` knows.
+    pub fn new(settings: ServerSettings, store: Arc<dyn Store>, sign_in: SignIn) -> Self {
+        let url = settings.issuer.url();
+        let path = url.as_ref().map_or("", |url| url.path()).trim_end_matches('/').to_owned();
+        Self(Arc::new(Inner {
+            https: url.is_some_and(|url| url.scheme() == "https"),
+            base: path,
+            tokens: Limit::per_minute(settings.token_requests_per_minute),
+            registrations: Limit::per_minute(settings.registrations_per_minute),
+            sign_ins: Limit::per_minute(settings.sign_ins_per_minute),
+            names: Limit::per_minute(settings.sign_ins_per_minute),
+            settings,
+            store,
+            sign_in,
+            fetch: None,
+            clock: Clock::system(),
+            documents: Documents::default(),
+            swept: AtomicU64::new(0),
+        }))
+    }
+
+    /// Fetches the documents of clients with this; without it there are no such clients.
+    #[must_use]
+    pub fn fetching(self, fetch: impl Fetch) -> Self {
+        self.with(|inner| inner.fetch = Some(Arc::new(fetch)))
+    }
+
+    /// Goes by this clock.
+    #[must_use]
+    pub fn clock(self, clock: Clock) -> Self {
+        self.with(|inner| inner.clock = clock)
+    }
+
+    /// Changes a server that nobody has yet.
+    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            change(inner);
+        }
+        self
+    }
+
+    /// What it was told.
+    #[must_use]
+    pub fn settings(&self) -> &ServerSettings {
+        &self.0.settings
+    }
+
+    fn store(&self) -> &dyn Store {
+        &*self.0.store
+    }
+
+    fn now(&self) -> u64 {
+        self.0.clock.now()
+    }
+
+    fn base(&self) -> &str {
+        &self.0.base
+    }
+
+    fn is_https(&self) -> bool {
+        self.0.https
+    }
+
+    /// The client of this name.
+    async fn client(&self, id: &ClientId) -> Result<Option<Client>, StoreError> {
+        let settings = self.settings();
+        if let Some(client) = settings.clients.iter().find(|client| client.id == *id) {
+            return Ok(Some(client.clone()));
+        }
+        if documents::is_url(id) {
+            let Some(fetch) = &self.0.fetch else { return Ok(None) };
+            return Ok(self.0.documents.client(id, &**fetch, &settings.documents, self.now()).await);
+        }
+        let record = self.store().get(Kind::Client, id.as_str(), self.now()).await?;
+        Ok(record.and_then(|record| serde_json::from_str(&record.value).ok()))
+    }
+
+    /// Drops what has run out, now and then.
+    async fn sweep(&self) -> Result<(), StoreError> {
+        let now = self.now();
+        let last = self.0.swept.load(Ordering::Relaxed);
+        let due = now >= last.saturating_add(SWEEP_SECONDS);
+        if due && self.0.swept.compare_exchange(last, now, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.store().sweep(now).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The server's own tokens are looked up, not read.
+impl Verify for AuthServer {
+    fn verify<'a>(&'a self, token: &'a str, now: u64) -> VerifyFuture<'a> {
+        Box::pin(async move {
+            let found = self.access(token, now).await.map_err(|error| {
+                tracing::warn!(?error, "a token could not be looked up");
+                Flaw::Unavailable
+            })?;
+            let (record, until) = found.ok_or(Flaw::Invalid)?;
+            if !self.settings().resources.contains(&record.given.resource) {
+                return Err(Flaw::Invalid);
+            }
+            let mut principal = Principal::new(self.settings().issuer.clone(), record.given.subject);
+            principal.client_id = Some(record.client_id);
+            principal.scopes = record.given.scopes;
+            principal.token_id = crate::fingerprint(token);
+            principal.expires_at = Some(until);
+            Ok(principal)
+        })
+    }
+}
+
+impl fmt::Debug for AuthServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthServer").field("issuer", &self.settings().issuer).finish_non_exhaustive()
+    }
+}
+
+/// What of a secret is kept.
+fn hash(secret: &str) -> String {
+    URL_SAFE_NO_PAD.encode(digest(&SHA256, secret.as_bytes()))
+}
+
+/// 256 bits that nobody can guess, as 43 characters.
+fn random_text() -> String {
+    // Without randomness there are no secrets, and nothing can go on.
+    Seed::from_system().expect("the operating system has randomness").draw_text()
+}

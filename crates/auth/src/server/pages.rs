@@ -1,0 +1,81 @@
+//! What people see.
+
+use askama::Template;
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use http::{HeaderValue, Response, StatusCode};
+
+/// The look of all pages.
+pub(super) const STYLE: &str = include_str!("../../templates/style.css");
+
+/// Something went wrong that the application must not be told.
+#[derive(Template)]
+#[template(path = "problem.html")]
+pub(super) struct Problem<'a> {
+    pub(super) base: &'a str,
+    pub(super) title: &'a str,
+    pub(super) text: &'a str,
+}
+
+/// Who are you?
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+pub(super) struct SignInPage<'a> {
+    pub(super) base: &'a str,
+    pub(super) request: &'a str,
+    pub(super) csrf: &'a str,
+    pub(super) client: &'a str,
+    /// With a name and a password, else with a code.
+    pub(super) users: bool,
+    pub(super) problem: Option<&'a str>,
+}
+
+/// May this application do that?
+#[derive(Template)]
+#[template(path = "consent.html")]
+pub(super) struct ConsentPage<'a> {
+    pub(super) base: &'a str,
+    pub(super) request: &'a str,
+    pub(super) csrf: &'a str,
+    pub(super) client: &'a str,
+    /// Where a client's document is, which says more of it than the name that it gives itself.
+    pub(super) document: Option<&'a str>,
+    /// It has introduced itself, and nobody knows whether that is true.
+    pub(super) unknown: bool,
+    /// Where the answer goes.
+    pub(super) host: &'a str,
+    pub(super) loopback: bool,
+    /// Every redirect of the client stays on the user's machine.
+    pub(super) all_loopback: bool,
+    pub(super) resource: &'a str,
+    pub(super) scopes: Vec<(&'a str, &'a str)>,
+    pub(super) user: &'a str,
+}
+
+/// A page. It runs nothing, is framed by nobody, and tells nobody where it was.
+pub(super) fn page(status: StatusCode, template: &impl Template) -> Response<Bytes> {
+    let Ok(text) = template.render() else {
+        let mut response = Response::new(Bytes::from_static(b"the page could not be made"));
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        return response;
+    };
+    let mut response = Response::new(Bytes::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    // No form-action: browsers hold it against the redirect that follows a form, which goes to the application.
+    headers.insert(
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'self'; script-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+        ),
+    );
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,177 @@
+//! Where answers may be sent.
+
+use url::Url;
+
+use crate::RedirectUri;
+use crate::metadata::is_loopback;
+
+/// Whether a client may register this: https, or http to the machine its user sits at (AUTG-09). With
+/// `private_schemes` also the schemes of installed applications, which have a dot in them (`com.example.app:/cb`).
+#[must_use]
+pub fn may_register(uri: &RedirectUri, private_schemes: bool) -> bool {
+    let Some(url) = uri.url() else { return false };
+    match url.scheme() {
+        "https" => url.host_str().is_some_and(|host| !host.is_empty()),
+        "http" => is_exact_loopback(&url),
+        scheme => private_schemes && scheme.contains('.'),
+    }
+}
+
+/// Whether an answer may be sent to `asked` when `registered` is what the client has registered: it is the same string;
+/// to the user's own machine the port may differ, which a program does not know beforehand (RFC 8252, section 7.3).
+#[must_use]
+pub fn matches(registered: &RedirectUri, asked: &RedirectUri) -> bool {
+    if registered == asked {
+        return true;
+    }
+    let Some((registered, asked)) = loopback_parts(registered).zip(loopback_parts(asked)) else {
+        return false;
+    };
+    registered == asked
+}
+
+/// Whether every answer stays on the user's machine, where any program could be waiting for it.
+#[must_use]
+pub fn all_loopback(uris: &[RedirectUri]) -> bool {
+    uris.iter().all(|uri| uri.url().is_some_and(|url| url.scheme() == "http" && is_loopback(&url)))
+}
+
+fn is_exact_loopback(url: &Url) -> bool {
+    matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"))
+}
+
+/// Host, and all that comes after the port, of a redirect to loopback; as they are written.
+fn loopback_parts(uri: &RedirectUri) -> Option<(&'static str, &str)> {
+    let rest = uri.as_str().strip_prefix("http://")?;
+    for host in ["127.0.0.1", "[::1]", "localhost"] {
+        let Some(rest) = rest.strip_prefix(host) else { continue };
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (port, rest) = rest.split_at(end);
+        let digits = port.strip_prefix(':').unwrap_or(port);
+        let plain = port.is_empty() || (port.starts_with(':') && digits.parse::<u16>().is_ok());
+        if plain && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Some((host, rest));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn uri(text: &str) -> RedirectUri {
+        RedirectUri::new(text).unwrap()
+    }
+
+    /// covers: AUTG-09 AUTS-15
+    #[test]
+    fn only_https_and_this_machine_are_registered() {
+        for good in [
+            "https://app.example/cb",
+            "https://app.example",
+            "http://127.0.0.1/cb",
+            "http://127.0.0.1:1234/cb",
+            "http://[::1]:1/cb",
+            "http://localhost/",
+        ] {
+            assert!(may_register(&uri(good), false), "{good}");
+        }
+        for bad in [
+            "http://app.example/cb",
+            "http://localhost.evil.example/cb",
+            "http://127.0.0.1.evil.example/cb",
+            "http://10.0.0.1/cb",
+            "http://127.0.0.2/cb",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "file:///srv/x",
+            "com.example.app:/cb",
+            "cb:/x",
+        ] {
+            assert!(!may_register(&uri(bad), false), "{bad}");
+        }
+        assert!(may_register(&uri("com.example.app:/cb"), true));
+        assert!(!may_register(&uri("javascript:alert(1)"), true));
+        for never in ["http://127.0.0.1@evil.example/cb", "https://app.example/cb#x", "/cb", "*"] {
+            assert!(RedirectUri::new(never).is_err(), "{never}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_is_the_registered_string_but_for_a_loopback_port() {
+        let one = |registered: &str, asked: &str| matches(&uri(registered), &uri(asked));
+        assert!(one("http://127.0.0.1/cb", "http://127.0.0.1:41233/cb"));
+        assert!(one("http://127.0.0.1:1/cb?x=1", "http://127.0.0.1:2/cb?x=1"));
+        assert!(one("http://[::1]:1/cb", "http://[::1]/cb"));
+        assert!(one("http://localhost/cb", "http://localhost:5/cb"));
+        for (registered, asked) in [
+            ("https://a.example/cb", "https://a.example/cb/"),
+            ("https://a.example/cb", "https://a.example/CB"),
+            ("https://a.example/cb", "https://A.example/cb"),
+            ("https://a.example/cb", "https://a.example/cb?x=1"),
+            ("https://a.example/cb", "https://a.example:443/cb"),
+            ("https://a.example/cb", "https://a.example:444/cb"),
+            ("https://a.example/cb", "http://a.example/cb"),
+            ("https://a.example/cb", "https://a.example/cb/../x"),
+            ("https://a.example/cb", "https://a.example/%63b"),
+            ("https://a.example/", "https://a.example"),
+            ("http://127.0.0.1/cb", "http://localhost/cb"),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:1/other"),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:1/cb?x=1"),
+            ("http://127.0.0.1/cb", "https://127.0.0.1/cb"),
+            ("http://127.0.0.1/cb", "http://127.0.0.1.evil.example/cb"),
+            ("http://localhost/cb", "http://localhost.evil.example/cb"),
+            ("http://localhost/cb", "http://localhost:1.evil.example/cb"),
+        ] {
+            let Ok(asked_uri) = RedirectUri::new(asked) else { continue };
+            assert!(!matches(&uri(registered), &asked_uri), "{registered} {asked}");
+        }
+    }
+
+    /// The rule once more, said in the most simple-minded way.
+    fn oracle(registered: &str, asked: &str) -> bool {
+        if registered == asked {
+            return true;
+        }
+        let without_port = |text: &str| {
+            for host in ["http://127.0.0.1", "http://localhost", "http://[::1]"] {
+                if text == host {
+                    return Some((host, String::new()));
+                }
+                for port in 0..=u16::MAX {
+                    let with = format!("{host}:{port}");
+                    if text == with
+                        || text.starts_with(&format!("{with}/"))
+                        || text.starts_with(&format!("{with}?"))
+                    {
+                        return Some((host, text[with.len()..].to_owned()));
+                    }
+                    if port > 12 {
+                        break;
+                    }
+                }
+                if text.starts_with(&format!("{host}/")) || text.starts_with(&format!("{host}?")) {
+                    return Some((host, text[host.len()..].to_owned()));
+                }
+            }
+            None
+        };
+        match (without_port(registered), without_port(asked)) {
+            (Some(one), Some(other)) => one == other,
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_oracle(
+            one in "(http|https)://(127\\.0\\.0\\.1|localhost|\\[::1\\]|a\\.example|localhost\\.e)(:[0-9]|:1[0-2])?(/cb|/|/x)?(\\?q=1)?",
+            other in "(http|https)://(127\\.0\\.0\\.1|localhost|\\[::1\\]|a\\.example|localhost\\.e)(:[0-9]|:1[0-2])?(/cb|/|/x)?(\\?q=1)?",
+        ) {
+            prop_assert_eq!(matches(&uri(&one), &uri(&other)), oracle(&one, &other));
+        }
+    }
+}

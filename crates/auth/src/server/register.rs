@@ -1,0 +1,117 @@
+//! Clients introduce themselves (RFC 7591).
+
+use serde_json::Value;
+
+use super::clients::{AuthMethod, CODE, Client, Origin, REFRESH};
+use super::store::{Kind, Record, StoreError};
+use super::tokens::encode;
+use super::{AuthServer, random_text, redirects};
+use crate::metadata::{ClientMetadata, Registered};
+use crate::{ClientId, ErrorBody, ErrorCode, Scopes, shown};
+
+/// How many redirects a client may register: the limit `max_redirect_uris`.
+const MAX_REDIRECTS: usize = 16;
+
+/// Why a client is not registered.
+#[derive(Debug)]
+pub(super) enum NotRegistered {
+    /// What it says is refused.
+    Refused(ErrorBody),
+    /// The store does not answer.
+    Store(StoreError),
+}
+
+fn refuse<T>(code: ErrorCode, why: impl Into<String>) -> Result<T, NotRegistered> {
+    Err(NotRegistered::Refused(ErrorBody::new(code, why)))
+}
+
+impl AuthServer {
+    /// Registers a client that introduces itself.
+    pub(super) async fn register(&self, body: &[u8]) -> Result<Registered, NotRegistered> {
+        let settings = self.settings();
+        let Ok(document) = serde_json::from_slice::<Value>(body) else {
+            return refuse(ErrorCode::InvalidClientMetadata, "the metadata is no JSON document");
+        };
+        let redirects_read = document["redirect_uris"].as_array().is_some_and(|list| {
+            list.iter().all(|uri| uri.as_str().is_some_and(|uri| crate::RedirectUri::new(uri).is_ok()))
+        });
+        if !redirects_read {
+            return refuse(
+                ErrorCode::InvalidRedirectUri,
+                "redirect_uris is missing, or one of them is malformed",
+            );
+        }
+        let Ok(mut metadata) = serde_json::from_value::<ClientMetadata>(document) else {
+            return refuse(ErrorCode::InvalidClientMetadata, "a member of the metadata is malformed");
+        };
+        let (name, method) = self.check_metadata(&mut metadata)?;
+        let id = random_text();
+        let Ok(id) = ClientId::new(id) else {
+            return refuse(ErrorCode::ServerError, "no name could be made");
+        };
+        let secret = (method != AuthMethod::None).then(random_text);
+        let mut client = Client::public(id.clone(), metadata.redirect_uris.clone());
+        (client.name, client.uri, client.origin) = (name, metadata.client_uri.clone(), Origin::Registered);
+        (client.grants, client.scopes) =
+            (metadata.grant_types.clone().unwrap_or_default(), metadata.scope.clone());
+        if let Some(secret) = &secret {
+            client = client.with_secret(secret, method);
+        }
+        let now = self.now();
+        let until = now + settings.lifetimes.registration.as_secs();
+        let record = Record::new(Kind::Client, id.as_str(), encode(&client), until);
+        self.store().put(record).await.map_err(NotRegistered::Store)?;
+        tracing::info!(client = %id, name = ?client.name, "a client has registered");
+        let mut registered = Registered::new(id, metadata);
+        registered.client_id_issued_at = Some(now);
+        registered.client_secret_expires_at = secret.is_some().then_some(0);
+        registered.client_secret = secret;
+        Ok(registered)
+    }
+
+    /// Makes of what a client says what will hold of it.
+    fn check_metadata(
+        &self,
+        metadata: &mut ClientMetadata,
+    ) -> Result<(Option<String>, AuthMethod), NotRegistered> {
+        let settings = self.settings();
+        let redirects = &metadata.redirect_uris;
+        if redirects.is_empty() || redirects.len() > MAX_REDIRECTS {
+            return refuse(
+                ErrorCode::InvalidRedirectUri,
+                "between 1 and 16 redirect_uris (limit max_redirect_uris)",
+            );
+        }
+        if let Some(uri) =
+            redirects.iter().find(|uri| !redirects::may_register(uri, settings.private_schemes))
+        {
+            let why = format!("{} is neither https nor this machine", shown(uri.as_str()));
+            return refuse(ErrorCode::InvalidRedirectUri, why);
+        }
+        let asked = metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
+        let Some(method) = AuthMethod::from_name(asked) else {
+            return refuse(ErrorCode::InvalidClientMetadata, "no such token_endpoint_auth_method is spoken");
+        };
+        metadata.token_endpoint_auth_method = Some(method.name().to_owned());
+        let code_only = || vec![CODE.to_owned()];
+        let mut grants = metadata.grant_types.take().unwrap_or_else(code_only);
+        // What else it wants it does not get, and reads so in the answer.
+        grants.retain(|grant| grant == CODE || grant == REFRESH);
+        if !grants.iter().any(|grant| grant == CODE) {
+            return refuse(ErrorCode::InvalidClientMetadata, "grant_types must contain authorization_code");
+        }
+        metadata.grant_types = Some(grants);
+        let types = metadata.response_types.get_or_insert_with(|| vec!["code".to_owned()]);
+        types.retain(|kind| kind == "code");
+        if types.is_empty() {
+            return refuse(ErrorCode::InvalidClientMetadata, "response_types must contain code");
+        }
+        if let Some(scopes) = &metadata.scope {
+            let known: Scopes = scopes.iter().filter(|scope| settings.knows(scope)).collect();
+            metadata.scope = (!known.is_empty()).then_some(known);
+        }
+        metadata.client_name = metadata.client_name.as_deref().map(shown).filter(|name| !name.is_empty());
+        (metadata.jwks, metadata.jwks_uri) = (None, None);
+        Ok((metadata.client_name.clone(), method))
+    }
+}

@@ -1,0 +1,310 @@
+//! The endpoints of the server on a socket.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hospes::transport::http_server::{Endpoint, Front, FrontFuture, RemoteAddress};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW,
+    CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use serde::Serialize;
+
+use super::AuthServer;
+use super::clients::{AuthMethod, CODE, CREDENTIALS, REFRESH};
+use super::form::Form;
+use super::pages::STYLE;
+use super::register::NotRegistered;
+use super::settings::{OFFLINE, TrustedDocuments};
+use super::store::StoreError;
+use super::tokens::NoToken;
+use crate::metadata::AuthorizationServer;
+use crate::{Challenge, ErrorBody, ErrorCode, Issuer};
+
+/// How long a request's body may be, in bytes: the limit `max_form_bytes`.
+const MAX_FORM_BYTES: usize = 64 * 1024;
+/// How long it may take.
+const FORM_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    Metadata,
+    Authorize,
+    SignIn,
+    Consent,
+    Token,
+    Register,
+    Revoke,
+    Introspect,
+    Style,
+}
+
+impl Route {
+    const fn methods(self) -> &'static str {
+        match self {
+            Self::Metadata | Self::Style => "GET",
+            Self::Authorize => "GET, POST",
+            _ => "POST",
+        }
+    }
+
+    fn takes(self, method: &Method) -> bool {
+        self.methods().split(", ").any(|known| known == method.as_str())
+    }
+
+    /// Whether programs ask there, in browsers too, and never with a cookie.
+    const fn is_for_programs(self) -> bool {
+        matches!(self, Self::Metadata | Self::Token | Self::Register | Self::Revoke)
+    }
+}
+
+impl AuthServer {
+    fn route(&self, path: &str) -> Option<Route> {
+        if let Some(rest) = path.strip_prefix("/.well-known/oauth-authorization-server") {
+            return (rest == self.base()).then_some(Route::Metadata);
+        }
+        Some(match path.strip_prefix(self.base())? {
+            "/authorize" => Route::Authorize,
+            "/sign-in" => Route::SignIn,
+            "/consent" => Route::Consent,
+            "/token" => Route::Token,
+            "/register" if self.settings().registration => Route::Register,
+            "/revoke" => Route::Revoke,
+            "/introspect" => Route::Introspect,
+            "/oauth-style.css" => Route::Style,
+            _ => return None,
+        })
+    }
+
+    /// Whether this server answers on this path.
+    #[must_use]
+    pub fn serves(&self, path: &str) -> bool {
+        self.route(path).is_some()
+    }
+
+    /// What the server says of itself.
+    #[must_use]
+    pub fn metadata(&self) -> AuthorizationServer {
+        let settings = self.settings();
+        let endpoint =
+            |name: &str| Some(format!("{}/{name}", settings.issuer.as_str().trim_end_matches('/')));
+        let list = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let mut metadata = AuthorizationServer::new(Issuer::clone(&settings.issuer));
+        metadata.authorization_endpoint = endpoint("authorize");
+        metadata.token_endpoint = endpoint("token");
+        metadata.registration_endpoint = endpoint("register").filter(|_| settings.registration);
+        metadata.revocation_endpoint = endpoint("revoke");
+        metadata.introspection_endpoint = endpoint("introspect");
+        let scopes = settings.scopes.iter().map(|(name, _)| name.as_str()).chain([OFFLINE]);
+        metadata.scopes_supported = list(&scopes.collect::<Vec<_>>());
+        metadata.response_types_supported = list(&["code"]);
+        metadata.response_modes_supported = list(&["query"]);
+        metadata.grant_types_supported = list(&[CODE, REFRESH, CREDENTIALS]);
+        metadata.code_challenge_methods_supported = list(&["S256"]);
+        metadata.token_endpoint_auth_methods_supported = list(&AuthMethod::NAMES);
+        let documents = self.0.fetch.is_some() && settings.documents != TrustedDocuments::None;
+        metadata.client_id_metadata_document_supported = documents.then_some(true);
+        metadata.authorization_response_iss_parameter_supported = Some(true);
+        metadata.protected_resources = Some(settings.resources.clone());
+        metadata
+    }
+
+    /// Answers a request that has been read; none when the path is not the server's.
+    pub async fn answer(&self, parts: &Parts, body: &[u8]) -> Option<Response<Bytes>> {
+        let route = self.route(parts.uri.path())?;
+        let mut response = self.answer_route(route, parts, body).await;
+        if route.is_for_programs() {
+            let headers = response.headers_mut();
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(route.methods()));
+            headers.insert(
+                ACCESS_CONTROL_ALLOW_HEADERS,
+                HeaderValue::from_static("authorization, content-type, mcp-protocol-version"),
+            );
+        }
+        Some(response)
+    }
+
+    async fn answer_route(&self, route: Route, parts: &Parts, body: &[u8]) -> Response<Bytes> {
+        if parts.method == Method::OPTIONS && route.is_for_programs() {
+            return empty(StatusCode::NO_CONTENT);
+        }
+        if !route.takes(&parts.method) {
+            let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(route.methods()));
+            return response;
+        }
+        if let Err(error) = self.sweep().await {
+            tracing::warn!(%error, "what has run out was not dropped");
+        }
+        let from = parts.extensions.get::<RemoteAddress>().map(|from| from.0.ip());
+        if let Err(wait) = self.pace(route, from) {
+            let mut response = oauth_error(
+                StatusCode::TOO_MANY_REQUESTS,
+                &ErrorBody::from(ErrorCode::TemporarilyUnavailable),
+            );
+            let seconds = HeaderValue::from(wait.as_secs().max(1));
+            response.headers_mut().insert(RETRY_AFTER, seconds);
+            return response;
+        }
+        let is_form = route != Route::Register && parts.method == Method::POST;
+        if is_form && !has_type(parts, "application/x-www-form-urlencoded") {
+            let body = ErrorBody::new(ErrorCode::InvalidRequest, "the body has to be a form");
+            return oauth_error(StatusCode::BAD_REQUEST, &body);
+        }
+        let query = parts.uri.query().unwrap_or_default();
+        let form = Form::parse(if is_form { body } else { query.as_bytes() });
+        match route {
+            Route::Metadata => json(StatusCode::OK, &self.metadata(), "public, max-age=300"),
+            Route::Style => {
+                let mut response = Response::new(Bytes::from_static(STYLE.as_bytes()));
+                let headers = response.headers_mut();
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/css; charset=utf-8"));
+                headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+                response
+            }
+            Route::Authorize => self.or_page(self.authorize(parts, &form).await),
+            Route::SignIn => self.or_page(self.take_sign_in(parts, &form).await),
+            Route::Consent => self.or_page(self.decide(parts, &form).await),
+            Route::Token => or_error(self.redeem(parts, &form).await.map(|token| secret(&token))),
+            Route::Introspect => or_error(self.introspect(parts, &form).await.map(|said| secret(&said))),
+            Route::Revoke => {
+                or_error(self.revoke(parts, &form).await.map(|()| secret(&serde_json::json!({}))))
+            }
+            Route::Register if !has_type(parts, "application/json") => {
+                let body = ErrorBody::new(ErrorCode::InvalidClientMetadata, "the body has to be JSON");
+                oauth_error(StatusCode::BAD_REQUEST, &body)
+            }
+            Route::Register => match self.register(body).await {
+                Ok(registered) => json(StatusCode::CREATED, &registered, "no-store"),
+                Err(NotRegistered::Refused(body)) => oauth_error(StatusCode::BAD_REQUEST, &body),
+                Err(NotRegistered::Store(error)) => store_error(&error),
+            },
+        }
+    }
+
+    fn pace(&self, route: Route, from: Option<IpAddr>) -> Result<(), Duration> {
+        match route {
+            Route::Token | Route::Revoke | Route::Introspect => self.0.tokens.check(from),
+            Route::Register => self.0.registrations.check(from),
+            Route::SignIn => self.0.sign_ins.check(from),
+            _ => Ok(()),
+        }
+    }
+
+    fn or_page(&self, page: Result<Response<Bytes>, StoreError>) -> Response<Bytes> {
+        page.unwrap_or_else(|error| {
+            tracing::error!(%error, "an authorization request failed");
+            let mut response = self.problem("Something broke", "The server cannot look anything up now.");
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            response
+        })
+    }
+
+    /// Answers a request of a socket; none when the path is not the server's.
+    async fn receive(&self, request: &mut Request<hyper::body::Incoming>) -> Option<Response<Bytes>> {
+        self.route(request.uri().path())?;
+        let mut head = Request::new(()).into_parts().0;
+        head.method = request.method().clone();
+        head.uri = request.uri().clone();
+        head.headers = request.headers().clone();
+        if let Some(from) = request.extensions().get::<RemoteAddress>() {
+            head.extensions.insert(*from);
+        }
+        let body = Limited::new(request.body_mut(), MAX_FORM_BYTES).collect();
+        match tokio::time::timeout(FORM_TIMEOUT, body).await {
+            Ok(Ok(body)) => self.answer(&head, &body.to_bytes()).await,
+            Ok(Err(_)) => Some(empty(StatusCode::PAYLOAD_TOO_LARGE)),
+            Err(_) => Some(empty(StatusCode::REQUEST_TIMEOUT)),
+        }
+    }
+}
+
+/// An authorization server on the same socket as an endpoint, and behind it what stands before that: a guard that knows
+/// its tokens, mostly.
+#[derive(Clone, Debug)]
+pub struct Beside<F> {
+    server: AuthServer,
+    front: F,
+}
+
+impl AuthServer {
+    /// This server, on the socket of an endpoint that `front` stands before.
+    pub fn beside<F: Front>(self, front: F) -> Beside<F> {
+        Beside { server: self, front }
+    }
+}
+
+impl<F: Front> Front for Beside<F> {
+    fn receive<'a>(
+        &'a self,
+        endpoint: &'a Endpoint,
+        request: &'a mut Request<hyper::body::Incoming>,
+    ) -> FrontFuture<'a> {
+        Box::pin(async move {
+            if let Some(answer) = self.server.receive(request).await {
+                return Some(answer);
+            }
+            self.front.receive(endpoint, request).await
+        })
+    }
+}
+
+fn has_type(parts: &Parts, wanted: &str) -> bool {
+    let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(wanted)
+}
+
+fn empty(status: StatusCode) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = status;
+    response
+}
+
+fn json(status: StatusCode, value: &impl Serialize, cache: &'static str) -> Response<Bytes> {
+    let mut response = Response::new(serde_json::to_vec(value).unwrap_or_default().into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+    response
+}
+
+fn secret(value: &serde_json::Value) -> Response<Bytes> {
+    json(StatusCode::OK, value, "no-store")
+}
+
+fn oauth_error(status: StatusCode, body: &ErrorBody) -> Response<Bytes> {
+    json(status, body, "no-store")
+}
+
+fn store_error(error: &StoreError) -> Response<Bytes> {
+    tracing::error!(%error, "a request to the authorization server failed");
+    let mut response =
+        oauth_error(StatusCode::SERVICE_UNAVAILABLE, &ErrorBody::from(ErrorCode::TemporarilyUnavailable));
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+    response
+}
+
+fn or_error(done: Result<Response<Bytes>, NoToken>) -> Response<Bytes> {
+    match done {
+        Ok(response) => response,
+        Err(NoToken::Refused(body)) => {
+            let client = body.error == ErrorCode::InvalidClient;
+            oauth_error(if client { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST }, &body)
+        }
+        Err(NoToken::Basic(body)) => {
+            let mut response = oauth_error(StatusCode::UNAUTHORIZED, &body);
+            let challenge = Challenge::new("Basic").with("realm", "token");
+            if let Ok(challenge) = HeaderValue::try_from(challenge.to_string()) {
+                response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            }
+            response
+        }
+        Err(NoToken::Store(error)) => store_error(&error),
+    }
+}

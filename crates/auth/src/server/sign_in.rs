@@ -1,0 +1,204 @@
+//! How a person shows who they are: with a name and a password of the configuration, or with a code that the program shows
+//! where only its owner can read it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::pbkdf2;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+
+use super::{hash, random_text};
+
+/// How often a password is hashed, as OWASP recommends for PBKDF2 with SHA-256.
+const ROUNDS: u32 = 600_000;
+/// The fewest rounds that a hash of the configuration may have.
+const MIN_ROUNDS: u32 = 100_000;
+/// For how long a code that was shown is good, in seconds.
+const CODE_SECONDS: u64 = 600;
+
+/// The name of whoever can read what the program shows.
+pub const OWNER: &str = "owner";
+
+/// The hash of a password, as it may stand in a configuration: `pbkdf2-sha256$600000$SALT$HASH`.
+#[derive(Clone)]
+pub struct PasswordHash(SecretString);
+
+/// What is no hash of a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is not a password hash: `pbkdf2-sha256$ROUNDS$SALT$HASH` with at least 100000 rounds")]
+#[non_exhaustive]
+pub struct NotAHash;
+
+impl PasswordHash {
+    /// That of this password. It takes a good part of a second, on purpose.
+    #[must_use]
+    pub fn of(password: &str) -> Self {
+        Self::after(password, ROUNDS)
+    }
+
+    #[cfg(test)]
+    pub(super) fn cheap(password: &str) -> Self {
+        Self::after(password, 1)
+    }
+
+    fn after(password: &str, rounds: u32) -> Self {
+        let salt = random_text();
+        let hash = URL_SAFE_NO_PAD.encode(derive(password, &salt, rounds));
+        Self(format!("pbkdf2-sha256${rounds}${salt}${hash}").into())
+    }
+
+    /// As a configuration has it.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn parse(text: &str) -> Result<Self, NotAHash> {
+        let (rounds, _, _) = parts(text).ok_or(NotAHash)?;
+        if rounds < MIN_ROUNDS {
+            return Err(NotAHash);
+        }
+        Ok(Self(text.to_owned().into()))
+    }
+
+    /// For the configuration.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// Whether it is that of this password.
+    #[must_use]
+    pub fn is_of(&self, password: &str) -> bool {
+        let Some((rounds, salt, hash)) = parts(self.expose()) else { return false };
+        let Ok(known) = URL_SAFE_NO_PAD.decode(hash) else { return false };
+        bool::from(derive(password, salt, rounds).ct_eq(&known))
+    }
+}
+
+impl fmt::Debug for PasswordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordHash(…)")
+    }
+}
+
+fn parts(text: &str) -> Option<(u32, &str, &str)> {
+    let mut parts = text.strip_prefix("pbkdf2-sha256$")?.split('$');
+    let found = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
+    (parts.next().is_none() && !found.1.is_empty() && !found.2.is_empty()).then_some(found)
+}
+
+fn derive(password: &str, salt: &str, rounds: u32) -> [u8; 32] {
+    let mut hash = [0; 32];
+    let rounds = NonZeroU32::new(rounds).unwrap_or(NonZeroU32::MIN);
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, salt.as_bytes(), password.as_bytes(), &mut hash);
+    hash
+}
+
+type Show = dyn Fn(&str) + Send + Sync;
+
+/// Who may sign in, and how.
+#[derive(Clone, Default)]
+pub struct SignIn {
+    users: Arc<BTreeMap<String, PasswordHash>>,
+    show: Option<Arc<Show>>,
+    shown: Arc<Mutex<Option<(String, u64)>>>,
+}
+
+impl SignIn {
+    /// These people, with their passwords.
+    #[must_use]
+    pub fn users(users: impl IntoIterator<Item = (String, PasswordHash)>) -> Self {
+        Self { users: Arc::new(users.into_iter().collect()), ..Self::default() }
+    }
+
+    /// Whoever can read what `show` shows, which is a code that works once. They sign in as [`OWNER`].
+    pub fn owner(show: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { show: Some(Arc::new(show)), ..Self::default() }
+    }
+
+    pub(super) fn has_users(&self) -> bool {
+        !self.users.is_empty()
+    }
+
+    /// Shows a code, unless one was shown that is still good: nobody can fill the owner's screen.
+    pub(super) fn show_code(&self, now: u64) {
+        let Some(show) = &self.show else { return };
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.as_ref().is_some_and(|(_, until)| *until > now) {
+            return;
+        }
+        let code = random_text();
+        // Long enough that nobody guesses it in the time that it is good, short enough to be copied.
+        let code = code.get(..16).unwrap_or(&code);
+        *shown = Some((hash(code), now + CODE_SECONDS));
+        show(code);
+    }
+
+    /// Whether this is the code that was shown; it works once.
+    pub(super) fn take_code(&self, code: &str, now: u64) -> bool {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let good = shown.as_ref().is_some_and(|(known, until)| {
+            *until > now && bool::from(known.as_bytes().ct_eq(hash(code.trim()).as_bytes()))
+        });
+        if good {
+            *shown = None;
+        }
+        good
+    }
+
+    /// Whether this is that user's password. Takes as long for users that are not there.
+    pub(super) async fn check(&self, user: &str, password: &str) -> bool {
+        let known = self.users.get(user).cloned();
+        let password: SecretString = password.to_owned().into();
+        let checked = tokio::task::spawn_blocking(move || match known {
+            Some(known) => known.is_of(password.expose_secret()),
+            None => {
+                derive(password.expose_secret(), "nobody", ROUNDS);
+                false
+            }
+        });
+        checked.await.unwrap_or(false)
+    }
+}
+
+impl fmt::Debug for SignIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignIn").field("users", &self.users.keys()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_known_by_its_hash() {
+        let hash = PasswordHash::of("correct horse");
+        let read = PasswordHash::parse(hash.expose()).unwrap();
+        assert!(read.is_of("correct horse") && !read.is_of("correct horse ") && !read.is_of(""));
+        assert!(!format!("{hash:?}").contains("pbkdf2"));
+        for bad in
+            ["", "secret", "pbkdf2-sha256$1$a$b", "pbkdf2-sha256$600000$a", "pbkdf2-sha256$600000$a$b$c"]
+        {
+            assert!(PasswordHash::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_code_works_once_and_for_a_while() {
+        let shown: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sink = Arc::clone(&shown);
+        let sign_in = SignIn::owner(move |code| sink.lock().unwrap().push(code.to_owned()));
+        sign_in.show_code(0);
+        sign_in.show_code(1);
+        let codes = shown.lock().unwrap().clone();
+        assert_eq!(codes.len(), 1);
+        assert!(!sign_in.take_code("wrong", 1) && !sign_in.take_code(&codes[0], CODE_SECONDS));
+        assert!(sign_in.take_code(&codes[0], 1));
+        assert!(!sign_in.take_code(&codes[0], 1));
+    }
+}

@@ -1,0 +1,282 @@
+//! A store in a SQLite file, which several processes of one machine can share.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
+
+use super::{Kind, Record, Store, StoreError, StoreFuture, Swapped, Taken};
+
+/// How long one process waits for another that is writing.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the file is made of, by version: each step is run once, in order. Never change one, add one.
+const STEPS: [&str; 1] = ["
+    CREATE TABLE records (
+        kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, grant_id TEXT, until INTEGER NOT NULL,
+        taken INTEGER NOT NULL DEFAULT 0, note TEXT, swapped_at INTEGER,
+        PRIMARY KEY (kind, key)
+    ) WITHOUT ROWID;
+    CREATE INDEX records_of_grant ON records (grant_id) WHERE grant_id IS NOT NULL;
+    CREATE INDEX records_until ON records (until);
+    CREATE TABLE revoked (grant_id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
+"];
+
+/// Keeps everything in a file of SQLite.
+pub struct SqliteStore(Arc<Mutex<Connection>>);
+
+impl SqliteStore {
+    /// The store in this file, which is made if need be, for its owner alone.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, or is of a newer version of this program.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        make_private(path).map_err(|error| StoreError(error.to_string().into()))?;
+        Self::prepare(Connection::open(path)?)
+    }
+
+    fn prepare(mut connection: Connection) -> Result<Self, StoreError> {
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        // A code that was redeemed stays so, even if the power goes.
+        connection.pragma_update(None, "synchronous", "full")?;
+        let change = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
+        let version: i64 = change.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let done = usize::try_from(version).unwrap_or(usize::MAX);
+        if done > STEPS.len() {
+            return Err(StoreError("the file was written by a newer version of hospes".into()));
+        }
+        for step in &STEPS[done..] {
+            change.execute_batch(step)?;
+        }
+        change.pragma_update(None, "user_version", STEPS.len() as i64)?;
+        change.commit()?;
+        Ok(Self(Arc::new(Mutex::new(connection))))
+    }
+
+    /// Runs `work` where waiting for a disk holds up nobody else. One statement or one transaction: what may not be
+    /// half done.
+    fn run<'a, T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> StoreFuture<'a, T> {
+        let connection = Arc::clone(&self.0);
+        Box::pin(async move {
+            let done = tokio::task::spawn_blocking(move || {
+                work(&mut connection.lock().unwrap_or_else(PoisonError::into_inner))
+            });
+            Ok(done.await.map_err(|error| StoreError(error.to_string().into()))??)
+        })
+    }
+}
+
+#[cfg(unix)]
+fn make_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    // SQLite gives its other files the mode of this one.
+    std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(drop)
+}
+
+#[cfg(not(unix))]
+fn make_private(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(error.to_string().into())
+    }
+}
+
+/// Seconds as SQLite has them.
+fn seconds(time: u64) -> i64 {
+    i64::try_from(time).unwrap_or(i64::MAX)
+}
+
+const COLUMNS: &str = "key, value, grant_id, until";
+
+fn record(kind: Kind, row: &Row<'_>) -> rusqlite::Result<Record> {
+    let until: i64 = row.get(3)?;
+    Ok(Record {
+        kind,
+        key: row.get(0)?,
+        value: row.get(1)?,
+        grant: row.get(2)?,
+        until: u64::try_from(until).unwrap_or_default(),
+    })
+}
+
+fn put(connection: &Connection, record: &Record) -> rusqlite::Result<bool> {
+    let sql = "INSERT OR REPLACE INTO records (kind, key, value, grant_id, until)
+        SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?4 IS NULL OR NOT EXISTS (SELECT 1 FROM revoked WHERE grant_id = ?4)";
+    let Record { kind, key, value, grant, until } = record;
+    let rows = connection.prepare_cached(sql)?.execute(params![
+        kind.as_str(),
+        key,
+        value,
+        grant,
+        seconds(*until)
+    ])?;
+    Ok(rows == 1)
+}
+
+fn swap(
+    change: &Transaction<'_>,
+    old: &str,
+    new: &Record,
+    note: &str,
+    now: u64,
+    window: u64,
+) -> rusqlite::Result<Swapped> {
+    let sql = format!(
+        "UPDATE records SET note = ?2, swapped_at = ?3
+         WHERE kind = 'refresh' AND key = ?1 AND until > ?3 AND swapped_at IS NULL RETURNING {COLUMNS}"
+    );
+    let done = change
+        .query_row(&sql, params![old, note, seconds(now)], |row| record(Kind::Refresh, row))
+        .optional()?;
+    if let Some(done) = done {
+        put(change, new)?;
+        return Ok(Swapped::Done(done));
+    }
+    let sql = format!(
+        "SELECT {COLUMNS}, note, swapped_at FROM records WHERE kind = 'refresh' AND key = ?1 AND until > ?2"
+    );
+    let known = change
+        .query_row(&sql, params![old, seconds(now)], |row| {
+            Ok((record(Kind::Refresh, row)?, row.get::<_, String>(4)?, row.get::<_, i64>(5)?))
+        })
+        .optional()?;
+    Ok(match known {
+        None => Swapped::Unknown,
+        Some((known, note, when)) if when.saturating_add(seconds(window)) > seconds(now) => {
+            Swapped::Replayed(known, note)
+        }
+        Some((known, ..)) => Swapped::Reused(known),
+    })
+}
+
+impl Store for SqliteStore {
+    fn put(&self, record: Record) -> StoreFuture<'_, bool> {
+        self.run(move |connection| put(connection, &record))
+    }
+
+    fn get<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Option<Record>> {
+        let key = key.to_owned();
+        self.run(move |connection| {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM records
+                 WHERE kind = ?1 AND key = ?2 AND until > ?3 AND taken = 0 AND swapped_at IS NULL"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            statement.query_row(params![kind.as_str(), key, seconds(now)], |row| record(kind, row)).optional()
+        })
+    }
+
+    fn take<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Taken> {
+        let key = key.to_owned();
+        self.run(move |connection| {
+            let sql = format!(
+                "UPDATE records SET taken = taken + 1 WHERE kind = ?1 AND key = ?2 AND until > ?3
+                 RETURNING {COLUMNS}, taken"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let taken = statement
+                .query_row(params![kind.as_str(), key, seconds(now)], |row| {
+                    Ok((record(kind, row)?, row.get::<_, i64>(4)?))
+                })
+                .optional()?;
+            Ok(match taken {
+                None => Taken::Unknown,
+                Some((record, 1)) => Taken::First(record),
+                Some((record, _)) => Taken::Again(record),
+            })
+        })
+    }
+
+    fn claim<'a>(&'a self, key: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
+        let key = key.to_owned();
+        self.run(move |connection| {
+            let sql = "INSERT INTO records (kind, key, value, until) VALUES ('claim', ?1, '', ?2)
+                ON CONFLICT DO UPDATE SET until = excluded.until WHERE records.until <= ?3";
+            let rows = connection.prepare_cached(sql)?.execute(params![key, seconds(until), seconds(now)])?;
+            Ok(rows == 1)
+        })
+    }
+
+    fn swap_refresh<'a>(
+        &'a self,
+        old: &'a str,
+        new: Record,
+        note: &'a str,
+        now: u64,
+        window: u64,
+    ) -> StoreFuture<'a, Swapped> {
+        let (old, note) = (old.to_owned(), note.to_owned());
+        self.run(move |connection| {
+            let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let swapped = swap(&change, &old, &new, &note, now, window)?;
+            change.commit()?;
+            Ok(swapped)
+        })
+    }
+
+    fn forget<'a>(&'a self, kind: Kind, key: &'a str) -> StoreFuture<'a, bool> {
+        let key = key.to_owned();
+        self.run(move |connection| {
+            let sql = "DELETE FROM records WHERE kind = ?1 AND key = ?2";
+            Ok(connection.prepare_cached(sql)?.execute(params![kind.as_str(), key])? == 1)
+        })
+    }
+
+    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, ()> {
+        let grant = grant.to_owned();
+        self.run(move |connection| {
+            let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            change.execute(
+                "INSERT OR REPLACE INTO revoked (grant_id, until) VALUES (?1, ?2)",
+                params![grant, seconds(until)],
+            )?;
+            change.execute("DELETE FROM records WHERE grant_id = ?1", params![grant])?;
+            change.commit()
+        })
+    }
+
+    fn count(&self, kind: Kind) -> StoreFuture<'_, usize> {
+        self.run(move |connection| {
+            let sql = "SELECT count(*) FROM records WHERE kind = ?1";
+            let count: i64 = connection.query_row(sql, params![kind.as_str()], |row| row.get(0))?;
+            Ok(usize::try_from(count).unwrap_or(usize::MAX))
+        })
+    }
+
+    fn list(&self, kind: Kind, now: u64, most: usize) -> StoreFuture<'_, Vec<Record>> {
+        self.run(move |connection| {
+            let sql =
+                format!("SELECT {COLUMNS} FROM records WHERE kind = ?1 AND until > ?2 ORDER BY key LIMIT ?3");
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let mut statement = connection.prepare(&sql)?;
+            let rows =
+                statement.query_map(params![kind.as_str(), seconds(now), most], |row| record(kind, row))?;
+            rows.collect()
+        })
+    }
+
+    fn sweep(&self, now: u64) -> StoreFuture<'_, ()> {
+        self.run(move |connection| {
+            let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            change.execute("DELETE FROM records WHERE until <= ?1", params![seconds(now)])?;
+            change.execute("DELETE FROM revoked WHERE until <= ?1", params![seconds(now)])?;
+            change.commit()
+        })
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SqliteStore")
+    }
+}

@@ -1,0 +1,174 @@
+//! What every store does.
+
+use std::sync::Arc;
+
+use super::{Kind, MemoryStore, Record, Store, Swapped, Taken};
+
+const NOW: u64 = 1_000;
+
+/// Two ways into the same store, as two nodes have them.
+type Pair = (Arc<dyn Store>, Arc<dyn Store>);
+
+fn memory() -> Pair {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    (Arc::clone(&store), store)
+}
+
+#[cfg(feature = "sqlite")]
+fn sqlite(folder: &tempfile::TempDir) -> Pair {
+    let open = || Arc::new(super::SqliteStore::open(folder.path().join("auth.db")).unwrap());
+    (open(), open())
+}
+
+macro_rules! for_every_store {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        mod memory {
+            $($(#[$doc])* #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $name() {
+                super::$name(super::memory()).await;
+            })*
+        }
+
+        #[cfg(feature = "sqlite")]
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $name() {
+                let folder = tempfile::tempdir().unwrap();
+                super::$name(super::sqlite(&folder)).await;
+            })*
+        }
+    };
+}
+
+for_every_store! {
+    keeps_until_it_runs_out,
+    what_is_there_once_is_taken_once,
+    a_refresh_token_is_swapped_once,
+    a_revoked_grant_leaves_nothing_and_stays_revoked,
+    a_claim_holds_until_it_runs_out,
+}
+
+fn code(key: &str, until: u64) -> Record {
+    Record::new(Kind::Code, key, "{}", until).of("g1")
+}
+
+fn refresh(key: &str) -> Record {
+    Record::new(Kind::Refresh, key, format!("\"{key}\""), NOW + 100).of("g1")
+}
+
+async fn keeps_until_it_runs_out((one, other): Pair) {
+    assert!(one.put(code("c", NOW + 10)).await.unwrap());
+    assert_eq!(other.get(Kind::Code, "c", NOW).await.unwrap(), Some(code("c", NOW + 10)));
+    assert_eq!(other.get(Kind::Code, "c", NOW + 10).await.unwrap(), None);
+    assert_eq!(other.get(Kind::Access, "c", NOW).await.unwrap(), None, "kinds are apart");
+    assert_eq!(other.take(Kind::Code, "c", NOW + 10).await.unwrap(), Taken::Unknown);
+    assert!(one.put(code("c", NOW + 20)).await.unwrap(), "in place of the first");
+    assert_eq!((other.count(Kind::Code).await.unwrap(), other.count(Kind::Access).await.unwrap()), (1, 0));
+    assert_eq!(other.list(Kind::Code, NOW, 10).await.unwrap(), [code("c", NOW + 20)]);
+    one.sweep(NOW + 20).await.unwrap();
+    assert_eq!(other.count(Kind::Code).await.unwrap(), 0);
+    one.put(code("c", NOW + 10)).await.unwrap();
+    assert!(other.forget(Kind::Code, "c").await.unwrap() && !other.forget(Kind::Code, "c").await.unwrap());
+}
+
+async fn what_is_there_once_is_taken_once((one, other): Pair) {
+    for round in 0..5 {
+        let key = format!("c{round}");
+        one.put(code(&key, NOW + 10)).await.unwrap();
+        let takers = (0..100).map(|taker| {
+            let (store, key) = (Arc::clone(if taker % 2 == 0 { &one } else { &other }), key.clone());
+            tokio::spawn(async move { store.take(Kind::Code, &key, NOW).await.unwrap() })
+        });
+        let mut first = 0;
+        for taker in takers.collect::<Vec<_>>() {
+            match taker.await.unwrap() {
+                Taken::First(_) => first += 1,
+                Taken::Again(record) => assert_eq!(record.grant.as_deref(), Some("g1")),
+                Taken::Unknown => panic!("it is remembered"),
+            }
+        }
+        assert_eq!(first, 1);
+        assert_eq!(one.get(Kind::Code, &key, NOW).await.unwrap(), None);
+    }
+}
+
+async fn a_refresh_token_is_swapped_once((one, other): Pair) {
+    one.put(refresh("r0")).await.unwrap();
+    let swappers = (0..100).map(|swapper| {
+        let store = Arc::clone(if swapper % 2 == 0 { &one } else { &other });
+        tokio::spawn(async move {
+            let (new, note) = (refresh(&format!("r1-{swapper}")), format!("note {swapper}"));
+            store.swap_refresh("r0", new, &note, NOW, 10).await.unwrap()
+        })
+    });
+    let mut done = 0;
+    let mut notes = Vec::new();
+    for swapper in swappers.collect::<Vec<_>>() {
+        match swapper.await.unwrap() {
+            Swapped::Done(old) => {
+                done += 1;
+                assert_eq!(old, refresh("r0"));
+            }
+            Swapped::Replayed(_, note) => notes.push(note),
+            other => panic!("{other:?}"),
+        }
+    }
+    notes.dedup();
+    assert_eq!((done, notes.len()), (1, 1), "all hear of the same successor");
+    assert_eq!(one.count(Kind::Refresh).await.unwrap(), 2, "and there is one");
+    assert_eq!(one.get(Kind::Refresh, "r0", NOW).await.unwrap(), None);
+    let late = other.swap_refresh("r0", refresh("r2"), "late", NOW + 10, 10).await.unwrap();
+    assert_eq!(late, Swapped::Reused(refresh("r0")));
+    let unknown = other.swap_refresh("r9", refresh("r2"), "", NOW, 10).await.unwrap();
+    assert_eq!(unknown, Swapped::Unknown);
+    let expired = other.swap_refresh("r0", refresh("r2"), "", NOW + 100, 10).await.unwrap();
+    assert_eq!(expired, Swapped::Unknown);
+}
+
+async fn a_revoked_grant_leaves_nothing_and_stays_revoked((one, other): Pair) {
+    one.put(code("c", NOW + 10)).await.unwrap();
+    one.put(refresh("r")).await.unwrap();
+    one.put(Record::new(Kind::Access, "a", "{}", NOW + 10).of("g2")).await.unwrap();
+    other.revoke_grant("g1", NOW + 1000).await.unwrap();
+    assert_eq!(one.get(Kind::Refresh, "r", NOW).await.unwrap(), None);
+    assert_eq!(one.take(Kind::Code, "c", NOW).await.unwrap(), Taken::Unknown);
+    assert!(one.get(Kind::Access, "a", NOW).await.unwrap().is_some(), "of another grant");
+    // Whoever was about to give out something for it comes too late.
+    assert!(!one.put(refresh("r")).await.unwrap());
+    assert_eq!(one.get(Kind::Refresh, "r", NOW).await.unwrap(), None);
+    one.sweep(NOW + 1000).await.unwrap();
+    assert!(one.put(refresh("r")).await.unwrap());
+}
+
+async fn a_claim_holds_until_it_runs_out((one, other): Pair) {
+    let claims = (0..50).map(|claimer| {
+        let store = Arc::clone(if claimer % 2 == 0 { &one } else { &other });
+        tokio::spawn(async move { store.claim("jti", NOW + 10, NOW).await.unwrap() })
+    });
+    let mut won = 0;
+    for claim in claims.collect::<Vec<_>>() {
+        won += usize::from(claim.await.unwrap());
+    }
+    assert_eq!(won, 1);
+    assert!(!one.claim("jti", NOW + 20, NOW + 9).await.unwrap());
+    assert!(other.claim("jti", NOW + 20, NOW + 10).await.unwrap());
+}
+
+#[cfg(all(feature = "sqlite", unix))]
+#[test]
+fn the_file_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("auth.db");
+    let store = super::SqliteStore::open(&path).unwrap();
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}", entry.path().display());
+    }
+    drop(store);
+    let newer = rusqlite::Connection::open(&path).unwrap();
+    newer.pragma_update(None, "user_version", 1000).unwrap();
+    let error = super::SqliteStore::open(&path).unwrap_err();
+    assert!(error.to_string().contains("newer version"), "{error}");
+}

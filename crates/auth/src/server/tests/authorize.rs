@@ -1,0 +1,220 @@
+//! The authorization endpoint and its pages.
+
+use http::StatusCode;
+use serde_json::json;
+
+use super::{ASKED, Answer, Ask, Browser, ISSUER, REDIRECT, Site};
+
+fn is_page(answer: &Answer) -> bool {
+    let headers = answer.0.headers();
+    assert!(headers["content-security-policy"].to_str().unwrap().contains("frame-ancestors 'none'"));
+    assert_eq!((answer.header("x-frame-options"), answer.header("cache-control")), ("DENY", "no-store"));
+    assert_eq!(answer.header("referrer-policy"), "no-referrer");
+    answer.header("content-type").starts_with("text/html") && answer.back().is_none()
+}
+
+/// From the first page to the token.
+///
+/// covers: AUTS-11 AUTS-28
+#[tokio::test]
+async fn a_user_signs_in_agrees_and_the_client_has_a_token() {
+    let site = Site::new();
+    let mut browser = Browser::new(&site);
+    let asked = Ask::new();
+    let page = browser.open(&asked).await;
+    assert!(is_page(&page) && page.text().contains("Sign in"));
+    let cookie = page.header("set-cookie");
+    assert!(cookie.starts_with("__Host-hospes=") && cookie.contains("Secure"), "{cookie}");
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"), "{cookie}");
+    let before = browser.cookie.clone();
+    let wrong = browser.take_sign_in(&page, "ann", "wrong").await;
+    assert_eq!(wrong.status(), StatusCode::FORBIDDEN);
+    assert_eq!(browser.take_sign_in(&page, "nobody", "correct horse").await.status(), StatusCode::FORBIDDEN);
+    let consent = browser.take_sign_in(&page, "ann", "correct horse").await;
+    assert_ne!(browser.cookie, before, "a cookie that was planted is worth nothing");
+    assert!(is_page(&consent));
+    for shown in
+        ["The App", "127.0.0.1:41233", "Use the tools behind this address", "https://as.example/mcp", "ann"]
+    {
+        assert!(consent.text().contains(shown), "{shown}: {}", consent.text());
+    }
+    assert!(consent.text().contains("Any program on this computer could be receiving this"));
+    let back = browser.decide(&consent, "allow").await;
+    assert_eq!((back.status(), back.header("cache-control")), (StatusCode::SEE_OTHER, "no-store"));
+    let (address, answer) = back.back().unwrap();
+    assert_eq!(address, ASKED);
+    assert_eq!((&*answer["state"], &*answer["iss"]), ("st&te=1", ISSUER));
+    let token = site.redeem(&asked, &answer["code"]).await;
+    assert_eq!(token.header("cache-control"), "no-store");
+    assert_eq!((&token.json()["token_type"], &token.json()["scope"]), (&json!("Bearer"), &json!("mcp")));
+    assert_eq!(token.json()["expires_in"], 600);
+    let (access, refresh) = token.tokens();
+    assert!(site.is_good(&access).await && !site.is_good(&refresh).await);
+}
+
+/// It is not certain that the answer would reach who asks, so nobody is sent anywhere.
+///
+/// covers: AUTS-14 AUTS-21 AUTS-22 AUT3-08
+#[tokio::test]
+async fn an_unknown_client_or_redirect_gets_a_page() {
+    let site = Site::new();
+    for asked in [
+        Ask::of("nobody", ASKED),
+        Ask::new().but("client_id", ""),
+        Ask::new().and("client_id", "other"),
+        Ask::new().but("redirect_uri", ""),
+        Ask::new().and("redirect_uri", "https://evil.example/"),
+        Ask::of("app", "http://127.0.0.1:1/callback/"),
+        Ask::of("app", "http://127.0.0.1:1/Callback"),
+        Ask::of("app", "http://127.0.0.1:1/callback?x=1"),
+        Ask::of("app", "http://localhost:1/callback"),
+        Ask::of("app", "http://localhost.evil.example/callback"),
+        Ask::of("app", "http://127.0.0.1:1@evil.example/callback"),
+        Ask::of("app", "http://127.0.0.1/callback#x"),
+        Ask::of("app", "http://127.0.0.1/*"),
+        Ask::of("app", "https://127.0.0.1/callback"),
+        Ask::of("machine", "https://machine.example:8443/callback"),
+        Ask::of("machine", "https://machine.example/callback/../x"),
+        Ask::of("machine", "https://machine.example.evil.example/callback"),
+    ] {
+        let answer = site.get(&asked.path()).await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{:?}", asked.fields);
+        assert!(is_page(&answer));
+    }
+    for redirect in [REDIRECT, ASKED, "http://127.0.0.1:1/callback"] {
+        assert_eq!(site.get(&Ask::of("app", redirect).path()).await.status(), StatusCode::OK);
+    }
+}
+
+/// covers: AUTG-10
+#[tokio::test]
+async fn every_other_error_goes_back_to_the_client() {
+    let site = Site::with(|settings| {
+        settings.resources.push(crate::Resource::new("https://as.example/two").unwrap());
+        settings.clients[1].scopes = Some(crate::Scopes::parse("mcp"));
+    });
+    for (asked, error) in [
+        (Ask::new().but("response_type", "token"), "unsupported_response_type"),
+        (Ask::new().but("response_type", ""), "invalid_request"),
+        (Ask::new().but("response_mode", "fragment"), "invalid_request"),
+        (Ask::new().but("code_challenge", ""), "invalid_request"),
+        (Ask::new().but("code_challenge", "short"), "invalid_request"),
+        (Ask::new().but("code_challenge_method", "plain"), "invalid_request"),
+        (Ask::new().but("code_challenge_method", ""), "invalid_request"),
+        (Ask::new().and("scope", "files"), "invalid_request"),
+        (Ask::new().and("code_challenge_method", "S256"), "invalid_request"),
+        (Ask::new().but("request", "x.y.z"), "invalid_request"),
+        (Ask::new().but("scope", "mcp unknown"), "invalid_scope"),
+        (Ask::of("other", ASKED).but("scope", "mcp files"), "invalid_scope"),
+        (Ask::new().but("resource", "https://evil.example/mcp"), "invalid_target"),
+        (Ask::new().but("resource", "https://as.example/mcp#x"), "invalid_target"),
+        (Ask::new().but("resource", ""), "invalid_target"),
+        (Ask::new().and("resource", "https://as.example/two"), "invalid_target"),
+    ] {
+        let (address, answer) = site.get(&asked.path()).await.back().expect("a redirect");
+        assert_eq!(address, ASKED);
+        assert_eq!(answer["error"], error, "{:?}", asked.fields);
+        assert_eq!(answer["iss"], ISSUER, "errors say from whom they come, too");
+        assert_eq!(answer["state"], "st&te=1");
+    }
+    // Where there is one resource, clients of 2025-03-26 mean that one.
+    let one = Site::new();
+    assert_eq!(one.get(&Ask::new().but("resource", "").path()).await.status(), StatusCode::OK);
+    // What a client has in its redirect stays there.
+    let asked = Ask::of("machine", "https://machine.example/callback").but("scope", "");
+    assert_eq!(one.get(&asked.path()).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_user_who_says_no_is_heard() {
+    let site = Site::new();
+    let mut browser = Browser::new(&site);
+    let consent = browser.sign_in(&Ask::new()).await;
+    let answer = browser.decide(&consent, "deny").await.answer();
+    assert_eq!((&*answer["error"], &*answer["iss"], &*answer["state"]), ("access_denied", ISSUER, "st&te=1"));
+    assert!(!answer.contains_key("code"));
+}
+
+/// covers: AUT3-15
+#[tokio::test]
+async fn only_our_page_in_this_browser_decides_and_once() {
+    let site = Site::new();
+    let asked = Ask::new();
+    let mut browser = Browser::new(&site);
+    let consent = browser.sign_in(&asked).await;
+    let (request, csrf) = (consent.hidden("request"), consent.hidden("csrf"));
+    let (no_csrf, wrong) = ([("request", &*request), ("decision", "allow")], "x".repeat(43));
+    assert_eq!(browser.post("/consent", &no_csrf).await.status(), StatusCode::BAD_REQUEST);
+    let fields = [("request", &*request), ("csrf", &*wrong), ("decision", "allow")];
+    assert_eq!(browser.post("/consent", &fields).await.status(), StatusCode::BAD_REQUEST);
+    let fields = [("request", &*request), ("csrf", &*csrf), ("decision", "allow")];
+    // Another browser, which may be signed in itself, and one without any cookie.
+    let mut other = Browser::new(&site);
+    other.sign_in(&Ask::new()).await;
+    assert_eq!(other.post("/consent", &fields).await.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(site.form("/consent", &fields).await.status(), StatusCode::BAD_REQUEST);
+    // The token of one request does nothing for another.
+    let second = browser.open(&Ask::of("other", ASKED)).await;
+    let mixed = [("request", &*second.hidden("request")), ("csrf", &*csrf), ("decision", "allow")];
+    assert_eq!(browser.post("/consent", &mixed).await.status(), StatusCode::BAD_REQUEST);
+    assert!(browser.post("/consent", &fields).await.answer().contains_key("code"));
+    assert_eq!(browser.post("/consent", &fields).await.status(), StatusCode::BAD_REQUEST, "once");
+    // A GET decides nothing, and one that took too long neither.
+    let get = site.get(&format!("/consent?request={request}&csrf={csrf}&decision=allow")).await;
+    assert_eq!(get.status(), StatusCode::METHOD_NOT_ALLOWED);
+    let late = browser.open(&Ask::of("other", ASKED)).await;
+    site.pass(601);
+    assert_eq!(browser.decide(&late, "allow").await.status(), StatusCode::BAD_REQUEST);
+}
+
+/// covers: AUT3-14
+#[tokio::test]
+async fn a_consent_is_remembered_for_what_it_was() {
+    let site = Site::new();
+    let mut browser = Browser::new(&site);
+    let consent = browser.sign_in(&Ask::new()).await;
+    browser.decide(&consent, "allow").await;
+    assert!(browser.open(&Ask::new()).await.answer().contains_key("code"), "nothing is new");
+    for new in [Ask::new().but("scope", "mcp files"), Ask::of("other", ASKED)] {
+        let page = browser.open(&new).await;
+        assert!(is_page(&page) && page.text().contains("Allow"), "asked again");
+    }
+    // Somebody else in another browser has agreed to nothing.
+    let mut other = Browser::new(&site);
+    assert!(other.open(&Ask::new()).await.text().contains("Sign in"));
+    // After the session nobody is signed in any more.
+    site.pass(12 * 3600);
+    assert!(browser.open(&Ask::new()).await.text().contains("Sign in"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_tries_passwords_for_long() {
+    let site = Site::with(|settings| settings.sign_ins_per_minute = 3);
+    let mut browser = Browser::new(&site);
+    let page = browser.open(&Ask::new()).await;
+    let mut last = StatusCode::OK;
+    for _ in 0..4 {
+        last = browser.take_sign_in(&page, "ann", "wrong").await.status();
+    }
+    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn what_a_client_says_of_itself_is_text_on_the_page() {
+    let site = Site::new();
+    let name = "<script>alert(1)</script>\u{202e}\"onload=x";
+    let registered = site
+        .register(&json!({ "client_name": name, "redirect_uris": ["https://app.example/cb"],
+            "token_endpoint_auth_method": "none" }))
+        .await
+        .json();
+    let id = registered["client_id"].as_str().unwrap();
+    let mut browser = Browser::new(&site);
+    let consent = browser.sign_in(&Ask::of(id, "https://app.example/cb")).await;
+    assert!(!consent.text().contains("<script"), "{}", consent.text());
+    assert!(consent.text().contains("its own word") && consent.text().contains("app.example"));
+    assert!(!consent.text().contains("Any program on this computer"));
+    // A client that introduced itself is asked about every time.
+    browser.decide(&consent, "allow").await;
+    assert!(is_page(&browser.open(&Ask::of(id, "https://app.example/cb")).await));
+}

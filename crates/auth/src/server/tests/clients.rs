@@ -1,0 +1,261 @@
+//! Clients that introduce themselves, and clients whose name is a document.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{ASKED, Ask, Browser, Site, Web, settings};
+use crate::Response;
+use crate::server::{AuthServer, MemoryStore, SignIn, TrustedDocuments};
+
+/// covers: AUTS-07 AUTS-08
+#[tokio::test]
+async fn a_client_introduces_itself() {
+    let site = Site::new();
+    let asked = json!({
+        "client_name": "An App", "redirect_uris": ["http://127.0.0.1/callback", "https://app.example/cb"],
+        "grant_types": ["authorization_code", "refresh_token", "client_credentials"], "response_types": ["code"],
+        "token_endpoint_auth_method": "none", "application_type": "native", "scope": "mcp unknown", "strange": {},
+    });
+    let answer = site.register(&asked).await;
+    assert_eq!((answer.status(), answer.header("cache-control")), (StatusCode::CREATED, "no-store"));
+    assert_eq!(answer.header("access-control-allow-origin"), "*");
+    let said = answer.json();
+    assert_eq!(said["grant_types"], json!(["authorization_code", "refresh_token"]), "what it got");
+    assert_eq!((&said["scope"], said.get("client_secret")), (&json!("mcp"), None));
+    let ask = Ask::of(said["client_id"].as_str().unwrap(), ASKED);
+    let code = site.code(&ask).await;
+    let (access, refresh) = site.redeem(&ask, &code).await.tokens();
+    assert!(site.is_good(&access).await);
+    assert!(!refresh.is_empty());
+
+    // With a secret, which is shown once and then needed.
+    let secret = json!({ "redirect_uris": ["http://127.0.0.1/callback"] });
+    let said = site.register(&secret).await.json();
+    assert_eq!(said["token_endpoint_auth_method"], "client_secret_basic");
+    assert_eq!(said["client_secret_expires_at"], 0);
+    let ask = Ask::of(said["client_id"].as_str().unwrap(), ASKED);
+    let code = site.code(&ask).await;
+    assert_eq!(site.redeem(&ask, &code).await.error(), (401, "invalid_client".to_owned()));
+    let fields = [
+        ("grant_type", "authorization_code"),
+        ("code", &*code),
+        ("code_verifier", ask.verifier.expose()),
+        ("client_id", &*ask.client),
+        ("client_secret", said["client_secret"].as_str().unwrap()),
+    ];
+    assert_eq!(site.form("/token", &fields).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_registration_that_is_not_in_order_is_refused() {
+    let site = Site::new();
+    let with = |name: &str, value: Value| {
+        let mut metadata = json!({ "redirect_uris": ["https://app.example/cb"] });
+        metadata[name] = value;
+        metadata
+    };
+    for (metadata, error) in [
+        (json!({}), "invalid_redirect_uri"),
+        (json!([]), "invalid_redirect_uri"),
+        (with("redirect_uris", json!([])), "invalid_redirect_uri"),
+        (with("redirect_uris", json!("https://app.example/cb")), "invalid_redirect_uri"),
+        (with("redirect_uris", json!(["http://app.example/cb"])), "invalid_redirect_uri"),
+        (
+            with("redirect_uris", json!(["https://app.example/cb", "javascript:alert(1)"])),
+            "invalid_redirect_uri",
+        ),
+        (with("redirect_uris", json!(["com.example:/cb"])), "invalid_redirect_uri"),
+        (with("redirect_uris", json!(["https://app.example/cb#x"])), "invalid_redirect_uri"),
+        (with("redirect_uris", json!(vec!["https://app.example/cb"; 17])), "invalid_redirect_uri"),
+        (with("token_endpoint_auth_method", json!("tls_client_auth")), "invalid_client_metadata"),
+        (with("grant_types", json!(["client_credentials"])), "invalid_client_metadata"),
+        (with("response_types", json!(["token"])), "invalid_client_metadata"),
+        (with("client_name", json!(7)), "invalid_client_metadata"),
+    ] {
+        assert_eq!(site.register(&metadata).await.error(), (400, error.to_owned()), "{metadata}");
+    }
+    let closed = Site::with(|settings| settings.registration = false);
+    assert!(!closed.server.serves("/register"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_registers_without_end_and_what_is_unused_goes() {
+    let site = Site::with(|settings| settings.registrations_per_minute = 2);
+    let metadata = json!({ "redirect_uris": [ASKED], "token_endpoint_auth_method": "none" });
+    let said = site.register(&metadata).await.json();
+    site.register(&metadata).await;
+    let flooded = site.register(&metadata).await;
+    assert_eq!(flooded.status(), StatusCode::TOO_MANY_REQUESTS);
+    let ask = Ask::of(said["client_id"].as_str().unwrap(), ASKED);
+    assert_eq!(site.get(&ask.path()).await.status(), StatusCode::OK);
+    site.pass(30 * 24 * 3600);
+    assert_eq!(site.get(&ask.path()).await.status(), StatusCode::BAD_REQUEST);
+}
+
+const DOCUMENT: &str = "https://app.example/client.json";
+
+fn document() -> Value {
+    json!({ "client_id": DOCUMENT, "client_name": "The Document", "redirect_uris": ["http://127.0.0.1/callback"],
+        "grant_types": ["authorization_code", "refresh_token"], "token_endpoint_auth_method": "none",
+        "logo_uri": "https://app.example/logo.png" })
+}
+
+fn response(status: u16, document: &str, headers: &[(&'static str, &'static str)]) -> Response {
+    let mut response = Response::new(StatusCode::from_u16(status).unwrap(), document.to_owned());
+    response.headers.insert("content-type", "application/json".parse().unwrap());
+    for (name, value) in headers {
+        response.headers.insert(*name, value.parse().unwrap());
+    }
+    response
+}
+
+fn site(web: &Web, change: impl FnOnce(&mut super::ServerSettings)) -> Site {
+    let mut site = Site::new();
+    let mut settings = settings();
+    change(&mut settings);
+    let time = Arc::clone(&site.time);
+    let sign_in = SignIn::users([("ann".to_owned(), super::password())]);
+    site.server = AuthServer::new(settings, Arc::new(MemoryStore::new()), sign_in)
+        .fetching(web.clone())
+        .clock(crate::Clock::new(move || time.load(Ordering::Relaxed)));
+    site
+}
+
+/// The page says where the document is and where the answer goes.
+///
+/// covers: AUTS-23 AUTS-25 AUTS-26
+#[tokio::test]
+async fn a_document_names_a_client() {
+    let web = Web::default().with(DOCUMENT, response(200, &document().to_string(), &[]));
+    let site = site(&web, |_| {});
+    let ask = Ask::of(DOCUMENT, ASKED);
+    let mut browser = Browser::new(&site);
+    let consent = browser.sign_in(&ask).await;
+    for shown in ["The Document", DOCUMENT, "127.0.0.1:41233", "Any program on this computer"] {
+        assert!(consent.text().contains(shown), "{shown}");
+    }
+    let code = browser.decide(&consent, "allow").await.answer()["code"].clone();
+    let (_, refresh) = site.redeem(&ask, &code).await.tokens();
+    site.refresh(&refresh, DOCUMENT, &[]).await.tokens();
+    assert_eq!(web.fetched.load(Ordering::Relaxed), 1, "kept, and its picture never fetched");
+    assert!(browser.open(&ask).await.answer().contains_key("code"), "agreed to before");
+}
+
+/// covers: AUTS-24
+#[tokio::test]
+async fn a_document_that_is_not_in_order_names_nobody() {
+    let with = |name: &str, value: Value| {
+        let mut document = document();
+        document[name] = value;
+        response(200, &document.to_string(), &[])
+    };
+    let plain = |status: u16| response(status, &document().to_string(), &[]);
+    let long = " ".repeat(5 * 1024 + 1 - document().to_string().len());
+    let mut html = plain(200);
+    html.headers.insert("content-type", "text/html".parse().unwrap());
+    for bad in [
+        with("client_id", json!("https://app.example/client.json?")),
+        with("client_id", json!("https://App.example/client.json")),
+        with("client_id", Value::Null),
+        with("client_secret", json!("x")),
+        with("token_endpoint_auth_method", json!("client_secret_basic")),
+        with("token_endpoint_auth_method", json!("client_secret_post")),
+        with("token_endpoint_auth_method", json!("private_key_jwt")),
+        with("client_name", Value::Null),
+        with("redirect_uris", json!([])),
+        with("redirect_uris", json!(["http://app.example/cb"])),
+        plain(404),
+        plain(201),
+        plain(302),
+        html,
+        response(200, "<html>", &[]),
+        response(200, &format!("{}{long}", document()), &[]),
+    ] {
+        let web = Web::default().with(DOCUMENT, bad.clone());
+        let site = site(&web, |_| {});
+        let path = Ask::of(DOCUMENT, ASKED).path();
+        assert_eq!(site.get(&path).await.status(), StatusCode::BAD_REQUEST, "{bad:?}");
+        site.get(&path).await;
+        assert_eq!(web.fetched.load(Ordering::Relaxed), 2, "a failure is not remembered");
+    }
+    // A redirect that the document does not list.
+    let web = Web::default().with(DOCUMENT, plain(200));
+    let answer = site(&web, |_| {}).get(&Ask::of(DOCUMENT, "https://app.example/cb").path()).await;
+    assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_documents_place_is_not_fetched() {
+    for id in [
+        "http://app.example/client.json",
+        "https://app.example",
+        "https://app.example/",
+        "https://app.example/client.json#x",
+        "https://app.example/client.json?x=1",
+        "https://me@app.example/client.json",
+        "https://app.example/a/../client.json",
+        "https://app.example/./client.json",
+        "https://app.example/a/%2E%2e/client.json",
+        "https://app.example\\client.json",
+    ] {
+        let web = Web::default().with(DOCUMENT, response(200, &document().to_string(), &[]));
+        let answer = site(&web, |_| {}).get(&Ask::of(id, ASKED).path()).await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{id}");
+        assert_eq!(web.fetched.load(Ordering::Relaxed), 0, "{id}");
+    }
+    for trusted in [TrustedDocuments::None, TrustedDocuments::Hosts(vec!["other.example".to_owned()])] {
+        let web = Web::default().with(DOCUMENT, response(200, &document().to_string(), &[]));
+        let site = site(&web, |settings| settings.documents = trusted);
+        assert_eq!(site.get(&Ask::of(DOCUMENT, ASKED).path()).await.status(), StatusCode::BAD_REQUEST);
+        assert_eq!(web.fetched.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_document_is_kept_as_long_as_it_says_within_reason() {
+    let path = Ask::of(DOCUMENT, ASKED).path();
+    for (header, kept) in [
+        ("max-age=600", 600),
+        ("max-age=0", 300),
+        ("no-store", 300),
+        ("public, max-age=31536000", 24 * 3600),
+        ("nonsense", 300),
+    ] {
+        let web = Web::default()
+            .with(DOCUMENT, response(200, &document().to_string(), &[("cache-control", header)]));
+        let site = site(&web, |_| {});
+        site.get(&path).await;
+        site.pass(kept - 1);
+        site.get(&path).await;
+        assert_eq!(web.fetched.load(Ordering::Relaxed), 1, "{header}");
+        site.pass(1);
+        site.get(&path).await;
+        assert_eq!(web.fetched.load(Ordering::Relaxed), 2, "{header}");
+    }
+}
+
+/// Whoever changes where the answers go is somebody else.
+#[tokio::test]
+async fn a_document_that_has_changed_is_asked_about_again() {
+    let web = Web::default().with(DOCUMENT, response(200, &document().to_string(), &[]));
+    let one = site(&web, |_| {});
+    let ask = Ask::of(DOCUMENT, ASKED);
+    let mut browser = Browser::new(&one);
+    let consent = browser.sign_in(&ask).await;
+    browser.decide(&consent, "allow").await;
+    let mut changed = document();
+    changed["redirect_uris"] = json!(["http://127.0.0.1/callback", "https://evil.example/cb"]);
+    let web = Web::default().with(DOCUMENT, response(200, &changed.to_string(), &[]));
+    let time = Arc::clone(&one.time);
+    let store = Arc::clone(&one.server.0.store);
+    let sign_in = SignIn::users([("ann".to_owned(), super::password())]);
+    let server = AuthServer::new(settings(), store, sign_in)
+        .fetching(web)
+        .clock(crate::Clock::new(move || time.load(Ordering::Relaxed)));
+    browser.site.server = server;
+    let page = browser.open(&ask).await;
+    assert!(page.back().is_none() && page.text().contains("Allow"), "{}", page.text());
+}

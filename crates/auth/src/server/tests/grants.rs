@@ -1,0 +1,318 @@
+//! The token endpoint, and what is asked about tokens.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::StatusCode;
+use serde_json::json;
+
+use super::{APP, ASKED, Ask, RESOURCE, Site};
+use crate::server::{MemoryStore, Store};
+
+fn basic(id: &str, secret: &str) -> String {
+    let encode = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    format!("Basic {}", STANDARD.encode(format!("{}:{}", encode(id), encode(secret))))
+}
+
+/// covers: AUTS-13
+#[tokio::test]
+async fn a_code_is_for_who_asked_for_it() {
+    let site = Site::new();
+    let fields = |asked: &Ask, code: &str| {
+        [
+            ("grant_type", "authorization_code".to_owned()),
+            ("code", code.to_owned()),
+            ("code_verifier", asked.verifier.expose().to_owned()),
+            ("redirect_uri", ASKED.to_owned()),
+            ("client_id", APP.to_owned()),
+        ]
+    };
+    for (name, value, error) in [
+        ("code_verifier", "", "invalid_request"),
+        ("code_verifier", "short", "invalid_grant"),
+        ("code_verifier", &*"x".repeat(43), "invalid_grant"),
+        ("redirect_uri", "http://127.0.0.1:1/callback", "invalid_grant"),
+        ("redirect_uri", "http://127.0.0.1/callback", "invalid_grant"),
+        ("client_id", "other", "invalid_grant"),
+        ("client_id", "nobody", "invalid_client"),
+        ("client_id", "machine", "invalid_client"),
+        ("client_id", "", "invalid_client"),
+        ("code", "", "invalid_request"),
+        ("code", "x", "invalid_grant"),
+        ("grant_type", "", "invalid_request"),
+        ("grant_type", "password", "unsupported_grant_type"),
+    ] {
+        let asked = Ask::new();
+        let code = site.code(&asked).await;
+        let mut fields = fields(&asked, &code);
+        for field in &mut fields {
+            if field.0 == name {
+                field.1 = value.to_owned();
+            }
+        }
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let status = if error == "invalid_client" { 401 } else { 400 };
+        assert_eq!(site.form("/token", &fields).await.error(), (status, error.to_owned()), "{name}={value}");
+    }
+    let asked = Ask::new();
+    let code = site.code(&asked).await;
+    let fields = fields(&asked, &code);
+    let mut twice: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    twice.push(("code", "x"));
+    assert_eq!(site.form("/token", &twice).await.error(), (400, "invalid_request".to_owned()));
+    let target = [&twice[..5], &[("resource", "https://evil.example")]].concat();
+    assert_eq!(site.form("/token", &target).await.error(), (400, "invalid_target".to_owned()));
+    let json = site.form_with("/token", &twice[..5], &[]).await;
+    assert_eq!(json.error().1, "invalid_grant", "it was taken already");
+}
+
+/// Two have it, and one of them should not.
+#[tokio::test]
+async fn a_code_that_is_used_again_ends_everything_that_came_of_it() {
+    let site = Site::new();
+    let asked = Ask::new();
+    let code = site.code(&asked).await;
+    let (access, refresh) = site.redeem(&asked, &code).await.tokens();
+    let (second, second_refresh) = site.refresh(&refresh, APP, &[]).await.tokens();
+    assert!(site.is_good(&access).await && site.is_good(&second).await);
+    assert_eq!(site.redeem(&asked, &code).await.error(), (400, "invalid_grant".to_owned()));
+    assert!(!site.is_good(&access).await && !site.is_good(&second).await);
+    assert_eq!(site.refresh(&second_refresh, APP, &[]).await.error().1, "invalid_grant");
+
+    let late = Ask::new();
+    let code = site.code(&late).await;
+    site.pass(60);
+    assert_eq!(site.redeem(&late, &code).await.error().1, "invalid_grant");
+
+    // A code in the hands of another client is lost for both.
+    let asked = Ask::new();
+    let code = site.code(&asked).await;
+    let mut stolen = Ask::of("other", ASKED);
+    stolen.verifier = asked.verifier.clone();
+    assert_eq!(site.redeem(&stolen, &code).await.error().1, "invalid_grant");
+    assert_eq!(site.redeem(&asked, &code).await.error().1, "invalid_grant");
+}
+
+/// Two ways into one store, and where it is.
+type Pair = (Arc<dyn Store>, Arc<dyn Store>, Option<tempfile::TempDir>);
+
+fn stores() -> Vec<Pair> {
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut all = vec![(Arc::clone(&memory), memory, None)];
+    #[cfg(feature = "sqlite")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || -> Arc<dyn Store> {
+            Arc::new(crate::server::SqliteStore::open(folder.path().join("auth.db")).unwrap())
+        };
+        all.push((open(), open(), Some(folder)));
+    }
+    all
+}
+
+/// Two nodes with one store: whatever comes to either of them, one code is one grant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_who_redeem_a_code_one_has_it() {
+    for (one, other, _folder) in stores() {
+        let time = Arc::new(AtomicU64::new(1_000_000));
+        let nodes = [Site::on(one, |_| {}, Arc::clone(&time)), Site::on(other, |_| {}, time)];
+        let asked = Arc::new(Ask::new());
+        let code = nodes[0].code(&asked).await;
+        let tries = (0..100).map(|at| {
+            let (site, asked, code) = (nodes[at % 2].clone(), Arc::clone(&asked), code.clone());
+            tokio::spawn(async move { site.redeem(&asked, &code).await })
+        });
+        let mut won = Vec::new();
+        for redeemed in tries.collect::<Vec<_>>() {
+            let answer = redeemed.await.unwrap();
+            match answer.status() {
+                StatusCode::OK => won.push(answer.tokens()),
+                _ => assert_eq!(answer.error().1, "invalid_grant"),
+            }
+        }
+        assert!(won.len() <= 1, "at most one has it, and none when the others were noticed first");
+        for (access, _) in won {
+            assert!(
+                !nodes[0].is_good(&access).await && !nodes[1].is_good(&access).await,
+                "and nobody keeps it"
+            );
+        }
+
+        // A refresh token swapped at one node is known at the other.
+        let (_, refresh) = nodes[0].tokens().await;
+        let (_, next) = nodes[0].refresh(&refresh, APP, &[]).await.tokens();
+        let (_, again) = nodes[1].refresh(&refresh, APP, &[]).await.tokens();
+        assert_eq!(next, again);
+        nodes[0].pass(10);
+        assert_eq!(nodes[1].refresh(&refresh, APP, &[]).await.error().1, "invalid_grant");
+        assert_eq!(nodes[0].refresh(&next, APP, &[]).await.error().1, "invalid_grant");
+    }
+}
+
+/// covers: AUTS-16 AUTS-18 AUTS-20
+#[tokio::test]
+async fn refresh_tokens_rotate() {
+    let site = Site::new();
+    let (access, first) = site.tokens().await;
+    let (new_access, second) = site.refresh(&first, APP, &[("resource", RESOURCE)]).await.tokens();
+    assert!(new_access != access && second != first);
+    // The answer was lost: the same successor once more.
+    site.pass(9);
+    let (_, again) = site.refresh(&first, APP, &[]).await.tokens();
+    assert_eq!(again, second);
+    let (_, third) = site.refresh(&second, APP, &[]).await.tokens();
+    // Somebody comes with what was swapped long ago: nobody of the family stays.
+    site.pass(10);
+    assert_eq!(site.refresh(&first, APP, &[]).await.error(), (400, "invalid_grant".to_owned()));
+    assert_eq!(site.refresh(&third, APP, &[]).await.error(), (400, "invalid_grant".to_owned()));
+    assert!(!site.is_good(&new_access).await);
+
+    let (access, token) = site.tokens().await;
+    assert_eq!(site.refresh(&token, "other", &[]).await.error().1, "invalid_grant", "another client's");
+    assert!(!site.is_good(&access).await, "it was in the wrong hands");
+    assert_eq!(site.refresh("x", APP, &[]).await.error().1, "invalid_grant");
+}
+
+/// covers: AUTS-17 AUTS-19
+#[tokio::test]
+async fn everything_ends() {
+    let site = Site::with(|settings| settings.lifetimes.access = std::time::Duration::from_secs(7200));
+    let (access, _) = site.tokens().await;
+    site.pass(3599);
+    assert!(site.is_good(&access).await);
+    site.pass(1);
+    assert!(!site.is_good(&access).await, "an hour at most, whatever the configuration says");
+    let site = Site::new();
+    let (access, mut refresh) = site.tokens().await;
+    site.pass(600);
+    assert!(!site.is_good(&access).await);
+    let day = 24 * 3600;
+    let (_, unused) = site.tokens().await;
+    for _ in 0..8 {
+        site.pass(11 * day);
+        refresh = site.refresh(&refresh, APP, &[]).await.tokens().1;
+    }
+    assert_eq!(site.refresh(&unused, APP, &[]).await.error().1, "invalid_grant", "14 days without use");
+    site.pass(2 * day);
+    assert_eq!(site.refresh(&refresh, APP, &[]).await.error().1, "invalid_grant", "90 days in all");
+}
+
+#[tokio::test]
+async fn a_refresh_asks_for_no_more_than_there_was() {
+    let site = Site::new();
+    let asked = Ask::new().but("scope", "mcp files");
+    let code = site.code(&asked).await;
+    let (_, refresh) = site.redeem(&asked, &code).await.tokens();
+    for (field, error) in [
+        (("scope", "mcp unknown"), "invalid_scope"),
+        (("scope", "offline_access"), "invalid_scope"),
+        (("resource", "https://evil.example/mcp"), "invalid_target"),
+    ] {
+        assert_eq!(site.refresh(&refresh, APP, &[field]).await.error(), (400, error.to_owned()));
+    }
+    let narrow = site.refresh(&refresh, APP, &[("scope", "files")]).await;
+    assert_eq!(narrow.json()["scope"], "files");
+    let (_, next) = narrow.tokens();
+    assert_eq!(
+        site.refresh(&next, APP, &[]).await.json()["scope"],
+        "mcp files",
+        "the refresh token keeps all"
+    );
+}
+
+/// covers: AUTS-10 AUTS-12
+#[tokio::test]
+async fn a_client_with_a_secret_acts_for_itself() {
+    let site = Site::new();
+    let grant = ("grant_type", "client_credentials");
+    let good = basic("machine", "s3cret:%+ä");
+    let answer = site.form_with("/token", &[grant, ("scope", "files")], &[("authorization", &good)]).await;
+    assert_eq!(answer.json()["scope"], "files");
+    assert_eq!(answer.json().get("refresh_token"), None);
+    let (token, _) = answer.tokens();
+    let who = crate::resource::Verify::verify(&site.server, &token, site.now()).await.unwrap();
+    assert_eq!((&*who.subject, &*who.name()), ("machine", "https://as.example client machine"));
+    let post = [grant, ("client_id", "machine"), ("client_secret", "s3cret:%+ä")];
+    assert_eq!(site.form("/token", &post).await.status(), StatusCode::OK, "or in the form");
+
+    let wrong = site.form_with("/token", &[grant], &[("authorization", &basic("machine", "x"))]).await;
+    assert_eq!(wrong.error(), (401, "invalid_client".to_owned()));
+    assert!(wrong.header("www-authenticate").starts_with("Basic"));
+    let both = site.form_with("/token", &post, &[("authorization", &good)]).await;
+    assert_eq!(both.error(), (400, "invalid_request".to_owned()), "one way at a time");
+    let other = [grant, ("client_id", "other")];
+    let two = site.form_with("/token", &other, &[("authorization", &good)]).await;
+    assert_eq!(two.error(), (400, "invalid_request".to_owned()));
+    let none = [grant, ("client_id", "machine")];
+    assert_eq!(site.form("/token", &none).await.error(), (401, "invalid_client".to_owned()));
+    let public = [grant, ("client_id", APP)];
+    assert_eq!(site.form("/token", &public).await.error(), (400, "unauthorized_client".to_owned()));
+}
+
+#[tokio::test]
+async fn the_token_endpoint_takes_forms() {
+    let site = Site::new();
+    let request = http::Request::post("/token").header("content-type", "application/json").body(()).unwrap();
+    let answer = site.send(request.into_parts().0, "{}").await;
+    assert_eq!(answer.error(), (400, "invalid_request".to_owned()));
+    assert_eq!(site.get("/token?grant_type=x").await.status(), StatusCode::METHOD_NOT_ALLOWED);
+}
+
+/// Whoever asks learns nothing.
+#[tokio::test]
+async fn a_token_is_taken_back() {
+    let site = Site::new();
+    for give_back in [0, 1] {
+        let (access, refresh) = site.tokens().await;
+        let token = [&access, &refresh][give_back];
+        let revoke = |client: &'static str, token: String| {
+            let site = site.clone();
+            async move { site.form("/revoke", &[("token", &*token), ("client_id", client)]).await }
+        };
+        let other = revoke("other", token.clone()).await;
+        assert!(site.is_good(&access).await, "another client's");
+        let own = revoke(APP, token.clone()).await;
+        let again = revoke(APP, token.clone()).await;
+        let none = revoke(APP, "x".to_owned()).await;
+        for answer in [&other, &own, &again, &none] {
+            assert_eq!((answer.status(), answer.text()), (StatusCode::OK, other.text()));
+        }
+        assert!(!site.is_good(&access).await);
+        assert_eq!(site.refresh(&refresh, APP, &[]).await.error().1, "invalid_grant");
+    }
+}
+
+#[tokio::test]
+async fn only_a_client_with_a_secret_is_told_of_tokens() {
+    let site = Site::new();
+    let (access, refresh) = site.tokens().await;
+    let ask = async |token: &str, headers: &[(&str, &str)], more: &[(&str, &str)]| {
+        site.form_with("/introspect", &[&[("token", token)], more].concat(), headers).await
+    };
+    assert_eq!(ask(&access, &[], &[]).await.error(), (401, "invalid_client".to_owned()));
+    assert_eq!(ask(&access, &[], &[("client_id", APP)]).await.error(), (401, "invalid_client".to_owned()));
+    let good = basic("machine", "s3cret:%+ä");
+    let headers = [("authorization", &*good)];
+    let said = ask(&access, &headers, &[]).await.json();
+    assert_eq!(
+        said,
+        json!({ "active": true, "iss": super::ISSUER, "sub": "ann", "aud": RESOURCE, "client_id": APP,
+            "scope": "mcp", "exp": site.now() + 600, "token_type": "Bearer" })
+    );
+    for unknown in ["x", &*refresh] {
+        assert_eq!(ask(unknown, &headers, &[]).await.json(), json!({ "active": false }));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_too_often_waits() {
+    let site = Site::with(|settings| settings.token_requests_per_minute = 5);
+    for _ in 0..5 {
+        assert_eq!(site.refresh("x", APP, &[]).await.status(), StatusCode::BAD_REQUEST);
+    }
+    let answer = site.refresh("x", APP, &[]).await;
+    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(answer.header("retry-after"), "12");
+}

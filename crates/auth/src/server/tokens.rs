@@ -1,0 +1,352 @@
+//! Codes, refresh tokens and credentials become tokens; and what is asked about tokens.
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::request::Parts;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::authorize::{resource, scopes};
+use super::clients::{AuthMethod, CODE, CREDENTIALS, Client, Credentials, NoClient, Origin, REFRESH};
+use super::form::Form;
+use super::store::{Kind, Record, StoreError, Swapped, Taken};
+use super::{AuthServer, hash, random_text};
+use crate::pkce::verify_challenge;
+use crate::{ClientId, ErrorBody, ErrorCode, RedirectUri, Resource, Scopes, fingerprint};
+
+/// What a code stands for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct CodeRecord {
+    pub(super) client_id: ClientId,
+    pub(super) redirect_uri: RedirectUri,
+    pub(super) challenge: String,
+    #[serde(flatten)]
+    pub(super) given: Given,
+}
+
+/// What was agreed to, which everything that comes of it carries.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Given {
+    pub(super) subject: String,
+    pub(super) resource: Resource,
+    pub(super) scopes: Scopes,
+    /// When all of it ends, in seconds since 1970.
+    pub(super) end: u64,
+}
+
+/// What an access or a refresh token stands for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct TokenRecord {
+    pub(super) client_id: ClientId,
+    #[serde(flatten)]
+    pub(super) given: Given,
+}
+
+/// Why there is no token.
+#[derive(Debug)]
+pub(super) enum NoToken {
+    /// The request is refused.
+    Refused(ErrorBody),
+    /// The client did not show that it is itself; it tried HTTP Basic.
+    Basic(ErrorBody),
+    /// The store does not answer.
+    Store(StoreError),
+}
+
+impl From<StoreError> for NoToken {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+fn refuse<T>(code: ErrorCode, why: &str) -> Result<T, NoToken> {
+    Err(NoToken::Refused(ErrorBody::new(code, why)))
+}
+
+fn decode<T: for<'de> Deserialize<'de>>(record: &Record) -> Result<T, NoToken> {
+    serde_json::from_str(&record.value).map_err(|_| StoreError("a record cannot be read".into()).into())
+}
+
+pub(super) fn encode(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+impl AuthServer {
+    /// Answers the token endpoint.
+    pub(super) async fn redeem(&self, parts: &Parts, form: &Form) -> Result<Value, NoToken> {
+        if let Some(name) = form.repeated() {
+            let why = format!("the parameter {} comes more than once", crate::shown(name));
+            return refuse(ErrorCode::InvalidRequest, &why);
+        }
+        let Some(grant) = form.get("grant_type") else {
+            return refuse(ErrorCode::InvalidRequest, "grant_type is missing");
+        };
+        if ![CODE, REFRESH, CREDENTIALS].contains(&grant) {
+            return refuse(ErrorCode::UnsupportedGrantType, "no such grant is spoken");
+        }
+        let client = self.authenticate(parts, form).await?;
+        if !client.may(grant) {
+            return refuse(ErrorCode::UnauthorizedClient, "the client may not use this grant");
+        }
+        match grant {
+            CODE => self.redeem_code(form, &client).await,
+            REFRESH => self.refresh(form, &client).await,
+            _ => self.credentials(form, &client).await,
+        }
+    }
+
+    /// The client that a request is from.
+    pub(super) async fn authenticate(&self, parts: &Parts, form: &Form) -> Result<Client, NoToken> {
+        let credentials = match Credentials::read(&parts.headers, form) {
+            Ok(credentials) => credentials,
+            Err(NoClient::Malformed(why)) => return refuse(ErrorCode::InvalidRequest, why),
+            Err(NoClient::Missing) => return refuse(ErrorCode::InvalidClient, "no client is named"),
+        };
+        let known = self.client(&credentials.id).await?;
+        if let Some(client) = known.filter(|client| credentials.are_of(client)) {
+            return Ok(client);
+        }
+        tracing::info!(client = %credentials.id, "a client did not show that it is itself");
+        let body = ErrorBody::new(
+            ErrorCode::InvalidClient,
+            "the client is not known, or has not shown that it is itself",
+        );
+        Err(match credentials.method {
+            AuthMethod::ClientSecretBasic => NoToken::Basic(body),
+            _ => NoToken::Refused(body),
+        })
+    }
+
+    async fn redeem_code(&self, form: &Form, client: &Client) -> Result<Value, NoToken> {
+        let (Some(code), Some(verifier)) = (form.get("code"), form.get("code_verifier")) else {
+            return refuse(ErrorCode::InvalidRequest, "code or code_verifier is missing");
+        };
+        let bad = "the code is not good, or no longer, or not for this request";
+        let now = self.now();
+        let record = match self.store().take(Kind::Code, &hash(code), now).await? {
+            Taken::First(record) => record,
+            Taken::Again(record) => {
+                // Two have it, and one of them should not (OAuth 2.1, section 4.1.3).
+                tracing::warn!(code = fingerprint(code), client = %client.id, "a code was used again");
+                self.revoke_grant_of(&record).await?;
+                return refuse(ErrorCode::InvalidGrant, bad);
+            }
+            Taken::Unknown => return refuse(ErrorCode::InvalidGrant, bad),
+        };
+        let known: CodeRecord = decode(&record)?;
+        if known.client_id != client.id {
+            self.revoke_grant_of(&record).await?;
+            return refuse(ErrorCode::InvalidGrant, bad);
+        }
+        let same_redirect = form.get("redirect_uri").is_none_or(|uri| uri == known.redirect_uri.as_str());
+        if !same_redirect || !verify_challenge(verifier, &known.challenge) {
+            return refuse(ErrorCode::InvalidGrant, bad);
+        }
+        self.check_resource(form, &known.given.resource)?;
+        let grant = record.grant.unwrap_or_default();
+        let refresh = client.may(REFRESH).then(random_text);
+        self.keep_registration(client).await?;
+        if let Some(refresh) = &refresh {
+            self.put_refresh(refresh, client, &known.given, &grant).await?;
+        }
+        self.issue(client, &known.given, &known.given.scopes, &grant, refresh).await
+    }
+
+    async fn refresh(&self, form: &Form, client: &Client) -> Result<Value, NoToken> {
+        let Some(old) = form.get("refresh_token") else {
+            return refuse(ErrorCode::InvalidRequest, "refresh_token is missing");
+        };
+        let bad = "the refresh token is not good, or no longer";
+        let (now, key) = (self.now(), hash(old));
+        let salt = random_text();
+        let next = successor(old, &salt);
+        let record = match self.store().get(Kind::Refresh, &key, now).await? {
+            Some(record) => {
+                let known: TokenRecord = decode(&record)?;
+                if known.client_id != client.id {
+                    tracing::warn!(token = fingerprint(old), client = %client.id, "another client's refresh token");
+                    self.revoke_grant_of(&record).await?;
+                    return refuse(ErrorCode::InvalidGrant, bad);
+                }
+                // Before anything changes.
+                self.check_resource(form, &known.given.resource)?;
+                narrowed(form, &known.given.scopes)?;
+                let grant = record.grant.clone().unwrap_or_default();
+                self.refresh_record(&next, client, &known.given, &grant)
+            }
+            // It was swapped, or it is none: nothing will be put in its place.
+            None => Record::new(Kind::Claim, "", "", 0),
+        };
+        let window = self.settings().lifetimes.replay.as_secs();
+        let (record, next) = match self.store().swap_refresh(&key, record, &salt, now, window).await? {
+            Swapped::Done(record) => (record, next),
+            // The answer was lost, or two of the client's tasks came at once.
+            Swapped::Replayed(record, salt) => (record, successor(old, &salt)),
+            Swapped::Reused(record) => {
+                tracing::warn!(token = fingerprint(old), client = %client.id, "a refresh token was used again");
+                self.revoke_grant_of(&record).await?;
+                return refuse(ErrorCode::InvalidGrant, bad);
+            }
+            Swapped::Unknown => return refuse(ErrorCode::InvalidGrant, bad),
+        };
+        let known: TokenRecord = decode(&record)?;
+        if known.client_id != client.id {
+            self.revoke_grant_of(&record).await?;
+            return refuse(ErrorCode::InvalidGrant, bad);
+        }
+        self.check_resource(form, &known.given.resource)?;
+        let scopes = narrowed(form, &known.given.scopes)?;
+        self.issue(client, &known.given, &scopes, &record.grant.unwrap_or_default(), Some(next)).await
+    }
+
+    async fn credentials(&self, form: &Form, client: &Client) -> Result<Value, NoToken> {
+        if client.auth == AuthMethod::None {
+            return refuse(ErrorCode::UnauthorizedClient, "only a client with a secret acts for itself");
+        }
+        let Some(resource) = resource(form.get("resource"), self.settings()) else {
+            return refuse(ErrorCode::InvalidTarget, "the resource is not one of this server's");
+        };
+        let Some(scopes) = scopes(form.get("scope"), client, self.settings()) else {
+            return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
+        };
+        let given = Given { subject: client.id.to_string(), resource, scopes, end: u64::MAX };
+        self.issue(client, &given, &given.scopes, &random_text(), None).await
+    }
+
+    /// Makes out an access token.
+    async fn issue(
+        &self,
+        client: &Client,
+        given: &Given,
+        scopes: &Scopes,
+        grant: &str,
+        refresh: Option<String>,
+    ) -> Result<Value, NoToken> {
+        let token = random_text();
+        let now = self.now();
+        let until = (now + self.settings().access_seconds()).min(given.end);
+        let given = Given { scopes: scopes.clone(), ..given.clone() };
+        let value = encode(&TokenRecord { client_id: client.id.clone(), given });
+        let record = Record::new(Kind::Access, hash(&token), value, until).of(grant);
+        if !self.store().put(record).await? {
+            return refuse(ErrorCode::InvalidGrant, "what the user agreed to was taken back");
+        }
+        tracing::info!(
+            token = fingerprint(&token), client = %client.id, %scopes, grant = fingerprint(grant), "a token was made out"
+        );
+        let mut answer = json!({
+            "access_token": token, "token_type": "Bearer", "expires_in": until - now, "scope": scopes,
+        });
+        if let Some(refresh) = refresh {
+            answer["refresh_token"] = refresh.into();
+        }
+        Ok(answer)
+    }
+
+    fn refresh_record(&self, token: &str, client: &Client, given: &Given, grant: &str) -> Record {
+        let until = (self.now() + self.settings().lifetimes.refresh.as_secs()).min(given.end);
+        let value = encode(&TokenRecord { client_id: client.id.clone(), given: given.clone() });
+        Record::new(Kind::Refresh, hash(token), value, until).of(grant)
+    }
+
+    async fn put_refresh(
+        &self,
+        token: &str,
+        client: &Client,
+        given: &Given,
+        grant: &str,
+    ) -> Result<(), NoToken> {
+        if self.store().put(self.refresh_record(token, client, given, grant)).await? {
+            return Ok(());
+        }
+        refuse(ErrorCode::InvalidGrant, "what the user agreed to was taken back")
+    }
+
+    /// A registration that is used stays.
+    async fn keep_registration(&self, client: &Client) -> Result<(), NoToken> {
+        if client.origin == Origin::Registered {
+            let lifetimes = &self.settings().lifetimes;
+            let until = self.now() + lifetimes.grant.as_secs() + lifetimes.registration.as_secs();
+            self.store().put(Record::new(Kind::Client, client.id.as_str(), encode(client), until)).await?;
+        }
+        Ok(())
+    }
+
+    fn check_resource(&self, form: &Form, granted: &Resource) -> Result<(), NoToken> {
+        match form.get("resource") {
+            Some(_) if resource(form.get("resource"), self.settings()).as_ref() != Some(granted) => {
+                refuse(ErrorCode::InvalidTarget, "the resource is not the one that was agreed to")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a grant, and all that came of it.
+    async fn revoke_grant_of(&self, record: &Record) -> Result<(), StoreError> {
+        let Some(grant) = &record.grant else { return Ok(()) };
+        tracing::info!(grant = fingerprint(grant), "a grant was revoked");
+        self.store().revoke_grant(grant, self.now() + self.settings().lifetimes.grant.as_secs() + 3600).await
+    }
+
+    /// Answers the revocation endpoint (RFC 7009): the grant ends that a token belongs to. Whether there was one is
+    /// nobody's business.
+    pub(super) async fn revoke(&self, parts: &Parts, form: &Form) -> Result<(), NoToken> {
+        let client = self.authenticate(parts, form).await?;
+        let Some(token) = form.get("token") else {
+            return refuse(ErrorCode::InvalidRequest, "token is missing");
+        };
+        let key = hash(token);
+        for kind in [Kind::Refresh, Kind::Access] {
+            let Some(record) = self.store().get(kind, &key, self.now()).await? else { continue };
+            let known: TokenRecord = decode(&record)?;
+            if known.client_id == client.id {
+                self.revoke_grant_of(&record).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers the introspection endpoint (RFC 7662), to clients that can keep a secret.
+    pub(super) async fn introspect(&self, parts: &Parts, form: &Form) -> Result<Value, NoToken> {
+        let client = self.authenticate(parts, form).await?;
+        if client.auth == AuthMethod::None {
+            return refuse(ErrorCode::InvalidClient, "only a client with a secret may ask");
+        }
+        let Some(token) = form.get("token") else {
+            return refuse(ErrorCode::InvalidRequest, "token is missing");
+        };
+        let Some(record) = self.store().get(Kind::Access, &hash(token), self.now()).await? else {
+            return Ok(json!({ "active": false }));
+        };
+        let TokenRecord { client_id, given } = decode(&record)?;
+        Ok(json!({
+            "active": true, "iss": self.settings().issuer, "sub": given.subject, "aud": given.resource,
+            "client_id": client_id, "scope": given.scopes, "exp": record.until, "token_type": "Bearer",
+        }))
+    }
+
+    /// What an access token stands for, and until when.
+    pub(super) async fn access(&self, token: &str, now: u64) -> Result<Option<(TokenRecord, u64)>, NoToken> {
+        match self.store().get(Kind::Access, &hash(token), now).await? {
+            Some(record) => Ok(Some((decode(&record)?, record.until))),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The scopes a refresh asks for: all, or fewer.
+fn narrowed(form: &Form, granted: &Scopes) -> Result<Scopes, NoToken> {
+    let Some(asked) = form.get("scope").map(Scopes::parse) else { return Ok(granted.clone()) };
+    if granted.contains_all(&asked) && !asked.is_empty() {
+        return Ok(asked);
+    }
+    refuse(ErrorCode::InvalidScope, "wider than what was agreed to")
+}
+
+/// What comes after a refresh token. Made of the token itself and of something that the store alone has: so it can be
+/// made again if the answer was lost, without being kept, and neither of the two will do.
+fn successor(old: &str, salt: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, old.as_bytes());
+    URL_SAFE_NO_PAD.encode(hmac::sign(&key, salt.as_bytes()))
+}

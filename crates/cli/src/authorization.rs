@@ -1,0 +1,228 @@
+//! Who may use the endpoint of `hospes up`: what stands before it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hospes::transport::http_server::Front;
+use hospes_auth::egress::{Egress, GuardedClient};
+use hospes_auth::resource::{
+    AnyOf, Guard, IssuerTokens, JwtRules, Principal, ScopeRules, StaticTokens, Verify,
+};
+use hospes_auth::server::{
+    AuthServer, Client, MemoryStore, PasswordHash, ServerSettings, SignIn, SqliteStore, Store,
+};
+use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes, Seed};
+use hospes_host::config::AuthConfig;
+use url::Url;
+
+use crate::exit::{Failure, Outcome};
+use crate::output::{BOLD, Output, paint};
+use crate::place;
+
+/// The scope that lets a client use the endpoint.
+const SCOPE: &str = "mcp";
+const SCOPE_WORDS: &str = "Use all the tools, prompts and resources behind this address";
+
+/// What stands before the endpoint.
+pub(crate) struct Authorization {
+    pub(crate) front: Box<dyn Front>,
+    /// The endpoint's public address.
+    pub(crate) url: String,
+    /// The name under which it is called.
+    pub(crate) host: String,
+    /// Who makes out the tokens, in words.
+    pub(crate) by: String,
+    /// What the programs of whoever runs this host show.
+    pub(crate) token: String,
+}
+
+/// What is to stand before an endpoint at `address`; none where whoever reaches it may use it.
+pub(crate) fn authorization(
+    config: Option<&AuthConfig>,
+    address: SocketAddr,
+    path: &str,
+    output: Output,
+) -> Outcome<Option<Authorization>> {
+    let exposed = !address.ip().is_loopback();
+    let said = config.is_some();
+    let config = config.cloned().unwrap_or_default();
+    if !config.enabled.unwrap_or(said || exposed) {
+        if exposed {
+            output.warn(format_args!(
+                "whoever reaches {address} can use every server: `auth.enabled` is false in the configuration"
+            ));
+        }
+        return Ok(None);
+    }
+    let base = base(&config, address)?;
+    let resource = |path: &str| identifier("auth.base_url", Resource::new(format!("{base}{path}")));
+    let main = resource(path)?;
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let older = resource(&format!("{folder}/sse"))?;
+    let own = Issuer::new(base.as_str()).map_err(|error| mistake("auth.base_url", &error))?;
+    let url = Url::parse(&base).map_err(|error| mistake("auth.base_url", &error))?;
+    let host = match (url.host_str(), url.port()) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (host, _) => host.unwrap_or_default().to_owned(),
+    };
+    let token = local_token()?;
+    let tokens = static_tokens(&config, &own).with(&token, named(&own, "this machine"));
+    let (front, by): (Box<dyn Front>, String) = match &config.issuer {
+        Some(issuer) => {
+            let issuer = identifier("auth.issuer", Issuer::new(issuer.as_str()))?;
+            let audience = match &config.audience {
+                Some(audience) => identifier("auth.audience", Resource::new(audience.as_str()))?,
+                None => main.clone(),
+            };
+            let rules = JwtRules::new(issuer.clone(), vec![audience]);
+            let tokens = AnyOf::none().or(tokens).or(IssuerTokens::new(rules, fetcher(&issuer)));
+            // What scopes somebody else's tokens have is not ours to say.
+            let guard = guard(main.clone(), older, issuer.clone(), tokens, ScopeRules::default());
+            (Box::new(guard), issuer.to_string())
+        }
+        None => {
+            let server = server(&config, own.clone(), vec![main.clone(), older.clone()], output)?;
+            let tokens = AnyOf::none().or(tokens).or(server.clone());
+            let rules = ScopeRules::default().always(Scopes::parse(SCOPE));
+            let guard = guard(main.clone(), older, own, tokens, rules);
+            (Box::new(server.beside(guard)), "this host".to_owned())
+        }
+    };
+    Ok(Some(Authorization { front, url: main.to_string(), host, by, token }))
+}
+
+/// The origin that everybody else knows, without a slash at its end.
+fn base(config: &AuthConfig, address: SocketAddr) -> Outcome<String> {
+    let Some(base) = &config.base_url else {
+        if address.ip().is_loopback() {
+            return Ok(format!("http://{address}"));
+        }
+        return Err(Failure::usage(format!("{address} can be reached from elsewhere, and no public address is known"))
+            .hint(
+                "tokens are made out for an address: set `base_url = \"https://…\"` under [auth], or `enabled = false` \
+                 if something else decides who may come",
+            ));
+    };
+    let loopback = |url: &Url| hospes_auth::metadata::is_secure(url);
+    match Url::parse(base) {
+        Ok(url) if loopback(&url) && url.path() == "/" => Ok(base.trim_end_matches('/').to_owned()),
+        Ok(url) if loopback(&url) => {
+            Err(Failure::usage("`auth.base_url`: expected an origin, without a path"))
+        }
+        _ => Err(Failure::usage("`auth.base_url`: expected an https address")
+            .hint("put a proxy that speaks TLS before Hospes: passwords and tokens go through here")),
+    }
+}
+
+fn guard(main: Resource, older: Resource, issuer: Issuer, verify: impl Verify, rules: ScopeRules) -> Guard {
+    Guard::builder(main, vec![issuer], verify).also(older).rules(rules).name("hospes").build()
+}
+
+fn static_tokens(config: &AuthConfig, issuer: &Issuer) -> StaticTokens {
+    config.tokens.iter().fold(StaticTokens::none(), |tokens, (name, token)| {
+        tokens.with(token.reveal(), named(issuer, &format!("token {name}")))
+    })
+}
+
+fn named(issuer: &Issuer, name: &str) -> Principal {
+    let mut principal = Principal::new(issuer.clone(), name);
+    principal.scopes = Scopes::parse(SCOPE);
+    principal
+}
+
+/// A token for `hospes status`, which lives as long as this process.
+fn local_token() -> Outcome<String> {
+    let seed = Seed::from_system();
+    Ok(seed.map_err(|error| Failure::usage("there is no randomness").because(&error))?.draw_text())
+}
+
+/// Fetches from an issuer that the operator has named, wherever that is.
+fn fetcher(issuer: &Issuer) -> GuardedClient {
+    let mut egress = Egress::public();
+    if let Some(url) = issuer.url()
+        && let Some(host) = url.host_str()
+    {
+        egress = egress.allow_host(host);
+        if hospes_auth::metadata::is_loopback(&url) {
+            egress = egress.allow_loopback();
+        }
+    }
+    GuardedClient::new(egress)
+}
+
+fn server(
+    config: &AuthConfig,
+    issuer: Issuer,
+    resources: Vec<Resource>,
+    output: Output,
+) -> Outcome<AuthServer> {
+    let Some(first) = resources.first() else { return Err(Failure::usage("there is nothing to guard")) };
+    let mut settings = ServerSettings::new(issuer, first.clone()).scope(SCOPE, SCOPE_WORDS);
+    (settings.resources, settings.first_if_unnamed) = (resources, true);
+    settings.registration = config.registration.unwrap_or(true);
+    for client in &config.clients {
+        let field = format!("auth.clients.{}", client.id);
+        let id = identifier(&field, ClientId::new(client.id.as_str()))?;
+        let redirects: Result<Vec<_>, _> =
+            client.redirect_uris.iter().map(|uri| RedirectUri::new(uri.as_str())).collect();
+        let redirects = identifier(&field, redirects)?;
+        if let Some(bad) = redirects.iter().find(|uri| !hospes_auth::server::may_register(uri, true)) {
+            return Err(Failure::usage(format!("`{field}`: {bad} is neither https nor this machine")));
+        }
+        let made = match &client.secret {
+            Some(secret) => Client::confidential(id, secret.reveal(), redirects),
+            None => Client::public(id, redirects),
+        };
+        settings.clients.push(match &client.name {
+            Some(name) => made.named(name),
+            None => made,
+        });
+    }
+    let sign_in = sign_in(config, settings.issuer.as_str(), output)?;
+    Ok(AuthServer::new(settings, store(config)?, sign_in).fetching(GuardedClient::new(Egress::public())))
+}
+
+fn sign_in(config: &AuthConfig, issuer: &str, output: Output) -> Outcome<SignIn> {
+    if config.users.is_empty() {
+        let issuer = issuer.to_owned();
+        return Ok(SignIn::owner(move |code| {
+            output.say(format_args!(
+                "\n  An application wants to sign in at {issuer}.\n  If that is you, the code is {}\n",
+                paint(BOLD, code)
+            ));
+        }));
+    }
+    let mut users = Vec::new();
+    for (name, password) in &config.users {
+        let text = password.reveal();
+        let hash = match text.starts_with("pbkdf2-") {
+            true => {
+                PasswordHash::parse(text).map_err(|error| mistake(&format!("auth.users.{name}"), &error))?
+            }
+            false => PasswordHash::of(text),
+        };
+        users.push((name.clone(), hash));
+    }
+    Ok(SignIn::users(users))
+}
+
+fn store(config: &AuthConfig) -> Outcome<Arc<dyn Store>> {
+    let Some(file) = config.store.clone().or_else(place::authorization) else {
+        return Ok(Arc::new(MemoryStore::new()));
+    };
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::usage(format!("cannot make {}", folder.display())).because(&error))?;
+    }
+    let store = SqliteStore::open(&file)
+        .map_err(|error| Failure::usage(format!("cannot open {}", file.display())).because(&error))?;
+    Ok(Arc::new(store))
+}
+
+fn identifier<T, E: std::error::Error>(field: &str, made: Result<T, E>) -> Outcome<T> {
+    made.map_err(|error| mistake(field, &error))
+}
+
+fn mistake(field: &str, error: &dyn std::error::Error) -> Failure {
+    Failure::usage(format!("`{field}`: {error}"))
+}

@@ -1,0 +1,123 @@
+//! `hospes up` where it asks for tokens, as a process.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+#[allow(dead_code, clippy::unwrap_used, reason = "each test program uses its part, and tests may panic")]
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+use support::{House, LIMIT, Running, eventually, text};
+
+/// A host with this configuration, and where this machine reaches it.
+fn up(house: &House, listen: &str, auth: &str) -> (Running, String, String) {
+    let config = house.write("hospes.toml", &format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n"));
+    let args = ["up", "--config", &text(&config), "--listen", listen, "--json"];
+    let host = Running::start(house.command(&args));
+    let mut said = String::new();
+    let started: Value = loop {
+        said += &host.stdout.recv_timeout(LIMIT).expect("it starts");
+        if let Ok(started) = serde_json::from_str(&said) {
+            break started;
+        }
+    };
+    let public = started["endpoint"].as_str().unwrap().to_owned();
+    let notes = std::fs::read_dir(house.path("run/hospes")).unwrap();
+    let note = notes.flatten().next().unwrap().path();
+    let note: Value = serde_json::from_slice(&std::fs::read(note).unwrap()).unwrap();
+    (host, public, note["endpoint"].as_str().unwrap().to_owned())
+}
+
+/// One request of the simplest kind; the whole response.
+fn get(url: &str, path: &str) -> String {
+    let address = url.trim_start_matches("http://").split('/').next().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
+}
+
+fn body(response: &str) -> Value {
+    serde_json::from_str(response.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+#[test]
+fn who_has_no_token_is_told_where_to_get_one() {
+    let house = House::new();
+    let auth = "[auth]\nusers = { ann = \"correct horse\" }\ntokens = { ci = \"the-ci-token\" }";
+    let (host, public, local) = up(&house, "127.0.0.1:0", auth);
+    assert_eq!(public, local);
+    let refused = get(&local, "/mcp");
+    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+    let origin = local.trim_end_matches("/mcp");
+    let place = format!("resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\"");
+    assert!(refused.contains(&place) && refused.contains("scope=\"mcp\""), "{refused}");
+    let resource = body(&get(&local, "/.well-known/oauth-protected-resource/mcp"));
+    assert_eq!(resource["authorization_servers"], json!([origin]));
+    let server = body(&get(&local, "/.well-known/oauth-authorization-server"));
+    assert_eq!(server["issuer"], *origin);
+    assert_eq!(server["client_id_metadata_document_supported"], true);
+    let call = |header: &str| house.run(&["call", &local, "time__now", "timezone=Asia/Tokyo", "-H", header]);
+    let good = call("Authorization: Bearer the-ci-token");
+    assert!(good.code == Some(0) && good.stdout.contains("+09:00"), "{good:?}");
+    assert_ne!(call("Authorization: Bearer other").code, Some(0));
+    // Whoever runs the host need not sign in to ask how it is.
+    eventually("the status is there", || house.run(&["status"]).stdout.contains("time"));
+    #[cfg(unix)]
+    for file in ["run/hospes", "state/hospes"] {
+        use std::os::unix::fs::PermissionsExt as _;
+        for entry in std::fs::read_dir(house.path(file)).unwrap().flatten() {
+            let mode = entry.metadata().unwrap().permissions().mode();
+            let secret =
+                entry.path().extension().is_some_and(|kind| kind != "json") || file.starts_with("run");
+            assert!(!secret || mode & 0o077 == 0, "{}: {mode:o}", entry.path().display());
+        }
+    }
+    drop(host);
+}
+
+#[test]
+fn beyond_loopback_tokens_are_asked_for_or_nothing_starts() {
+    let house = House::new();
+    let config = house.write("bare.toml", "[servers.time]\nbuiltin = \"time\"\n");
+    let refused = house.run(&["up", "--config", &text(&config), "--listen", "0.0.0.0:0"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("base_url"), "{refused:?}");
+    let plain = "[auth]\nbase_url = \"http://mcp.example.org\"\n[servers.time]\nbuiltin = \"time\"\n";
+    let config = house.write("plain.toml", plain);
+    let refused = house.run(&["up", "--config", &text(&config), "--listen", "0.0.0.0:0"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("https"), "{refused:?}");
+
+    let (host, public, local) = up(&house, "0.0.0.0:0", "[auth]\nbase_url = \"https://mcp.example.org\"");
+    assert_eq!(public, "https://mcp.example.org/mcp");
+    let refused = get(&local, "/mcp");
+    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+    assert!(
+        refused.contains("https://mcp.example.org/.well-known/oauth-protected-resource/mcp"),
+        "{refused}"
+    );
+    drop(host);
+    let house = House::new();
+    let (_host, _, local) = up(&house, "0.0.0.0:0", "[auth]\nenabled = false");
+    assert!(!get(&local, "/mcp").starts_with("HTTP/1.1 401"));
+}
+
+#[test]
+fn what_the_configuration_says_of_authorization_is_checked() {
+    let house = House::new();
+    for (auth, said) in [
+        ("[auth]\nbase_url = \"mcp.example.org\"", "auth.base_url"),
+        ("[auth]\nuser = { ann = \"x\" }", "did you mean"),
+        ("[auth]\nusers = { ann = \"\" }", "auth.users.ann"),
+        ("[auth]\nusers = { ann = \"pbkdf2-sha256$1$x$y\" }", "auth.users.ann"),
+        ("[auth.clients.app]\nredirect_uris = [\"http://app.example/cb\"]", "auth.clients.app"),
+    ] {
+        let config = house.write("h.toml", &format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n"));
+        let refused = house.run(&["up", "--config", &text(&config), "--listen", "127.0.0.1:0"]);
+        assert!(refused.code == Some(1) && refused.stderr.contains(said), "{auth}: {refused:?}");
+    }
+}

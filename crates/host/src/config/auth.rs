@@ -1,0 +1,128 @@
+//! Who may use the endpoint: the table `[auth]`.
+
+use std::path::PathBuf;
+
+use super::document::Entry;
+use super::expand::Scope;
+use super::secret::Secret;
+use super::table::{Report, Table};
+
+/// Who may use the endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuthConfig {
+    /// Whether tokens are asked for. Unless told: beyond loopback yes, and on loopback when anything else is said here.
+    pub enabled: Option<bool>,
+    /// The public address of the endpoint's origin, which tokens are made out for.
+    pub base_url: Option<String>,
+    /// Whether applications may introduce themselves to our authorization server.
+    pub registration: Option<bool>,
+    /// Who may sign in, with a password or the hash of one.
+    pub users: Vec<(String, Secret)>,
+    /// Tokens that never change, by the name of whoever has them.
+    pub tokens: Vec<(String, Secret)>,
+    /// Applications that need not introduce themselves.
+    pub clients: Vec<AuthClient>,
+    /// An authorization server elsewhere, in place of ours.
+    pub issuer: Option<String>,
+    /// What its tokens are made out for, if not for the endpoint's address.
+    pub audience: Option<String>,
+    /// Where ours keeps what it must.
+    pub store: Option<PathBuf>,
+}
+
+/// An application that need not introduce itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuthClient {
+    /// Its id.
+    pub id: String,
+    /// Its name, for people.
+    pub name: Option<String>,
+    /// Its secret, if it can keep one.
+    pub secret: Option<Secret>,
+    /// Where answers may be sent.
+    pub redirect_uris: Vec<String>,
+}
+
+const URL_FORM: &str = "an address such as \"https://mcp.example.org\"";
+
+/// Reads the table.
+pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut Report) -> AuthConfig {
+    let mut auth = AuthConfig {
+        enabled: table.boolean(&["enabled"], report),
+        registration: table.boolean(&["registration"], report),
+        base_url: url(table, "base_url", scope, report),
+        issuer: url(table, "issuer", scope, report),
+        audience: url(table, "audience", scope, report),
+        users: secrets(table, "users", scope, report),
+        tokens: secrets(table, "tokens", scope, report),
+        ..AuthConfig::default()
+    };
+    if let Some(entry) = table.take(&["store"], report) {
+        let path = table.expanded(&entry.node, &table.field(entry), scope, report);
+        auth.store = path.map(|path| scope.path(scope.folder, path.reveal()));
+    }
+    if let Some(entry) = table.take(&["clients"], report)
+        && let Some(clients) = Table::new(&entry.node, None, "auth.clients.", report)
+    {
+        for entry in clients.unread() {
+            auth.clients.extend(client(entry, scope, report));
+        }
+    }
+    table.refuse_unread(report);
+    auth
+}
+
+fn client(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<AuthClient> {
+    let mut table = Table::new(&entry.node, None, &format!("auth.clients.{}.", entry.key), report)?;
+    let name = text(&mut table, "name", scope, report);
+    let secret = text(&mut table, "secret", scope, report).map(Secret::new);
+    let redirect_uris = table.strings(&["redirect_uris"], report).unwrap_or_default();
+    table.refuse_unread(report);
+    Some(AuthClient { id: entry.key.clone(), name, secret, redirect_uris })
+}
+
+fn text(table: &mut Table<'_>, key: &'static str, scope: &Scope<'_>, report: &mut Report) -> Option<String> {
+    let entry = table.take(&[key], report)?;
+    let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
+    Some(text.reveal().to_owned())
+}
+
+fn url(table: &mut Table<'_>, key: &'static str, scope: &Scope<'_>, report: &mut Report) -> Option<String> {
+    let entry = table.take(&[key], report)?;
+    let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
+    let sound = url::Url::parse(text.reveal()).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https") && url.query().is_none() && url.fragment().is_none()
+    });
+    match sound {
+        true => Some(text.reveal().to_owned()),
+        false => table.invalid(&entry.node.at, &table.field(entry), URL_FORM, "", report),
+    }
+}
+
+/// Names, each with something that must not be shown.
+fn secrets(
+    table: &mut Table<'_>,
+    key: &'static str,
+    scope: &Scope<'_>,
+    report: &mut Report,
+) -> Vec<(String, Secret)> {
+    let Some(entry) = table.take(&[key], report) else { return Vec::new() };
+    let Some(entries) = entry.node.as_object() else {
+        report.wrong_type::<()>(&entry.node, None, table.field(entry), "a table");
+        return Vec::new();
+    };
+    let mut all = Vec::new();
+    for one in entries {
+        let field = format!("{}.{}", table.field(entry), one.key);
+        match table.expanded(&one.node, &field, scope, report) {
+            Some(value) if value.reveal().is_empty() => {
+                table.invalid::<()>(&one.node.at, &field, "a text that is not empty", "", report);
+            }
+            Some(value) => all.push((one.key.clone(), value.into_secret())),
+            None => {}
+        }
+    }
+    all
+}
