@@ -353,3 +353,75 @@ async fn extensions_are_declared_by_identifiers_with_a_prefix() {
         assert!(refused.is_err(), "{wrong}");
     }
 }
+
+/// The older revisions have no message for the end: over HTTP it is that the connections close.
+///
+/// covers: LIFE-13
+#[tokio::test]
+async fn over_http_closing_the_connections_is_the_end() {
+    use hospes::transport::http_server::{Endpoint, HttpServer};
+
+    struct Running(Arc<AtomicU32>);
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    async fn until(what: &str, condition: impl Fn() -> bool) {
+        let wait = async {
+            while !condition() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), wait).await.expect(what);
+    }
+
+    for (revision, path) in [
+        (Revision::V2024_11_05, "sse"),
+        (Revision::V2025_03_26, "mcp"),
+        (Revision::V2025_06_18, "mcp"),
+        (Revision::V2025_11_25, "mcp"),
+    ] {
+        let running = Arc::new(AtomicU32::new(0));
+        let counted = running.clone();
+        let server = Server::new("x", "1").tool("forever", move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let guard = Running(counted.clone());
+            async move {
+                std::future::pending::<()>().await;
+                drop(guard);
+            }
+        });
+        let endpoint = Endpoint::builder(server).sse(true).build();
+        let http = HttpServer::bind("127.0.0.1:0", endpoint.clone()).await.unwrap();
+        let http = http.shutdown_timeout(Duration::from_millis(50));
+        let url = format!("http://{}/{path}", http.local_addr());
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let served = tokio::spawn(http.serve_until(async {
+            let _ = stopped.await;
+        }));
+        let calling = async || {
+            let client = Client::builder().revision(revision).connect(url.as_str()).await.unwrap();
+            assert_eq!((client.revision(), endpoint.sessions() + endpoint.sse_streams()), (revision, 1));
+            let caller = client.clone();
+            let call = tokio::spawn(async move { caller.call("forever", ()).await });
+            until("the call began", || running.load(Ordering::SeqCst) == 1).await;
+            (client, call)
+        };
+        // The client closes: nothing goes on for it.
+        let (client, call) = calling().await;
+        client.close().await;
+        assert!(call.await.unwrap().unwrap_err().is_closed());
+        until("the call ended", || running.load(Ordering::SeqCst) == 0).await;
+        until("the session ended", || endpoint.sessions() + endpoint.sse_streams() == 0).await;
+        // The server closes: whoever waits is told, and nobody is served any more.
+        let (client, call) = calling().await;
+        stop.send(()).unwrap();
+        call.await.unwrap().unwrap_err();
+        served.await.unwrap().unwrap();
+        assert_eq!(running.load(Ordering::SeqCst), 0);
+        client.call("forever", ()).await.unwrap_err();
+    }
+}

@@ -111,18 +111,18 @@ impl Admission {
         authority: Option<&Authority>,
         headers: &'a HeaderMap,
     ) -> Result<Head<'a>, Rejection> {
-        let seen = Seen::collect(headers)?;
-        self.check_peer(authority, &seen)?;
-        let verb = match *method {
-            http::Method::POST => Verb::Post,
-            http::Method::GET if self.revisions.speaks(Era::Legacy) => Verb::Get,
-            http::Method::DELETE if self.revisions.speaks(Era::Legacy) => Verb::Delete,
-            _ => return Err(Rejection::method_not_allowed(self.allow())),
-        };
-        if verb != Verb::Post && seen.version.is_some_and(|v| v == Revision::V2026_07_28.as_str()) {
-            return Err(Rejection::method_not_allowed("POST"));
-        }
-        let content_length = self.check_length(&seen)?;
+        let (seen, verb, content_length) = self.meet(authority, headers, |seen| {
+            let verb = match *method {
+                http::Method::POST => Verb::Post,
+                http::Method::GET if self.revisions.speaks(Era::Legacy) => Verb::Get,
+                http::Method::DELETE if self.revisions.speaks(Era::Legacy) => Verb::Delete,
+                _ => return Err(Rejection::method_not_allowed(self.allow())),
+            };
+            if verb != Verb::Post && seen.version.is_some_and(|v| v == Revision::V2026_07_28.as_str()) {
+                return Err(Rejection::method_not_allowed("POST"));
+            }
+            Ok(verb)
+        })?;
         if verb == Verb::Post {
             check_content_type(&seen)?;
         }
@@ -146,16 +146,13 @@ impl Admission {
         authority: Option<&Authority>,
         headers: &'a HeaderMap,
     ) -> Result<Head<'a>, Rejection> {
-        let seen = Seen::collect(headers)?;
-        // SSE-06: on every connection.
-        self.check_peer(authority, &seen)?;
-        let verb = match endpoint {
-            SseEndpoint::Stream if method == http::Method::GET => Verb::Get,
-            SseEndpoint::Messages if method == http::Method::POST => Verb::Post,
-            SseEndpoint::Stream => return Err(Rejection::method_not_allowed("GET")),
-            SseEndpoint::Messages => return Err(Rejection::method_not_allowed("POST")),
-        };
-        let content_length = self.check_length(&seen)?;
+        // SSE-06: who sends it is looked at on every connection.
+        let (seen, verb, content_length) = self.meet(authority, headers, |_| match endpoint {
+            SseEndpoint::Stream if method == http::Method::GET => Ok(Verb::Get),
+            SseEndpoint::Messages if method == http::Method::POST => Ok(Verb::Post),
+            SseEndpoint::Stream => Err(Rejection::method_not_allowed("GET")),
+            SseEndpoint::Messages => Err(Rejection::method_not_allowed("POST")),
+        })?;
         match endpoint {
             SseEndpoint::Stream => check_accept(verb, &seen, headers)?,
             SseEndpoint::Messages => check_content_type(&seen)?,
@@ -163,6 +160,20 @@ impl Admission {
         let head = seen.head(verb, content_length);
         self.legacy_version(&head, None)?;
         Ok(head)
+    }
+
+    /// What is looked at first, whatever is asked for: who sends it, by which verb, and how much.
+    fn meet<'a>(
+        &self,
+        authority: Option<&Authority>,
+        headers: &'a HeaderMap,
+        verb: impl FnOnce(&Seen<'a>) -> Result<Verb, Rejection>,
+    ) -> Result<(Seen<'a>, Verb, Option<usize>), Rejection> {
+        let seen = Seen::collect(headers)?;
+        self.check_peer(authority, &seen)?;
+        let verb = verb(&seen)?;
+        let length = self.check_length(&seen)?;
+        Ok((seen, verb, length))
     }
 
     /// Looks only at who sends a request: for pages that are served beside the endpoint.
