@@ -18,6 +18,8 @@ use super::desk::{Desk, List};
 use super::error::ConnectError;
 use super::handlers::Pace;
 use super::health::HealthCheck;
+#[cfg(feature = "http")]
+use super::network::Proxy;
 use super::receiver::Receiver;
 use super::settings::Settings;
 use super::target::Target;
@@ -216,6 +218,38 @@ impl ClientBuilder {
     /// [listens](Client::listen).
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.settings.cache_bytes = bytes;
+        self
+    }
+
+    /// Reaches servers over HTTP through this proxy: `http://host:port`, with `user:password@` before the host if it
+    /// wants to know who asks. To `https` it is asked for a tunnel. `except` names hosts that are reached without it, in
+    /// the form of `NO_PROXY`: names with their subdomains, addresses, networks, parted by commas. Servers on this
+    /// machine are always reached without it.
+    ///
+    /// Without this setting the environment decides: `HTTPS_PROXY` for `https`, `HTTP_PROXY` for `http`, `ALL_PROXY` for
+    /// either, but for the hosts in `NO_PROXY`; each in capitals or not. What is no URL of such a proxy is an error when
+    /// connecting.
+    #[cfg(feature = "http")]
+    pub fn proxy(mut self, url: impl Into<String>, except: impl Into<String>) -> Self {
+        self.settings.network.proxy = Proxy::Given { url: url.into(), except: except.into() };
+        self
+    }
+
+    /// Uses no proxy, whatever the environment says.
+    #[cfg(feature = "http")]
+    pub fn no_proxy(mut self) -> Self {
+        self.settings.network.proxy = Proxy::None;
+        self
+    }
+
+    /// Trusts the authorities whose certificates are in this file (PEM), too. May be called repeatedly.
+    ///
+    /// Trusted without this are Mozilla's authorities, which are built in; or those that `SSL_CERT_FILE` (a file) and
+    /// `SSL_CERT_DIR` (folders) name in the environment, in their place. What cannot be read, or holds no certificate, is
+    /// an error when connecting.
+    #[cfg(feature = "tls")]
+    pub fn ca_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.settings.network.ca_files.push(path.into());
         self
     }
 

@@ -36,6 +36,7 @@ pub(crate) mod link;
 mod listen;
 mod listing;
 mod model_choice;
+pub(crate) mod network;
 mod older_tasks;
 #[cfg(feature = "validate")]
 mod outputs;

@@ -8,6 +8,7 @@ use hospes_proto::session::client::{DEFAULT_MAX_IN_FLIGHT, DEFAULT_MAX_SERVER_RE
 
 use super::cache::DEFAULT_CACHE_BYTES;
 use super::health::HealthCheck;
+use super::network::Network;
 use crate::rate::Rate;
 
 /// How long a call may take without an answer or progress, unless told otherwise.
@@ -52,6 +53,7 @@ pub(crate) struct Settings {
     pub(crate) cache_bytes: usize,
     pub(crate) health_check: Option<HealthCheck>,
     pub(crate) limits: Limits,
+    pub(crate) network: Network,
 }
 
 impl Default for Settings {
@@ -75,6 +77,7 @@ impl Default for Settings {
                 max_request_bytes: DEFAULT_MAX_REQUEST_BYTES,
                 max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
             },
+            network: Network::default(),
         }
     }
 }

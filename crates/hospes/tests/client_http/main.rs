@@ -13,6 +13,7 @@ mod log;
 mod eras;
 mod headers;
 mod messages;
+mod network;
 mod questions;
 mod sessions;
 mod streams;

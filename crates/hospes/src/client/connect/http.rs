@@ -22,7 +22,7 @@ pub(super) async fn connect(
     let ClientBuilder { settings, desk, .. } = builder;
     let desk = Arc::new(desk);
     let open = || {
-        let link = HttpLink::new(url, settings.limits, Arc::clone(&desk));
+        let link = HttpLink::new(url, settings.limits, &settings.network, Arc::clone(&desk));
         link.map_err(|why| ConnectError::new(shown.clone(), Stage::Target, why))
     };
     let mut link = Link::Http(open()?);

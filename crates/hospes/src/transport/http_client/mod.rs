@@ -6,10 +6,13 @@ mod authorize;
 mod call;
 mod outside;
 mod pool;
+mod proxy;
 mod reader;
 mod session;
 mod sse;
 mod stream;
+#[cfg(feature = "tls")]
+mod trust;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,6 +39,7 @@ use crate::client::desk::Desk;
 use crate::client::duplex::{write_answer, write_cancelled};
 use crate::client::error::{CallError, Closed, HttpFailure, Stage};
 use crate::client::link::Outgoing;
+use crate::client::network::Network;
 use crate::client::settings::Limits;
 use crate::client::{Authorizer, Url};
 
@@ -88,7 +92,12 @@ pub(crate) struct Shared {
 
 impl HttpLink {
     /// A link to `url`; nothing is sent yet.
-    pub(crate) fn new(target: &Url, limits: Limits, desk: Arc<Desk>) -> Result<Self, String> {
+    pub(crate) fn new(
+        target: &Url,
+        limits: Limits,
+        network: &Network,
+        desk: Arc<Desk>,
+    ) -> Result<Self, String> {
         let url = url::Url::parse(&target.url).map_err(|error| format!("not a URL: {error}"))?;
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
         let authority = match url.port() {
@@ -120,7 +129,7 @@ impl HttpLink {
             headers.append(name, text);
         }
         let shared = Shared {
-            pool: Arc::new(Pool::new(origin)),
+            pool: Arc::new(Pool::new(origin, network)?),
             path: RwLock::new(path),
             headers,
             last_id: AtomicI64::new(0),

@@ -13,16 +13,21 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::PROXY_AUTHORIZATION;
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::client::legacy::connect::HttpConnector;
+#[cfg(feature = "tls")]
+use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tower_service::Service as _;
 
+use super::proxy::Via;
+use crate::client::network::Network;
 use crate::client::{HttpFailure, Stage};
 
 /// How long opening a connection may take.
@@ -43,6 +48,8 @@ pub(super) type RequestBody = Full<Bytes>;
 pub(super) struct Pool {
     /// Scheme, host and port.
     origin: Uri,
+    /// The proxy on the way there.
+    via: Option<Via>,
     connector: Connector,
     free: Mutex<Free>,
 }
@@ -58,6 +65,8 @@ enum Connector {
     Plain(HttpConnector),
     #[cfg(feature = "tls")]
     Tls(hyper_rustls::HttpsConnector<HttpConnector>),
+    #[cfg(feature = "tls")]
+    Tunnel(hyper_rustls::HttpsConnector<Tunnel<HttpConnector>>),
 }
 
 /// One connection, and the work that it needs to move.
@@ -78,23 +87,33 @@ pub(super) enum SendError {
 }
 
 impl Pool {
-    pub(super) fn new(origin: Uri) -> Self {
+    /// # Errors
+    /// What is wrong with a setting.
+    pub(super) fn new(origin: Uri, network: &Network) -> Result<Self, String> {
         let mut plain = HttpConnector::new();
         plain.set_nodelay(true);
         plain.set_connect_timeout(Some(TCP_TIMEOUT));
         plain.enforce_http(false);
+        let via = Via::to(&origin, &network.proxy)?;
         let connector = match origin.scheme_str() {
             #[cfg(feature = "tls")]
-            Some("https") => Connector::Tls(
-                hyper_rustls::HttpsConnectorBuilder::new()
-                    .with_webpki_roots()
+            Some("https") => {
+                let tls = hyper_rustls::HttpsConnectorBuilder::new()
+                    .with_tls_config(super::trust::config(&network.ca_files)?)
                     .https_or_http()
-                    .enable_http1()
-                    .wrap_connector(plain),
-            ),
+                    .enable_http1();
+                match &via {
+                    None => Connector::Tls(tls.wrap_connector(plain)),
+                    Some(via) => {
+                        let tunnel = Tunnel::new(via.uri.clone(), plain);
+                        let tunnel = via.auth.iter().cloned().fold(tunnel, Tunnel::with_auth);
+                        Connector::Tunnel(tls.wrap_connector(tunnel))
+                    }
+                }
+            }
             _ => Connector::Plain(plain),
         };
-        Self { origin, connector, free: Mutex::default() }
+        Ok(Self { origin, via, connector, free: Mutex::default() })
     }
 
     /// The origin as a URL, to which others may be relative.
@@ -108,6 +127,7 @@ impl Pool {
         &self,
         mut request: Request<RequestBody>,
     ) -> Result<(Response<Incoming>, Connection), SendError> {
+        self.address(&mut request);
         while let Some(mut connection) = self.take() {
             match connection.try_send(request).await {
                 Ok(response) => return Ok((response, connection)),
@@ -119,6 +139,20 @@ impl Pool {
         match connection.try_send(request).await {
             Ok(response) => Ok((response, connection)),
             Err((_, why)) => Err(SendError::Broken(why)),
+        }
+    }
+
+    /// A proxy that does not open a tunnel has to be told where a request goes.
+    fn address(&self, request: &mut Request<RequestBody>) {
+        let (Connector::Plain(_), Some(via)) = (&self.connector, &self.via) else { return };
+        let mut there = self.origin.clone().into_parts();
+        there.path_and_query = request.uri().path_and_query().cloned();
+        // A path of ours makes a URI of any origin.
+        if let Ok(there) = Uri::from_parts(there) {
+            *request.uri_mut() = there;
+        }
+        if let Some(auth) = &via.auth {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, auth.clone());
         }
     }
 
@@ -150,29 +184,40 @@ impl Pool {
     async fn open(&self) -> Result<Connection, HttpFailure> {
         let io = match self.connector.clone() {
             Connector::Plain(mut plain) => {
-                let io = plain.call(self.origin.clone()).await.map_err(|error| connect_failure(&error))?;
+                let there = self.via.as_ref().map_or(&self.origin, |via| &via.uri);
+                let io = plain.call(there.clone()).await.map_err(|error| self.failed(&error))?;
                 #[cfg(feature = "tls")]
                 let io = Io::from(io);
                 io
             }
             #[cfg(feature = "tls")]
-            Connector::Tls(mut tls) => {
-                let opened = tokio::time::timeout(TCP_TIMEOUT, tls.call(self.origin.clone())).await;
-                match opened {
-                    Ok(opened) => opened.map_err(|error| connect_failure(error.as_ref()))?,
-                    Err(_) => {
-                        return Err(failure(
-                            Stage::Tls,
-                            "the secure connection was not opened in time".into(),
-                        ));
-                    }
-                }
-            }
+            Connector::Tls(mut tls) => self.secure(tls.call(self.origin.clone())).await?,
+            #[cfg(feature = "tls")]
+            Connector::Tunnel(mut tls) => self.secure(tls.call(self.origin.clone())).await?,
         };
         let (sender, driver) = http1::handshake(io)
             .await
             .map_err(|error| failure(Stage::Http, format!("HTTP could not be spoken: {error}")))?;
         Ok(Connection { sender, driver: Box::new(driver), over: false })
+    }
+
+    #[cfg(feature = "tls")]
+    async fn secure(
+        &self,
+        opening: impl Future<Output = Result<Io, Box<dyn StdError + Send + Sync>>>,
+    ) -> Result<Io, HttpFailure> {
+        match tokio::time::timeout(TCP_TIMEOUT, opening).await {
+            Ok(opened) => opened.map_err(|error| self.failed(error.as_ref())),
+            Err(_) => Err(failure(Stage::Tls, "the secure connection was not opened in time".into())),
+        }
+    }
+
+    fn failed(&self, error: &(dyn StdError + 'static)) -> HttpFailure {
+        let mut failure = connect_failure(error);
+        if let Some(via) = &self.via {
+            failure.what = format!("through the proxy {}: {}", via.shown(), failure.what);
+        }
+        failure
     }
 
     fn lock(&self) -> MutexGuard<'_, Free> {
@@ -245,7 +290,7 @@ fn connect_failure(error: &(dyn StdError + 'static)) -> HttpFailure {
     let what = chain(error);
     let stage = if what.contains("dns error") {
         Stage::Dns
-    } else if what.contains("tcp ") {
+    } else if what.contains("tcp ") || what.contains("tunnel error") {
         Stage::Tcp
     } else {
         Stage::Tls

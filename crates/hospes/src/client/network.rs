@@ -1,0 +1,38 @@
+//! By what way servers over HTTP are reached, and whom to trust on it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// What a client is told of the network.
+#[derive(Clone, Default)]
+pub(crate) struct Network {
+    pub(crate) proxy: Proxy,
+    /// Authorities that are trusted besides the others, in PEM.
+    pub(crate) ca_files: Vec<PathBuf>,
+}
+
+/// Through which proxy.
+#[derive(Clone, Default)]
+pub(crate) enum Proxy {
+    /// What the environment says.
+    #[default]
+    Environment,
+    None,
+    Given {
+        url: String,
+        /// For whom it is not, as `NO_PROXY` says it.
+        except: String,
+    },
+}
+
+// The URL of a proxy may hold a password.
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let proxy = match &self.proxy {
+            Proxy::Environment => "as the environment says",
+            Proxy::None => "none",
+            Proxy::Given { .. } => "given",
+        };
+        f.debug_struct("Network").field("proxy", &proxy).field("ca_files", &self.ca_files).finish()
+    }
+}

@@ -1,0 +1,57 @@
+//! Whose certificates are trusted.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::{ClientConfig, RootCertStore};
+use rustls_native_certs::load_certs_from_paths;
+
+const FILE: &str = "SSL_CERT_FILE";
+const FOLDERS: &str = "SSL_CERT_DIR";
+
+/// How `https` is spoken when these authorities are trusted besides those of the environment, or those built in.
+///
+/// # Errors
+/// Which file or variable cannot be used, and why.
+pub(super) fn config(ca_files: &[PathBuf]) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    match (of(FILE), of(FOLDERS)) {
+        (None, None) => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        (file, folders) => {
+            if let Some(file) = file {
+                add(&mut roots, Some(Path::new(&file)), None).map_err(|why| format!("{FILE}: {why}"))?;
+            }
+            let folders = folders.unwrap_or_default();
+            let before = roots.len();
+            let mut problem = None;
+            for folder in std::env::split_paths(&folders).filter(|folder| !folder.as_os_str().is_empty()) {
+                // One without certificates is no harm where another has some.
+                problem = add(&mut roots, None, Some(&folder)).err().or(problem);
+            }
+            if let Some(why) = problem.filter(|_| roots.len() == before) {
+                return Err(format!("{FOLDERS}: {why}"));
+            }
+        }
+    }
+    for file in ca_files {
+        add(&mut roots, Some(file), None).map_err(|why| format!("ca_file: {why}"))?;
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn add(roots: &mut RootCertStore, file: Option<&Path>, folder: Option<&Path>) -> Result<(), String> {
+    let found = load_certs_from_paths(file, folder);
+    let (added, _) = roots.add_parsable_certificates(found.certs);
+    if added > 0 {
+        return Ok(());
+    }
+    let place = file.or(folder).unwrap_or_else(|| Path::new(""));
+    Err(match found.errors.first() {
+        Some(error) => format!("{}: {}", place.display(), crate::error::chain(error)),
+        None => format!("there is no certificate in {}", place.display()),
+    })
+}
