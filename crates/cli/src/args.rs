@@ -45,6 +45,9 @@ pub(crate) enum Command {
     Call(Call),
     /// Run a built-in server over stdio or HTTP
     Serve(Serve),
+    /// Sign in to servers, and out again
+    #[command(subcommand)]
+    Auth(Auth),
 }
 
 #[derive(Debug, Args)]
@@ -175,6 +178,44 @@ pub(crate) struct Call {
     /// The server as a command with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) program: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Auth {
+    /// Sign in to a server, in the browser
+    Login(Login),
+    /// Say which servers somebody is signed in to
+    Status,
+    /// Forget the tokens for a server
+    Logout(Logout),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Login {
+    /// The server: a URL, or an entry of the configuration that has one
+    pub(crate) target: String,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+    /// Show the page's URL and read the one it ends at, instead of opening a browser here
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    /// The id of a client that was registered with the authorization server before
+    #[arg(long, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+    /// The variable that holds that client's secret
+    #[arg(long, value_name = "VARIABLE", requires = "client_id")]
+    pub(crate) client_secret_env: Option<String>,
+    /// What to ask for besides what the server demands. May be repeated
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Logout {
+    /// The server: a URL, or an entry of the configuration that has one
+    pub(crate) target: String,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
 }
 
 #[derive(Debug, Args)]

@@ -148,6 +148,7 @@ impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let code = match &error {
             CallError::Http(http) if matches!(http.status, Some(401 | 403)) => Code::Unauthorized,
+            CallError::NotAuthorized(_) => Code::Unauthorized,
             CallError::Closed(_) | CallError::Http(_) | CallError::SessionEnded => Code::Unreachable,
             _ => Code::Tool,
         };

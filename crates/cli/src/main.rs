@@ -57,6 +57,7 @@ async fn run(command: Command, output: Output) -> Outcome {
         Command::Status(args) => Box::pin(commands::status::run(args, output)).await,
         Command::List(args) => Box::pin(commands::list::run(args, output)).await,
         Command::Call(args) => Box::pin(commands::call::run(args, output)).await,
+        Command::Auth(args) => Box::pin(commands::auth::run(args, output)).await,
         Command::Serve(args) => Box::pin(commands::serve::run(args)).await,
     }
 }

@@ -33,6 +33,12 @@ pub(crate) fn authorization() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/auth.db"))
 }
 
+/// Where tokens are kept, sealed, and where the key to them is kept unless there is a passphrase.
+pub(crate) fn credentials() -> Option<(PathBuf, PathBuf)> {
+    let sealed = folder("XDG_STATE_HOME", ".local/state")?.join("hospes/credentials");
+    Some((sealed, folder("XDG_CONFIG_HOME", ".config")?.join("hospes/credentials.key")))
+}
+
 fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
     let named = std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
     named.or_else(|| Some(std::env::home_dir()?.join(below_home)))

@@ -1,23 +1,28 @@
 //! Which server is meant: a URL, an entry of the configuration, a built-in server, or a command.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use hospes::client::{Client, ClientBuilder, Target};
 use hospes::model::Era;
 use hospes_host::config::{EraChoice, ServerConfig, Transport, nearest};
 
 use crate::args::{EraArg, Reach};
-use crate::commands::{Ending, interrupted};
-use crate::exit::{Failure, Outcome};
+use crate::commands::{Ending, auth, interrupted};
+use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 use crate::settings::{folders, load};
 use crate::{builtins, output, prompt};
+
+/// What to do where somebody has to sign in.
+pub(crate) const SIGN_IN: &str =
+    "`hospes auth login TARGET` signs in; `--header 'Authorization: …'` shows a token of your own";
 
 /// A server, found.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) target: Target,
-    era: Option<Era>,
+    pub(crate) era: Option<Era>,
 }
 
 /// Finds out which server is meant. A word that could be nothing is an error; nothing is guessed.
@@ -157,15 +162,30 @@ pub(crate) async fn connect(
         builder = builder.roots(&reach.roots);
     }
     builder = answering(builder, output);
-    let Some(connected) = ending.unless(builder.connect(found.target)).await else {
+    let signs_in = matches!(found.target, Target::Url(_));
+    let target = signed_in(found.target)?;
+    let Some(connected) = ending.unless(builder.connect(target)).await else {
         return Err(interrupted("there was no connection yet"));
     };
     connected.map_err(|error| {
         let mut failure = Failure::from(error);
+        if signs_in && failure.code == Code::Unauthorized {
+            failure.hint = Some(SIGN_IN.to_owned());
+        }
         // Here it is set by a flag.
         failure.hint = failure.hint.map(|hint| hint.replace("connect_timeout", "--connect-timeout"));
         failure
     })
+}
+
+/// Lets requests in by the tokens of an earlier sign-in, unless the command line says otherwise.
+fn signed_in(target: Target) -> Outcome<Target> {
+    let Target::Url(url) = target else { return Ok(target) };
+    if url.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        return Ok(url.into());
+    }
+    let oauth = auth::client(&url.url)?.build();
+    Ok(url.authorizer(Arc::new(oauth)).into())
 }
 
 /// Lets the person answer what servers ask, where there is one.

@@ -11,7 +11,7 @@ use crate::arguments::{Source, arguments, read_source, unknown_tool};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{Output, printable};
 use crate::progress::Bar;
-use crate::target::{connect, find};
+use crate::target::{SIGN_IN, connect, find};
 
 pub(crate) async fn run(args: Call, output: Output) -> Outcome {
     let words = args.words.as_slice();
@@ -89,6 +89,7 @@ fn failed(error: CallError) -> Failure {
                 false => Some("only an application with a model can answer what it asks"),
             }
         }
+        CallError::NotAuthorized(_) => Some(SIGN_IN),
         CallError::Timeout { .. } => Some("`--timeout SECONDS` waits longer"),
         _ => None,
     };

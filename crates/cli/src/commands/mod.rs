@@ -1,5 +1,6 @@
 //! What the program can be told to do.
 
+pub(crate) mod auth;
 pub(crate) mod call;
 pub(crate) mod list;
 pub(crate) mod serve;

@@ -34,6 +34,14 @@ pub struct Outbound<'a> {
     pub url: &'a url::Url,
 }
 
+impl<'a> Outbound<'a> {
+    /// One of this method that goes there.
+    #[must_use]
+    pub fn new(method: &'a Method, url: &'a url::Url) -> Self {
+        Self { method, url }
+    }
+}
+
 /// A request that was answered with 401 or 403.
 #[derive(Clone, Copy)]
 #[non_exhaustive]

@@ -1,1 +1,225 @@
+//! A real MCP client against a site on loopback: its MCP endpoint, its authorization server, and a person who agrees to
+//! everything.
 
+mod signing_in;
+mod tokens;
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use hospes::client::{Client, Target};
+use hospes::model::Revision;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::RedirectUri;
+use crate::client::Unattended;
+use crate::egress::Egress;
+
+/// What the site does, and what it saw.
+#[derive(Default)]
+struct Script {
+    /// Token to scopes; what is not here is not let in.
+    good: HashMap<String, String>,
+    issued: u32,
+    authorizations: u32,
+    refreshes: u32,
+    registrations: u32,
+    /// What every call of a tool wants of its token.
+    wants: Option<&'static str>,
+    /// No scopes are enough.
+    is_insatiable: bool,
+    /// Calls of tools are refused for another reason.
+    is_closed: bool,
+    /// How a refresh is answered when it is not granted.
+    refresh_fails: Option<u16>,
+    /// Whatever token is shown is refused.
+    is_blind: bool,
+    /// Path, query and `Authorization` of each request.
+    seen: Vec<(String, String, Option<String>)>,
+}
+
+struct Site {
+    url: String,
+    script: Mutex<Script>,
+    now: Arc<AtomicU64>,
+}
+
+impl Site {
+    async fn open() -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let now = Arc::new(AtomicU64::new(1_800_000_000));
+        let site = Arc::new(Self { url, script: Mutex::default(), now });
+        let served = Arc::clone(&site);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let site = Arc::clone(&served);
+                let answer = service_fn(move |request| {
+                    let site = Arc::clone(&site);
+                    async move { Ok::<_, Infallible>(site.answer(request).await) }
+                });
+                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
+            }
+        });
+        site
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap()
+    }
+
+    fn mcp(&self) -> String {
+        format!("{}/mcp", self.url)
+    }
+
+    fn builder(&self) -> OAuthClientBuilder {
+        let now = Arc::clone(&self.now);
+        let clock = Clock::new(move || now.load(Ordering::SeqCst));
+        OAuthClient::builder(&self.mcp()).unwrap().clock(clock)
+    }
+
+    fn person(&self) -> Unattended {
+        let client = GuardedClient::new(Egress::public().allow_loopback());
+        Unattended::new(client, RedirectUri::new("http://127.0.0.1:41233/callback").unwrap())
+    }
+
+    fn oauth(&self) -> OAuthClient {
+        self.builder().sign_in(self.person()).build()
+    }
+
+    async fn connect(&self, oauth: &OAuthClient) -> Client {
+        let target = Target::url(self.mcp()).authorizer(Arc::new(oauth.clone()));
+        Client::builder().revision(Revision::LATEST).connect(target).await.unwrap()
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.now.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// What was shown to the MCP endpoint, request by request.
+    fn shown(&self) -> Vec<Option<String>> {
+        let script = self.script();
+        script.seen.iter().filter(|(path, ..)| path == "/mcp").map(|(.., shown)| shown.clone()).collect()
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default().to_owned());
+        let shown = head.headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
+        self.script().seen.push((path.clone(), query.clone(), shown.clone()));
+        let url = &self.url;
+        match path.as_str() {
+            "/mcp" => self.mcp_answer(shown.as_deref(), &body),
+            "/.well-known/oauth-protected-resource/mcp" => {
+                say(200, &json!({ "resource": self.mcp(), "authorization_servers": [url] }))
+            }
+            "/.well-known/oauth-authorization-server" => say(
+                200,
+                &json!({
+                    "issuer": url, "authorization_endpoint": format!("{url}/authorize"),
+                    "token_endpoint": format!("{url}/token"), "registration_endpoint": format!("{url}/register"),
+                    "code_challenge_methods_supported": ["S256"],
+                }),
+            ),
+            "/register" => {
+                self.script().registrations += 1;
+                say(201, &json!({ "client_id": "new" }))
+            }
+            "/authorize" => {
+                self.script().authorizations += 1;
+                let asked: HashMap<_, _> =
+                    url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+                let mut back = Url::parse(&asked["redirect_uri"]).unwrap();
+                let scope = asked.get("scope").cloned().unwrap_or_default();
+                back.query_pairs_mut()
+                    .append_pair("code", &format!("code {scope}"))
+                    .append_pair("state", &asked["state"]);
+                let mut response = say(302, &json!({}));
+                response.headers_mut().insert("location", back.as_str().parse().unwrap());
+                response
+            }
+            "/token" => self.token_answer(&body),
+            _ => say(404, &json!({})),
+        }
+    }
+
+    fn mcp_answer(&self, shown: Option<&str>, body: &[u8]) -> Response<Full<Bytes>> {
+        let script = self.script();
+        let token = shown.and_then(|shown| shown.strip_prefix("Bearer ")).unwrap_or_default();
+        let refuse = |status, challenge: String| {
+            let mut response = say(status, &json!({}));
+            response.headers_mut().insert("www-authenticate", challenge.parse().unwrap());
+            response
+        };
+        let Some(scopes) = script.good.get(token).filter(|_| !script.is_blind) else {
+            return refuse(401, "Bearer scope=\"read\"".into());
+        };
+        let message: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+        let is_call = message["method"] == "tools/call";
+        if let Some(wants) = script.wants.filter(|_| is_call)
+            && (script.is_insatiable || !scopes.split(' ').any(|scope| scope == wants))
+        {
+            return refuse(403, format!("Bearer error=\"insufficient_scope\", scope=\"{wants}\""));
+        }
+        if script.is_closed && is_call {
+            return refuse(403, "Bearer error=\"invalid_token\"".into());
+        }
+        let result = json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+            "serverInfo": { "name": "site", "version": "1" }, "content": [], "tools": [], "ttlMs": 0,
+            "cacheScope": "private",
+        });
+        say(200, &json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }))
+    }
+
+    fn token_answer(&self, body: &[u8]) -> Response<Full<Bytes>> {
+        let form: HashMap<_, _> = url::form_urlencoded::parse(body).into_owned().collect();
+        let mut script = self.script();
+        let scope = if form["grant_type"] == "refresh_token" {
+            script.refreshes += 1;
+            if let Some(status) = script.refresh_fails {
+                return say(status, &json!({ "error": "invalid_grant" }));
+            }
+            if form["refresh_token"] != format!("refresh {}", script.issued) {
+                return say(400, &json!({ "error": "invalid_grant" }));
+            }
+            "read".to_owned()
+        } else {
+            form["code"].strip_prefix("code ").unwrap().to_owned()
+        };
+        script.issued += 1;
+        let number = script.issued;
+        script.good.insert(format!("token{number}"), scope);
+        say(
+            200,
+            &json!({
+                "access_token": format!("token{number}"), "token_type": "Bearer", "expires_in": 600,
+                "refresh_token": format!("refresh {number}"),
+            }),
+        )
+    }
+}
+
+fn say(status: u16, body: &serde_json::Value) -> Response<Full<Bytes>> {
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", "application/json".parse().unwrap());
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
+    *response.headers_mut() = headers;
+    response
+}
+
+async fn call(client: &Client, tool: &str) -> Result<(), hospes::client::CallError> {
+    client.call(tool, json!({})).await.map(drop)
+}

@@ -42,6 +42,33 @@ impl StoreKey {
         Self::Passphrase(text.into())
     }
 
+    /// The random one in this file, which is made if it is not there. Whoever can read both files can read the tokens,
+    /// so it belongs elsewhere than what it opens; a file that others can read is refused. Its folder must exist.
+    ///
+    /// # Errors
+    /// When it cannot be made, or is none.
+    pub fn in_file(path: &Path) -> Result<Self, StoreError> {
+        let failed = |what: &str, error| {
+            StoreError::new(format!("{} cannot be {what}", path.display())).because(error)
+        };
+        let mut random = Zeroizing::new([0; 32]);
+        match private(OpenOptions::new().write(true).create_new(true)).open(path) {
+            Ok(mut file) => {
+                getrandom::fill(&mut *random).map_err(|_| StoreError::new("the system has no randomness"))?;
+                file.write_all(&*random)
+                    .and_then(|()| file.sync_all())
+                    .map_err(|error| failed("made", error))?;
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let text = Zeroizing::new(read_private(path)?.unwrap_or_default());
+                let known = <[u8; 32]>::try_from(&**text);
+                *random = known.map_err(|_| StoreError::new(format!("{} holds no key", path.display())))?;
+            }
+            Err(error) => return Err(failed("made", error)),
+        }
+        Ok(Self::Random(random))
+    }
+
     fn derive(&self, salt: &[u8]) -> Result<LessSafeKey, StoreError> {
         let mut bytes = Zeroizing::new([0; 32]);
         match self {
@@ -79,7 +106,7 @@ impl FileStore {
     }
 
     fn load(&self) -> Result<Documents, StoreError> {
-        let Some(text) = self.read_file()? else { return Ok(Documents::new()) };
+        let Some(text) = read_private(&self.path)? else { return Ok(Documents::new()) };
         let not_ours = || StoreError::new(format!("{} is no store of credentials", self.path.display()));
         let rest = text.strip_prefix(MAGIC).ok_or_else(not_ours)?;
         let (salt, rest) = rest.split_at_checked(SALT).ok_or_else(not_ours)?;
@@ -150,30 +177,6 @@ impl FileStore {
         fs::rename(&new, &self.path)
     }
 
-    /// The file's bytes, if nobody else could have read or placed them.
-    fn read_file(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        let about = match fs::symlink_metadata(&self.path) {
-            Ok(about) => about,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.failed("read", error)),
-        };
-        if !about.is_file() {
-            return Err(StoreError::new(format!(
-                "{} is no plain file, so it is not used",
-                self.path.display()
-            )));
-        }
-        if is_open_to_others(&about) {
-            let path = self.path.display();
-            return Err(StoreError::new(format!("{path} can be read by others (chmod 600 {path})")));
-        }
-        let mut text = Vec::new();
-        let file = File::open(&self.path).map_err(|error| self.failed("read", error))?;
-        let read = file.take(MAX_FILE_BYTES).read_to_end(&mut text);
-        read.map_err(|error| self.failed("read", error))?;
-        Ok(Some(text))
-    }
-
     fn beside(&self, ending: &str) -> PathBuf {
         let mut name = self.path.as_os_str().to_owned();
         name.push(ending);
@@ -235,6 +238,27 @@ impl fmt::Debug for FileStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("FileStore").field(&self.path).finish()
     }
+}
+
+/// A file's bytes, if there is one and nobody else could have read or placed it.
+fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    let failed = |error| StoreError::new(format!("{} cannot be read", path.display())).because(error);
+    let about = match fs::symlink_metadata(path) {
+        Ok(about) => about,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let shown = path.display();
+    if !about.is_file() {
+        return Err(StoreError::new(format!("{shown} is no plain file, so it is not used")));
+    }
+    if is_open_to_others(&about) {
+        return Err(StoreError::new(format!("{shown} can be read by others (chmod 600 {shown})")));
+    }
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut text));
+    read.map_err(failed)?;
+    Ok(Some(text))
 }
 
 /// For its owner alone, and no link to elsewhere.

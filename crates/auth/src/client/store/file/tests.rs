@@ -97,3 +97,23 @@ fn two_writers_lose_nothing() {
     });
     assert_eq!(FileStore::new(path, key(1)).names("").unwrap().len(), 20);
 }
+
+#[test]
+fn a_key_is_made_once_and_kept_from_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    let store = |key| FileStore::new(folder.path().join("credentials"), key);
+    store(StoreKey::in_file(&path).unwrap()).write("a", &"1".into()).unwrap();
+    let again = store(StoreKey::in_file(&path).unwrap());
+    assert_eq!(again.read("a").unwrap().unwrap().expose_secret(), "1");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(StoreKey::in_file(&path).is_err());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    fs::write(&path, b"short").unwrap();
+    assert!(StoreKey::in_file(&path).is_err());
+}

@@ -1,0 +1,155 @@
+//! The person, and those who bring them to the page.
+
+use std::io;
+use std::sync::mpsc;
+
+use hospes::client::{CallError, Target};
+
+use super::*;
+use crate::client::sign_in::SignIn as _;
+use crate::client::{Browser, Elsewhere};
+use crate::testing;
+
+async fn refused(site: &Site, oauth: &OAuthClient) -> hospes::client::ConnectError {
+    let target = Target::url(site.mcp()).authorizer(Arc::new(oauth.clone()));
+    Client::builder().revision(Revision::LATEST).connect(target).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_the_error_says_so() {
+    let site = Site::open().await;
+    let error = refused(&site, &site.builder().build()).await;
+    assert_eq!(error.status, Some(401));
+    assert!(error.what.contains("wants authorization"), "{error}");
+    assert_eq!(error.hint.as_deref(), Some("sign in first"));
+    assert_eq!(site.script().authorizations, 0);
+}
+
+#[tokio::test]
+async fn somebody_else_can_bring_the_person_there() {
+    let site = Site::open().await;
+    let callback = RedirectUri::new("https://console.example/oauth/callback").unwrap();
+    let oauth = site.builder().sign_in(Elsewhere::new(callback)).build();
+    let error = refused(&site, &oauth).await;
+    let url = error.sign_in.clone().unwrap();
+    assert!(error.to_string().contains(&url), "{error}");
+    let page = GuardedClient::new(Egress::public().allow_loopback());
+    let page = page.fetch(crate::Request::get(Url::parse(&url).unwrap(), 1000)).await.unwrap();
+    let back = page.headers["location"].to_str().unwrap().to_owned();
+    let forged = oauth.finish(&format!("{back}x")).await;
+    assert!(forged.is_err(), "another state");
+    oauth.finish(&back).await.unwrap();
+    assert!(oauth.finish(&back).await.is_err(), "once");
+    call(&site.connect(&oauth).await, "x").await.unwrap();
+}
+
+#[tokio::test]
+async fn signing_in_takes_as_long_as_it_takes() {
+    let site = Site::open().await;
+    let oauth = site.builder().sign_in(site.person()).build();
+    let client = site.connect(&oauth).await;
+    site.script().good.clear();
+    site.script().refresh_fails = Some(400);
+    call(&client, "x").await.unwrap();
+    assert_eq!(site.script().authorizations, 2);
+}
+
+/// A browser that hands over what it was to open.
+fn browser() -> (Browser, mpsc::Receiver<Url>) {
+    let (opened, urls) = mpsc::channel();
+    (Browser::new(move |url: &Url| opened.send(url.clone()).map_err(io::Error::other)), urls)
+}
+
+#[tokio::test]
+async fn a_listener_takes_the_answer_it_waits_for_and_nothing_else() {
+    let site = Site::open().await;
+    let (browser, urls) = browser();
+    let oauth = site.builder().sign_in(browser).build();
+    let signing = tokio::spawn(async move { oauth.sign_in(None).await });
+    let url = tokio::task::spawn_blocking(move || urls.recv().unwrap()).await.unwrap();
+    let asked: HashMap<_, _> = url.query_pairs().into_owned().collect();
+    let callback = Url::parse(&asked["redirect_uri"]).unwrap();
+    assert_eq!((callback.host_str(), callback.path()), (Some("127.0.0.1"), "/callback"));
+    let address = callback.socket_addrs(|| None).unwrap()[0];
+    let state = &asked["state"];
+    let good = format!("/callback?code=code+read&state={state}");
+    for bad in
+        ["/".to_owned(), "/callback".into(), "/callback?code=c&state=x".into(), good.replace("back", "bach")]
+    {
+        let answer = testing::get(address, &bad).await;
+        assert_eq!(answer.status, 404, "{bad}");
+        assert_eq!(answer.header("content-security-policy"), "default-src 'none'");
+    }
+    for (method, host) in
+        [("POST", address.to_string()), ("GET", "evil.example".into()), ("GET", "127.0.0.1:1".into())]
+    {
+        let request = Request::builder().method(method).uri(&good).header("host", host);
+        let answer = testing::send(address, request.body(Full::default()).unwrap()).await;
+        assert_eq!(answer.status, 404, "{method}");
+    }
+    let answer = testing::get(address, &good).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("cache-control"), "no-store");
+    assert!(!answer.body.contains("code") && !answer.body.contains(state.as_str()), "{}", answer.body);
+    signing.await.unwrap().unwrap();
+}
+
+/// covers: SECP-06
+#[tokio::test]
+async fn no_page_is_opened_that_is_not_https_or_here() {
+    let (browser, urls) = browser();
+    for bad in
+        ["javascript:alert(1)", "data:text/html,x", "file:///srv/x", "http://public.example/", "https:///"]
+    {
+        let Ok(url) = Url::parse(bad) else { continue };
+        let ready = browser.listen(None).await.unwrap();
+        let visit = crate::client::flow::Visit {
+            url,
+            redirect_uri: ready.redirect_uri(),
+            state: "s".into(),
+            issuer: Issuer::new("https://as").unwrap(),
+            scopes: Scopes::none(),
+        };
+        if bad != "https:///" {
+            assert!(ready.visit(visit).await.is_err(), "{bad}");
+        }
+    }
+    assert!(urls.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_waited_for_for_ever() {
+    let (browser, _urls) = browser();
+    let ready = browser.listen(None).await.unwrap();
+    let visit = crate::client::flow::Visit {
+        url: Url::parse("https://as/authorize").unwrap(),
+        redirect_uri: ready.redirect_uri(),
+        state: "s".into(),
+        issuer: Issuer::new("https://as").unwrap(),
+        scopes: Scopes::none(),
+    };
+    let error = ready.visit(visit).await.unwrap_err();
+    assert_eq!(error.to_string(), "nobody signed in within 600s");
+}
+
+#[tokio::test]
+async fn the_port_of_before_is_taken_where_it_is_free() {
+    let (browser, _urls) = browser();
+    let first = browser.listen(None).await.unwrap();
+    let place = first.redirect_uri();
+    let other = browser.listen(Some(&place)).await.unwrap();
+    assert_ne!(other.redirect_uri(), place, "somebody has it");
+    drop(first);
+    assert_eq!(browser.listen(Some(&place)).await.unwrap().redirect_uri(), place);
+}
+
+#[tokio::test]
+async fn an_error_of_a_call_says_what_is_the_matter() {
+    let site = Site::open().await;
+    let oauth = site.builder().sign_in(site.person()).build();
+    let client = site.connect(&oauth).await;
+    site.script().is_blind = true;
+    let Err(CallError::NotAuthorized(why)) = call(&client, "x").await else { panic!("it was let in") };
+    assert!(why.to_string().contains("refuses the token"), "{why}");
+    assert!(!format!("{why:?} {oauth:?}").contains("token1"));
+}

@@ -1,0 +1,187 @@
+//! Tokens that are shown, renewed, and found wanting.
+
+use hospes::client::{Authorizer as _, CallError, Outbound};
+
+use super::*;
+use crate::client::{FileStore, MemoryStore, Store, StoreKey};
+
+/// covers: AUTC-01 AUTC-13 AUTC-14 AUTC-15 AUTC-22
+#[tokio::test]
+async fn a_refusal_leads_to_a_token_that_every_request_shows() {
+    let site = Site::open().await;
+    let client = site.connect(&site.oauth()).await;
+    call(&client, "x").await.unwrap();
+    call(&client, "y").await.unwrap();
+    let shown = site.shown();
+    assert_eq!(shown[0], None);
+    assert!(shown.len() >= 4);
+    assert!(shown[1..].iter().all(|shown| shown.as_deref() == Some("Bearer token1")), "{shown:?}");
+    let script = site.script();
+    assert_eq!((script.authorizations, script.registrations), (1, 1));
+    for (path, query, shown) in &script.seen {
+        assert!(!query.contains("token1"), "{path}?{query}");
+        assert!(path == "/mcp" || shown.is_none(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_shown_to_nobody_else() {
+    let site = Site::open().await;
+    let oauth = site.oauth();
+    oauth.sign_in(None).await.unwrap();
+    let post = http::Method::POST;
+    let to = async |url: &str| {
+        let url = Url::parse(url).unwrap();
+        oauth.headers(Outbound::new(&post, &url)).await.unwrap()
+    };
+    assert!(to(&site.mcp()).await.contains_key("authorization"));
+    for other in ["https://evil.example/mcp", "http://127.0.0.1:1/mcp", &site.url.replace("http:", "https:")]
+    {
+        assert!(to(other).await.is_empty(), "{other}");
+    }
+}
+
+#[tokio::test]
+async fn a_stale_token_is_renewed_once_for_all() {
+    let site = Site::open().await;
+    let oauth = site.oauth();
+    let client = site.connect(&oauth).await;
+    call(&client, "x").await.unwrap();
+    site.pass(545);
+    let calls = (0..50).map(|_| call(&client, "x"));
+    for called in futures_of(calls).await {
+        called.unwrap();
+    }
+    {
+        let script = site.script();
+        assert_eq!((script.refreshes, script.authorizations), (1, 1));
+    }
+    let shown = site.shown();
+    assert!(shown[shown.len() - 50..].iter().all(|shown| shown.as_deref() == Some("Bearer token2")));
+}
+
+/// All of them, at once.
+async fn futures_of<F: Future>(calls: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut calls: Vec<_> = calls.map(Box::pin).collect();
+    let mut done: Vec<Option<F::Output>> = calls.iter().map(|_| None).collect();
+    std::future::poll_fn(|cx| {
+        for (call, done) in calls.iter_mut().zip(&mut done) {
+            if done.is_none()
+                && let std::task::Poll::Ready(value) = call.as_mut().poll(cx)
+            {
+                *done = Some(value);
+            }
+        }
+        if done.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}
+
+#[tokio::test]
+async fn a_token_that_was_revoked_is_renewed_and_the_request_repeated_once() {
+    let site = Site::open().await;
+    let client = site.connect(&site.oauth()).await;
+    site.script().good.clear();
+    for called in futures_of((0..10).map(|_| call(&client, "x"))).await {
+        called.unwrap();
+    }
+    let script = site.script();
+    assert_eq!((script.refreshes, script.authorizations), (1, 1));
+}
+
+#[tokio::test]
+async fn a_dead_refresh_token_is_forgotten_and_another_failure_is_not() {
+    let site = Site::open().await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let oauth = site.builder().store(Arc::clone(&store)).build();
+    let signed = site.builder().sign_in(site.person()).store(Arc::clone(&store)).build();
+    signed.sign_in(None).await.unwrap();
+    let client = site.connect(&oauth).await;
+    site.script().good.clear();
+    site.script().refresh_fails = Some(503);
+    assert!(matches!(call(&client, "x").await, Err(CallError::NotAuthorized(_))));
+    assert!(oauth.tokens().await.unwrap().unwrap().refresh.is_some(), "that may pass");
+    assert_eq!(store.names("tokens ").unwrap().len(), 1);
+    site.script().refresh_fails = Some(400);
+    assert!(matches!(call(&client, "x").await, Err(CallError::NotAuthorized(_))));
+    assert!(oauth.tokens().await.unwrap().is_none());
+    assert!(store.names("tokens ").unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_what_it_asked_for_is_given_up() {
+    let site = Site::open().await;
+    let client = site.connect(&site.oauth()).await;
+    site.script().is_blind = true;
+    let error = call(&client, "x").await.unwrap_err();
+    assert!(matches!(&error, CallError::NotAuthorized(_)), "{error}");
+    assert_eq!(site.script().authorizations, 2, "one for the request, and no more");
+}
+
+/// covers: AUTC-42
+#[tokio::test]
+async fn more_is_asked_for_when_an_operation_wants_more() {
+    let site = Site::open().await;
+    let client = site.connect(&site.oauth()).await;
+    site.script().wants = Some("write");
+    for called in futures_of((0..5).map(|_| call(&client, "x"))).await {
+        called.unwrap();
+    }
+    let script = site.script();
+    assert_eq!(script.authorizations, 2, "those that wanted the same share it");
+    let asked = script.seen.iter().rfind(|(path, ..)| path == "/authorize").unwrap().1.clone();
+    assert!(asked.contains("scope=read+write"), "{asked}");
+    assert_eq!(script.registrations, 1);
+}
+
+/// covers: AUTC-44
+#[tokio::test]
+async fn it_is_not_asked_for_more_for_ever() {
+    let site = Site::open().await;
+    let client = site.connect(&site.oauth()).await;
+    site.script().wants = Some("write");
+    site.script().is_insatiable = true;
+    for _ in 0..4 {
+        let error = call(&client, "x").await.unwrap_err();
+        assert!(matches!(&error, CallError::Http(http) if http.status == Some(403)), "{error}");
+    }
+    assert_eq!(site.script().authorizations, 3);
+    // What one operation was refused says nothing of another.
+    call(&client, "y").await.unwrap_err();
+    assert!(site.script().authorizations > 3);
+}
+
+#[tokio::test]
+async fn another_refusal_is_only_that() {
+    let site = Site::open().await;
+    let client = site.connect(&site.oauth()).await;
+    site.script().is_closed = true;
+    let error = call(&client, "x").await.unwrap_err();
+    assert!(matches!(&error, CallError::Http(http) if http.status == Some(403)), "{error}");
+    let script = site.script();
+    assert_eq!((script.authorizations, script.refreshes), (1, 0));
+}
+
+#[tokio::test]
+async fn what_was_kept_is_used_again() {
+    let site = Site::open().await;
+    let folder = tempfile::tempdir().unwrap();
+    let store = || {
+        let key = StoreKey::Random(zeroize::Zeroizing::new([1; 32]));
+        Arc::new(FileStore::new(folder.path().join("credentials"), key))
+    };
+    let first = site.builder().sign_in(site.person()).store(store()).build();
+    call(&site.connect(&first).await, "x").await.unwrap();
+    // Two processes, both with the first token, which is about to end: the second to renew finds what the first has
+    // got. The site would take the old refresh token no second time.
+    let (one, two) = (site.builder().store(store()).build(), site.builder().store(store()).build());
+    let (first, second) = (site.connect(&one).await, site.connect(&two).await);
+    assert_eq!(site.script().authorizations, 1);
+    site.pass(545);
+    call(&first, "x").await.unwrap();
+    call(&second, "x").await.unwrap();
+    assert_eq!(site.script().refreshes, 1);
+    one.sign_out().await.unwrap();
+    assert!(site.builder().store(store()).build().tokens().await.unwrap().is_none());
+}

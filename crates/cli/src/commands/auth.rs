@@ -1,0 +1,240 @@
+//! `hospes auth`: signing in to servers over HTTP, and out again.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use hospes::client::{Client, Target, Url};
+use hospes_auth::client::{
+    Browser, Elsewhere, FileStore, FlowError, GivenClient, MemoryStore, OAuthClient, OAuthClientBuilder,
+    Store, StoreKey, Tokens,
+};
+use hospes_auth::{ClientId, Clock, RedirectUri, Scopes};
+use serde_json::{Value, json};
+
+use super::{Ending, interrupted};
+use crate::args::{Auth, Login, Logout, Reach};
+use crate::exit::{Code, Failure, Outcome, chain};
+use crate::output::{self, BOLD, DIM, Output, announce, paint, printable};
+use crate::place;
+use crate::target::find;
+
+/// The variable with the passphrase that the tokens are sealed with.
+const PASSPHRASE: &str = "HOSPES_PASSPHRASE";
+/// Where the browser is sent back to when it runs elsewhere; nobody listens there.
+const NOBODY: &str = "http://127.0.0.1:6276/callback";
+
+pub(crate) async fn run(args: Auth, output: Output) -> Outcome {
+    match args {
+        Auth::Login(args) => Box::pin(login(args, output)).await,
+        Auth::Status => status(output).await,
+        Auth::Logout(args) => logout(&args, output).await,
+    }
+}
+
+/// What lets requests to `url` in, by what an earlier sign-in has left.
+pub(crate) fn client(url: &str) -> Outcome<OAuthClientBuilder> {
+    let builder = OAuthClient::builder(url)
+        .map_err(|error| Failure::usage(format!("`{url}` is not a URL")).because(&error))?;
+    // Nothing is made where nobody signs in.
+    let kept = place::credentials().filter(|(sealed, _)| sealed.exists());
+    let store: Arc<dyn Store> = match kept {
+        Some(_) => store()?,
+        None => Arc::new(MemoryStore::new()),
+    };
+    Ok(builder.store(store))
+}
+
+/// Where tokens are kept.
+fn store() -> Outcome<Arc<FileStore>> {
+    let (sealed, key) = place::credentials()
+        .ok_or_else(|| Failure::usage("there is no home folder to keep tokens in").hint("set HOME"))?;
+    let folder = |file: &Path| match file.parent() {
+        Some(folder) => fs::create_dir_all(folder)
+            .map_err(|error| Failure::usage(format!("{} cannot be made", folder.display())).because(&error)),
+        None => Ok(()),
+    };
+    folder(&sealed)?;
+    let key = match std::env::var(PASSPHRASE) {
+        Ok(text) if !text.is_empty() => StoreKey::passphrase(text),
+        _ => {
+            folder(&key)?;
+            StoreKey::in_file(&key).map_err(|error| Failure::usage(chain(&error)))?
+        }
+    };
+    Ok(Arc::new(FileStore::new(sealed, key)))
+}
+
+async fn login(args: Login, output: Output) -> Outcome {
+    let url = url_of(&args.target, &args.reach)?;
+    if !output::is_interactive() && args.no_browser {
+        return Err(Failure::new(Code::Unauthorized, "nobody is here to sign in")
+            .hint("without a terminal, `--header 'Authorization: …'` shows a token of your own"));
+    }
+    let mut builder = OAuthClient::builder(&url.url)
+        .map_err(|error| Failure::usage(format!("`{}` is not a URL", url.url)).because(&error))?
+        .store(store()?)
+        .settings(|settings| settings.scopes = Scopes::parse(&args.scopes.join(" ")));
+    if let Some(id) = &args.client_id {
+        let id = ClientId::new(id).map_err(|error| Failure::usage("--client-id").because(&error))?;
+        let mut given = GivenClient::new(id);
+        if let Some(variable) = &args.client_secret_env {
+            let secret = std::env::var(variable)
+                .map_err(|_| Failure::usage(format!("--client-secret-env: {variable} is not set")))?;
+            given = given.secret(secret);
+        }
+        builder = builder.client(given);
+    }
+    builder = if args.no_browser {
+        let nobody =
+            RedirectUri::new(NOBODY).map_err(|error| Failure::usage("no redirect").because(&error))?;
+        builder.sign_in(Elsewhere::new(nobody))
+    } else {
+        builder.sign_in(Browser::new(|page: &url::Url| {
+            announce(format_args!(
+                "opening {} in the browser; if it does not open:\n  {page}",
+                paint(BOLD, page.host_str().unwrap_or_default())
+            ));
+            // The URL stands there to be opened by hand.
+            if let Err(error) = webbrowser::open(page.as_str()) {
+                tracing::info!(%error, "no browser was opened");
+            }
+            Ok(())
+        }))
+    };
+    let oauth = builder.build();
+    let mut ending = Ending::new()?;
+    let signing = sign_in(&oauth, &url, &args, output);
+    let Some(signed) = ending.unless(signing).await else { return Err(interrupted("nobody is signed in")) };
+    let tokens = signed?;
+    report(&url, &tokens, output);
+    Ok(())
+}
+
+/// Lets the server say what it wants, by connecting to it.
+async fn sign_in(oauth: &OAuthClient, url: &Url, args: &Login, output: Output) -> Outcome<Arc<Tokens>> {
+    oauth.sign_out().await.map_err(|error| failed(&error))?;
+    let target = url.clone().authorizer(Arc::new(oauth.clone()));
+    let builder = Client::builder().info(hospes_host::implementation());
+    match builder.connect_timeout(args.reach.connect_timeout).connect(target).await {
+        Ok(client) => {
+            // Some let everybody connect and ask at the first call.
+            let listed = client.tools().all().await;
+            client.close().await;
+            if oauth.tokens().await.map_err(|error| failed(&error))?.is_none()
+                && let Err(error) = listed
+            {
+                return Err(error.into());
+            }
+        }
+        Err(error) => match error.sign_in.clone() {
+            None => return Err(error.into()),
+            Some(page) => {
+                announce(format_args!("Open this page and sign in:\n  {page}\n"));
+                let question = "Paste the URL at which the browser ends (the page itself will not open): ";
+                let asked = tokio::task::spawn_blocking(move || output.ask(question)).await;
+                let answer = asked.ok().flatten().unwrap_or_default();
+                if answer.trim().is_empty() {
+                    return Err(Failure::new(Code::Unauthorized, "nobody signed in"));
+                }
+                oauth.finish(answer.trim()).await.map_err(|error| failed(&error))?;
+            }
+        },
+    }
+    let tokens = oauth.tokens().await.map_err(|error| failed(&error))?;
+    tokens.ok_or_else(|| Failure::usage(format!("{url} lets everybody in; there is nothing to sign in to")))
+}
+
+async fn status(output: Output) -> Outcome {
+    let mut servers = Vec::new();
+    if place::credentials().is_some_and(|(sealed, _)| sealed.exists()) {
+        let store = store()?;
+        let names = store.names("tokens ").map_err(|error| Failure::usage(chain(&error)))?;
+        for url in names.iter().filter_map(|name| name.strip_prefix("tokens ")) {
+            let oauth = client(url)?.build();
+            if let Some(tokens) = oauth.tokens().await.map_err(|error| failed(&error))? {
+                servers.push((url.to_owned(), tokens));
+            }
+        }
+    }
+    if output.json {
+        let servers: Vec<Value> = servers.iter().map(|(url, tokens)| described(url, tokens)).collect();
+        output.value(&json!({ "servers": servers }));
+        return Ok(());
+    }
+    if servers.is_empty() {
+        output.say("nobody is signed in anywhere");
+    }
+    for (url, tokens) in &servers {
+        output.result(format_args!("{}  {}", paint(BOLD, printable(url)), paint(DIM, summary(tokens))));
+    }
+    Ok(())
+}
+
+async fn logout(args: &Logout, output: Output) -> Outcome {
+    let url = url_of(&args.target, &args.reach)?;
+    let oauth = client(&url.url)?.build();
+    let known = oauth.tokens().await.map_err(|error| failed(&error))?;
+    oauth.sign_out().await.map_err(|error| failed(&error))?;
+    output.say(match known {
+        Some(_) => format!("the tokens for {url} are forgotten"),
+        None => format!("nobody is signed in to {url}"),
+    });
+    Ok(())
+}
+
+fn url_of(target: &str, reach: &Reach) -> Outcome<Url> {
+    match find(Some(target), &[], reach)?.target {
+        Target::Url(url) => Ok(url),
+        _ => Err(Failure::usage(format!(
+            "`{target}` is a command: what it needs to know is in its environment"
+        ))
+        .hint("only servers with a URL are signed in to")),
+    }
+}
+
+fn failed(error: &FlowError) -> Failure {
+    let code = match error {
+        FlowError::Fetch { .. } => Code::Unreachable,
+        FlowError::Store(_) => Code::Usage,
+        _ => Code::Unauthorized,
+    };
+    Failure::new(code, chain(error))
+}
+
+fn report(url: &Url, tokens: &Tokens, output: Output) {
+    if output.json {
+        output.value(&described(&url.to_string(), tokens));
+    } else {
+        output.say(format_args!("signed in to {url}  {}", paint(DIM, summary(tokens))));
+    }
+}
+
+/// What may be known of tokens, which is not what they are.
+fn described(url: &str, tokens: &Tokens) -> Value {
+    json!({
+        "url": url,
+        "issuer": tokens.issuer.as_str(),
+        "clientId": tokens.client.id.as_str(),
+        "scopes": tokens.granted.iter().collect::<Vec<_>>(),
+        "expiresAt": tokens.expires_at,
+        "renews": tokens.refresh.is_some(),
+    })
+}
+
+fn summary(tokens: &Tokens) -> String {
+    let mut text = format!("by {}", printable(tokens.issuer.as_str()));
+    if !tokens.granted.is_empty() {
+        text.push_str(&format!(" for {}", printable(&tokens.granted.to_string())));
+    }
+    let left = tokens.expires_at.map(|end| end.saturating_sub(Clock::system().now()));
+    text.push_str(match (tokens.refresh.is_some(), left) {
+        (true, _) => ", renewed when needed",
+        (false, Some(0)) => ", expired",
+        (false, _) => "",
+    });
+    if let (false, Some(left @ 1..)) = (tokens.refresh.is_some(), left) {
+        text.push_str(&format!(", for {} min", left.div_ceil(60)));
+    }
+    text
+}

@@ -1,0 +1,156 @@
+//! Signing in to a server, and what a call says before and after.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+#[allow(dead_code, clippy::unwrap_used, reason = "each test program uses its part, and tests may panic")]
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+use std::thread;
+
+use serde_json::{Value, json};
+use support::House;
+
+/// A server that lets in whoever shows `s3cret-token`, and an authorization server that gives it to everybody. Its URL.
+fn site() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let said = url.clone();
+    thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            let url = said.clone();
+            // Whoever breaks off wanted no answer.
+            thread::spawn(move || answer(&stream, &url));
+        }
+    });
+    url
+}
+
+fn answer(mut stream: &TcpStream, url: &str) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let mut first = String::new();
+    reader.read_line(&mut first).ok()?;
+    let (mut length, mut is_known) = (0, false);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let line = line.trim().to_ascii_lowercase();
+        match line.split_once(':') {
+            None => break,
+            Some(("content-length", value)) => length = value.trim().parse().ok()?,
+            Some(("authorization", value)) => is_known = value.trim() == "bearer s3cret-token",
+            Some(_) => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let target = first.split(' ').nth(1)?;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let (status, header, text) = match path {
+        "/mcp" if is_known => ("200 OK", String::new(), mcp(&body)),
+        "/mcp" => ("401 Unauthorized", "www-authenticate: Bearer scope=\"read\"\r\n".to_owned(), json!({})),
+        "/.well-known/oauth-protected-resource/mcp" => (
+            "200 OK",
+            String::new(),
+            json!({ "resource": format!("{url}/mcp"), "authorization_servers": [url] }),
+        ),
+        "/.well-known/oauth-authorization-server" => {
+            let at = |path: &str| format!("{url}{path}");
+            let metadata = json!({
+                "issuer": url, "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
+                "registration_endpoint": at("/register"), "code_challenge_methods_supported": ["S256"],
+            });
+            ("200 OK", String::new(), metadata)
+        }
+        "/register" => ("201 Created", String::new(), json!({ "client_id": "new" })),
+        "/authorize" => {
+            let asked: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+            let find =
+                |name: &str| asked.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+            let location = format!("location: {}?code=c&state={}\r\n", find("redirect_uri")?, find("state")?);
+            ("302 Found", location, json!({}))
+        }
+        "/token" => {
+            let token = json!({ "access_token": "s3cret-token", "token_type": "Bearer", "expires_in": 600 });
+            ("200 OK", String::new(), token)
+        }
+        _ => ("404 Not Found", String::new(), json!({})),
+    };
+    let text = text.to_string();
+    let kind = "content-type: application/json\r\nconnection: close\r\n";
+    write!(stream, "HTTP/1.1 {status}\r\n{kind}{header}content-length: {}\r\n\r\n{text}", text.len()).ok()
+}
+
+fn mcp(body: &[u8]) -> Value {
+    let message: Value = serde_json::from_slice(body).unwrap_or_default();
+    json!({ "jsonrpc": "2.0", "id": message["id"], "result": {
+        "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+        "serverInfo": { "name": "site", "version": "1" }, "content": [{ "type": "text", "text": "let in" }],
+        "tools": [{ "name": "greet", "inputSchema": { "type": "object" } }], "ttlMs": 0, "cacheScope": "private",
+    } })
+}
+
+/// Does what a browser does: asks for the page, and goes where it points.
+fn browse(url: &str) -> String {
+    let url = url::Url::parse(url).unwrap();
+    let mut stream = TcpStream::connect(url.socket_addrs(|| None).unwrap()[0]).unwrap();
+    let host = url.socket_addrs(|| None).unwrap()[0];
+    let query = url.query().unwrap_or_default();
+    write!(stream, "GET {}?{query} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n", url.path())
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    match answer.lines().find_map(|line| line.strip_prefix("location: ")) {
+        Some(there) => browse(there),
+        None => answer,
+    }
+}
+
+#[test]
+fn a_call_says_how_to_sign_in_and_works_when_that_is_done() {
+    let house = House::new();
+    let url = format!("{}/mcp", site());
+    let before = house.run(&["call", &url, "greet"]);
+    assert_eq!(before.code, Some(3), "{before:?}");
+    assert!(before.stderr.contains("hospes auth login"), "{before:?}");
+    assert!(house.run(&["auth", "status"]).stderr.contains("nobody is signed in anywhere"));
+
+    let mut login = house.command(&["auth", "login", &url]);
+    // There is no browser here, so that the URL has to be opened by hand.
+    login.env("BROWSER", "false").env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    let mut child = login.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let page =
+        lines.find_map(|line| line.trim().starts_with("http").then(|| line.trim().to_owned())).unwrap();
+    assert!(browse(&page).contains("The answer has arrived"));
+    let rest: Vec<String> = lines.collect();
+    assert!(child.wait().unwrap().success(), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("signed in to")), "{rest:?}");
+
+    let after = house.run(&["call", &url, "greet"]);
+    assert_eq!((after.code, after.stdout.as_str()), (Some(0), "let in\n"), "{after:?}");
+    let status = house.run(&["auth", "status", "--json"]);
+    let known: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(
+        (&known["servers"][0]["url"], &known["servers"][0]["scopes"]),
+        (&json!(url), &json!(["read"]))
+    );
+    assert!(!format!("{status:?} {after:?} {rest:?}").contains("s3cret"));
+    for kept in ["state/hospes/credentials", "config/hospes/credentials.key"] {
+        let text = std::fs::read(house.path(kept)).unwrap();
+        assert!(!String::from_utf8_lossy(&text).contains("s3cret"), "{kept}");
+    }
+
+    assert!(house.run(&["auth", "logout", &url]).stderr.contains("forgotten"));
+    assert_eq!(house.run(&["call", &url, "greet"]).code, Some(3));
+}
+
+#[test]
+fn only_servers_with_a_url_are_signed_in_to() {
+    let house = House::new();
+    let ran = house.run(&["auth", "login", "everything"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("only servers with a URL"), "{ran:?}");
+}
