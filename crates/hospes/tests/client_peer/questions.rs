@@ -7,8 +7,8 @@ use std::time::Duration;
 use hospes::Rate;
 use hospes::client::{CallError, Client, ClientBuilder};
 use hospes::model::{
-    CreateMessageResult, ElicitParams, ElicitResult, Meta, RawJson, Revision, SamplingMessageContentBlock,
-    ToolUseContent,
+    ClientCapabilities, CreateMessageResult, ElicitParams, ElicitResult, Meta, RawJson, Revision,
+    SamplingMessageContentBlock, ToolUseContent,
 };
 use serde_json::{Value, json};
 
@@ -364,4 +364,21 @@ async fn a_server_of_the_newest_revision_that_asks_all_the_same_hears_nothing() 
     settle().await;
     let heard = peer.heard();
     assert!(heard.iter().all(|message| message.get("method").is_some()), "{heard:?}");
+}
+
+/// covers: ELIC-19
+#[tokio::test(start_paused = true)]
+async fn a_way_of_asking_that_was_not_declared_is_refused() {
+    let url =
+        || json!({ "mode": "url", "message": "Who?", "url": "https://example.com/", "elicitationId": "e" });
+    for (declared, question) in
+        [(json!({ "url": {} }), form()), (json!({}), url()), (json!({ "form": {} }), url())]
+    {
+        let capabilities: ClientCapabilities =
+            serde_json::from_value(json!({ "elicitation": declared })).unwrap();
+        let builder = saying(json!({ "name": "ada" })).capabilities(capabilities);
+        let (_client, peer) = Peer::connect(builder, Revision::V2025_11_25, |_| None).await;
+        let answer = peer.ask("q", "elicitation/create", question).await;
+        assert_eq!(answer["error"]["code"], -32602, "{declared}: {answer}");
+    }
 }

@@ -265,6 +265,7 @@ async fn a_cancelled_call_is_cancelled_at_its_server() {
     }
 }
 
+/// covers: ARCH-08
 #[tokio::test(start_paused = true)]
 async fn changes_come_through() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {

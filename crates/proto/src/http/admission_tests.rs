@@ -128,6 +128,7 @@ fn media_types_and_length_are_checked_before_the_body() {
         post(&all(), &[("accept", "*/*"), ("content-type", "application/json; charset=UTF-8")], INIT).is_ok()
     );
     let small = Admission { max_message_bytes: 10, ..all() };
+    assert!(post(&small, &[("content-length", "10")], INIT).is_ok());
     let rejection = post(&small, &[("content-length", "11")], INIT).unwrap_err();
     assert_eq!(rejection.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert!(rejection.error.message.contains("max_message_bytes"));
@@ -338,8 +339,86 @@ fn notifications_answers_and_batches_have_rules_of_their_own() {
     assert_eq!(post(&all(), &[], answer), Ok(Route::Legacy { header: None }));
     assert_eq!(refusal(post(&all(), &[MODERN], answer)), (400, -32600));
     assert_eq!(post(&all(), &[], &batch), Ok(Route::Legacy { header: None }));
-    assert!(post(&all(), &[header("2025-03-26")], &batch).is_ok());
+    for revision in [Revision::V2024_11_05, Revision::V2025_03_26] {
+        let route = post(&all(), &[header(revision.as_str())], &batch);
+        assert_eq!(route, Ok(Route::Legacy { header: Some(revision) }));
+    }
+    // The body alone makes a notification modern, too.
+    let told =
+        r#"{"jsonrpc":"2.0","method":"a/b","params":{"_meta":{"io.modelcontextprotocol/clientInfo":{}}}}"#;
+    assert_eq!(post(&all(), &[], told), Ok(Route::Modern(Revision::V2026_07_28)));
     assert_eq!(refusal(post(&all(), &[header("2025-06-18")], &batch)), (400, -32600));
     assert_eq!(refusal(post(&all(), &[MODERN], &batch)), (400, -32600));
     assert_eq!(refusal(post(&all(), &[], "{")), (400, -32700));
+}
+
+#[test]
+fn what_the_head_says_is_handed_on() {
+    let head = admitted(&[
+        ("mcp-protocol-version", "2025-06-18"),
+        ("mcp-session-id", "s-1"),
+        ("mcp-method", "m"),
+        ("mcp-name", "n"),
+        ("last-event-id", "3-1"),
+        ("origin", "http://localhost:1"),
+        ("content-length", "7"),
+    ]);
+    let of = |head: &Head<'_>| {
+        let values = [head.version, head.method, head.name, head.last_event_id, head.origin];
+        values.map(|value| value.map(|value| value.to_str().unwrap().to_owned()))
+    };
+    assert_eq!((head.verb, head.session, head.content_length), (Verb::Post, Some("s-1"), Some(7)));
+    let said = ["2025-06-18", "m", "n", "3-1", "http://localhost:1"];
+    assert_eq!(of(&head), said.map(|value| Some(value.to_owned())));
+    let bare = admitted(&[]);
+    assert_eq!((bare.session, bare.content_length, of(&bare)), (None, None, [const { None }; 5]));
+    assert_eq!(admitted(&[("mcp-session-id", "two words")]).session, None);
+    // What is said twice in the same words is said once, but for the host.
+    let mut map = HeaderMap::new();
+    change(&mut map, &[("host", "localhost"), ("content-type", "application/json"), ("mcp-name", "n")]);
+    map.append(headers::NAME, HeaderValue::from_static("n"));
+    assert!(all().admit(&Verbs::POST, None, &map).is_ok());
+}
+
+#[test]
+fn who_asks_for_a_page_beside_the_endpoint_is_looked_at_too() {
+    let status = |changes: &[(&str, &str)]| {
+        let mut map = HeaderMap::new();
+        change(&mut map, &[("host", "localhost")]);
+        change(&mut map, changes);
+        all().admit_sender(None, &map).map_err(|rejection| rejection.status)
+    };
+    assert_eq!(status(&[]), Ok(()));
+    for bad in [("host", "evil.example.com"), ("host", ""), ("origin", "http://evil.example.com")] {
+        assert_eq!(status(&[bad]), Err(StatusCode::FORBIDDEN), "{bad:?}");
+    }
+    // Where every host is allowed, none has to be named.
+    let open = Admission { hosts: AllowedHosts::any(), ..all() };
+    assert!(open.admit_sender(None, &HeaderMap::new()).is_ok());
+}
+
+#[test]
+fn a_member_that_stands_twice_is_seen_however_often_it_does() {
+    const VERSION: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+    const CAPABILITIES: &str = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
+    let facts = |text: String| {
+        let raw: Box<serde_json::value::RawValue> = serde_json::from_str(&text).unwrap();
+        let facts = Facts::of(&Method::ToolsCall, Some(&raw));
+        (facts.repeated, facts.modern)
+    };
+    for times in 1..=3 {
+        let repeat = |member: &str| vec![member; times].join(",");
+        let again = times > 1;
+        assert_eq!(facts(format!("{{{}}}", repeat(r#""name":"x""#))), (again, false), "{times}");
+        assert_eq!(facts(format!("{{{}}}", repeat(r#""_meta":{}"#))), (again, false), "{times}");
+        assert_eq!(facts(format!("{{{}}}", repeat(r#""arguments":{}"#))), (false, false), "{times}");
+        for member in [VERSION, CAPABILITIES] {
+            let meta = format!("{{\"_meta\":{{{}}}}}", repeat(member));
+            assert_eq!(facts(meta), (again, true), "{member} {times}");
+        }
+    }
+    for (key, modern) in [("clientInfo", true), ("logLevel", true), ("subscriptionId", false)] {
+        let meta = format!("{{\"_meta\":{{\"io.modelcontextprotocol/{key}\":1}}}}");
+        assert_eq!(facts(meta), (false, modern), "{key}");
+    }
 }

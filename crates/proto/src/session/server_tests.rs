@@ -209,11 +209,12 @@ fn a_question_is_answered_or_given_up_once() {
     assert_eq!(ask(&mut session, "three"), Err(Refused::TooMany(2)));
     assert_eq!(session.handle_response(Some(&one.into())), Some("one"));
     assert_eq!(session.handle_response(Some(&one.into())), None);
+    assert_eq!(session.handle_response(Some(&"who?".into())), None);
     assert_eq!(session.handle_response(None), None);
     assert_eq!((session.cancel(two), session.cancel(two)), (Some("two"), None));
     assert_eq!(session.waiter(two), None);
     // An answer without an id is about nothing of ours.
-    assert_eq!(session.strays(), 1);
+    assert_eq!(session.strays(), 2);
 }
 
 #[test]
