@@ -104,3 +104,57 @@ async fn a_tool_that_comes_later_and_has_to_be_a_task_is_run_to_its_end() {
     assert!(opened["capabilities"].get("tasks").is_some());
     assert_eq!(new.error("tools/call", json!({ "name": "late", "arguments": {} })).await, -32601);
 }
+
+/// Whoever gives up a call that is run as a task for them gives up the task; and what is cancelled does not run on.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_or_cancelled_is_stopped() {
+    let stopped = Arc::new(Notify::new());
+    let server = endless(&stopped);
+    let call = json!({ "name": "endless", "arguments": {} });
+    let ended = async || timeout(SECOND * 10, stopped.notified()).await.expect("it still runs");
+    // By the clients of revisions that know no tasks: the call, and the connection.
+    let (mut peer, _) = Peer::legacy(server.clone(), "2024-11-05").await;
+    let id = peer.start("tools/call", call.clone()).await;
+    sleep(SECOND).await;
+    let params = json!({ "requestId": id });
+    peer.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;
+    ended().await;
+    peer.start("tools/call", call).await;
+    sleep(SECOND).await;
+    drop(peer);
+    ended().await;
+    // By those that do.
+    let (mut peer, _) = Peer::legacy(server, "2025-11-25").await;
+    let id = peer.make("endless", json!({})).await["taskId"].clone();
+    peer.ok("tasks/cancel", json!({ "taskId": id })).await;
+    ended().await;
+}
+
+/// A task that asks and asks is not asked for ever.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_never_has_enough_answers_fails() {
+    let greedy = Tool::new("greedy").task(TaskSupport::Required);
+    let server = Server::new("greedy", "1").tool(greedy, |ctx: Context| async move {
+        for n in 0.. {
+            let _: String = ctx.elicit("More?").key(format!("k{n}")).field("more").await?;
+        }
+        Ok::<_, Error>("never")
+    });
+    let (mut peer, _) = Peer::legacy(server, "2025-11-25").await;
+    let id = peer.make("greedy", json!({})).await["taskId"].clone();
+    let result = peer.start("tasks/result", json!({ "taskId": id })).await;
+    let mut asked = 0;
+    let answer = loop {
+        let message = peer.read().await;
+        if message["method"] == "elicitation/create" {
+            asked += 1;
+            assert!(asked < 100, "it asks on and on");
+            let answer = json!({ "action": "accept", "content": { "more": "x" } });
+            peer.send(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": answer })).await;
+        } else if message["id"] == result {
+            break message;
+        }
+    };
+    assert!(answer["error"]["message"].as_str().unwrap().contains("rounds"), "{answer}");
+    assert_eq!(peer.status(&id).await, "failed");
+}
