@@ -238,7 +238,12 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
             let counts = if counts.is_empty() { "offers nothing".to_owned() } else { counts.join(", ") };
             let revision = server.revision.as_deref().unwrap_or_default();
             let who = server.implementation.as_deref().unwrap_or(&server.target);
-            let _ = write!(text, "{counts}  {}", paint(DIM, format!("{revision}  {}", headline(who, 40))));
+            // What stands before it: the margin, the sign, the name and the blanks between.
+            let before = 5 + server.name.chars().count().max(16) + counts.len() + revision.len() + 4;
+            let room = width.map_or(40, |width| width.saturating_sub(before + 1).min(40));
+            // A few letters of a name say nothing.
+            let who = if room < 8 { String::new() } else { format!("  {}", headline(who, room)) };
+            let _ = write!(text, "{counts}  {}", paint(DIM, format!("{revision}{who}")));
         }
         State::Starting => {
             let _ = write!(text, "starting  {}", paint(DIM, headline(&server.target, 60)));
@@ -269,5 +274,32 @@ fn wait_text(millis: u64) -> String {
         0..1000 => "a moment".to_owned(),
         1000..120_000 => format!("{} s", millis / 1000),
         _ => format!("{} min", millis / 60_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long name of a server was broken anywhere.
+    #[test]
+    fn what_is_said_of_a_server_that_is_ready_is_one_line() {
+        let server = serde_json::json!({
+            "name": "everything", "target": "npx", "state": "ready", "revision": "2025-11-25",
+            "implementation": "mcp-servers/everything 2.0.0", "tools": 13, "prompts": 4, "resources": 7, "templates": 2,
+        });
+        let server: UpstreamStatus = serde_json::from_value(server).unwrap();
+        for width in 85..130 {
+            let text = line(&server, Some(width));
+            // Colours take no room.
+            let seen = text.split('\u{1b}').enumerate();
+            let seen = seen.map(|(part, text)| match part {
+                0 => text,
+                _ => text.split_once('m').map_or(text, |(_, text)| text),
+            });
+            let columns = 2 + seen.map(|text| text.chars().count()).sum::<usize>();
+            assert!(columns <= width, "{columns} of {width}: {text}");
+            assert!(width < 110 || text.contains("everything 2.0.0"), "{text}");
+        }
     }
 }

@@ -283,9 +283,13 @@ impl Gateway {
                 }
                 Event::Notify(Notification::SubscriptionsAcknowledged(params)) => {
                     let agreed = params.notifications.task_ids;
-                    let tasks = wanted.tasks.iter().filter(|(original, _)| agreed.contains(original));
-                    told.agree(tasks.map(|(_, shown)| shown.clone()));
+                    let follows_tasks = !wanted.tasks.is_empty();
+                    wanted.tasks.retain(|(original, _)| agreed.contains(original));
+                    told.agree(wanted.tasks.iter().map(|(_, shown)| shown.clone()));
                     *starting = None;
+                    if follows_tasks && wanted.tasks.is_empty() {
+                        return;
+                    }
                 }
                 Event::Notify(_) => {}
                 Event::Ask(_) | Event::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => return,
