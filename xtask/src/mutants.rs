@@ -109,7 +109,7 @@ impl Area {
         let mut beside = vec!["--timeout=60", "--cargo-arg=--lib"];
         if flags.has("again") {
             // What an interrupted run found counts, too.
-            Record::keep(&output)?;
+            Record::keep_if_any(&output)?;
             beside.push("--iterate");
         } else if flags.value("shard").is_none() {
             Record::forget(&output)?;
@@ -122,7 +122,8 @@ impl Area {
             rest.extend(["--test-tool=nextest", "--", "--fail-fast"]);
         }
         self.cargo_mutants(&output, flags, &rest)?;
-        Record::keep(&output)
+        // There may have been nothing left to try.
+        Record::keep_if_any(&output)
     }
 
     /// What chooses the mutants.

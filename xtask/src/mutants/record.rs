@@ -38,6 +38,11 @@ impl Record {
             .with_context(|| format!("writing {}", path.display()))
     }
 
+    /// The same where a run may have found nothing.
+    pub(crate) fn keep_if_any(folder: &Path) -> Result<()> {
+        if folder.join("mutants.out/outcomes.json").exists() { Self::keep(folder) } else { Ok(()) }
+    }
+
     /// What is known of the area; nothing before its first run.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(KEPT);
