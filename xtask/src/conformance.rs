@@ -1,5 +1,6 @@
 //! `cargo xtask conformance`: the official suite, an outside examiner that shares no code with us.
 
+mod authorization;
 mod sets;
 mod suite;
 mod verdict;
@@ -17,7 +18,7 @@ use crate::report::{Outcome, say, table};
 use crate::tools::Node;
 use crate::{cargo, place};
 use sets::{Sets, Side};
-use suite::Suite;
+use suite::{SCRIPT, Suite};
 use verdict::Verdict;
 
 /// What the command line may say.
@@ -56,7 +57,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         url: flags.value("url").map(str::to_owned),
         command: flags.value("command").map(PathBuf::from),
     };
-    let [side] = flags.words.as_slice() else { bail!("say `server` or `client`") };
+    let [side] = flags.words.as_slice() else { bail!("say `server`, `client` or `authorization`") };
     let build = |package: &str| if flags.has("no-build") { Ok(()) } else { cargo::build(package) };
     let outcome = match side.as_str() {
         "server" => {
@@ -71,7 +72,11 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
             }
             client(&plan)
         }
-        other => bail!("`{other}` is neither `server` nor `client`"),
+        "authorization" => {
+            build("hospes-cli")?;
+            authorization_part()
+        }
+        other => bail!("`{other}` is none of `server`, `client`, `authorization`"),
     };
     match outcome {
         Outcome::Passed(what) => {
@@ -93,11 +98,18 @@ pub(crate) fn client_part() -> Outcome {
     client(&Plan::default())
 }
 
+/// The authorization server of `hospes up`; the program is built.
+pub(crate) fn authorization_part() -> Outcome {
+    examine("authorization", |suite| {
+        Ok(Results::from([("authorization server".to_owned(), authorization::examine(suite)?)]))
+    })
+}
+
 /// Verdicts by scenario, for each revision.
 type Results = BTreeMap<String, BTreeMap<String, Verdict>>;
 
 fn server(plan: &Plan) -> Outcome {
-    examine(Side::Server, |suite| {
+    examine(Side::Server.name(), |suite| {
         let ours = if plan.url.is_none() { Some(serve_everything()?) } else { None };
         let url = plan
             .url
@@ -143,7 +155,7 @@ fn serve_everything() -> Result<Server> {
 }
 
 fn client(plan: &Plan) -> Outcome {
-    examine(Side::Client, |suite| {
+    examine(Side::Client.name(), |suite| {
         let program = plan.command.clone().map_or_else(|| place::program("hospes-conformance-client"), Ok)?;
         let program = path::absolute(program)?;
         ensure!(program.exists(), "{} is not there", program.display());
@@ -193,7 +205,7 @@ fn revisions(plan: &Plan, sets: &Sets, side: Side) -> Result<Vec<String>> {
     Ok(if demanding.is_empty() { known.into_iter().next_back().into_iter().collect() } else { demanding })
 }
 
-fn examine(side: Side, work: impl FnOnce(&Suite<'_>) -> Result<Results>) -> Outcome {
+fn examine(side: &str, work: impl FnOnce(&Suite<'_>) -> Result<Results>) -> Outcome {
     let node = match Node::ready() {
         Ok(node) => node,
         Err(error) => return Outcome::CannotRun(format!("{error:#}")),
@@ -206,7 +218,7 @@ fn examine(side: Side, work: impl FnOnce(&Suite<'_>) -> Result<Results>) -> Outc
 }
 
 /// Prints one table for all revisions, the troubles under it, and sums up.
-fn summary(side: Side, results: &Results) -> Outcome {
+fn summary(side: &str, results: &Results) -> Outcome {
     let mut rows = vec![["set", "scenario", "checks", "result"].map(str::to_owned)];
     let mut troubles = Vec::new();
     let mut sums = Vec::new();
@@ -228,7 +240,7 @@ fn summary(side: Side, results: &Results) -> Outcome {
             troubles.join("\n")
         );
     }
-    let sum = format!("{}: {}", side.name(), sums.join(", "));
+    let sum = format!("{side}: {}", sums.join(", "));
     if troubles.is_empty() { Outcome::Passed(sum) } else { Outcome::Failed(sum) }
 }
 

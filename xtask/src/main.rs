@@ -26,7 +26,7 @@ const HELP: &str = "\
 cargo xtask CHORE
 
   test [--only PART,…]     every test there is: requirements, rust, docs, conformance, bridge, peers
-  conformance server|client [--revision R] [--scenario S] [--url URL | --command PROGRAM] [--no-build]
+  conformance server|client|authorization [--revision R] [--scenario S] [--url URL | --command PROGRAM] [--no-build]
                            the official suite against `hospes serve everything`, or our client fixture
   requirements [--check]   coverage of docs/requirements.md by tests; writes docs/coverage.md
   peers [--no-build]       `hospes` between the Inspector and servers of others, in both eras

@@ -234,7 +234,8 @@ impl Drop for Group {
     }
 }
 
-fn log(label: &str, end: &str) -> Result<PathBuf> {
+/// Where what a program says is kept.
+pub(crate) fn log(label: &str, end: &str) -> Result<PathBuf> {
     let folder = place::tools()?.join("logs");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     let plain: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

@@ -87,4 +87,5 @@ fn docs(report: &mut Report) {
 fn conformance(report: &mut Report) {
     report.part("conformance server", conformance::server_part);
     report.part("conformance client", conformance::client_part);
+    report.part("conformance authorization", conformance::authorization_part);
 }

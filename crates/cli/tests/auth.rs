@@ -6,7 +6,8 @@
 mod support;
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use support::{House, LIMIT, Running, eventually, text};
@@ -80,6 +81,58 @@ fn who_has_no_token_is_told_where_to_get_one() {
     drop(host);
 }
 
+/// Stands before an endpoint and hears everything; where it listens, and what it has heard.
+fn spy(endpoint: &str) -> (String, Arc<Mutex<Vec<u8>>>) {
+    let address = endpoint.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let heard: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let shared = Arc::clone(&heard);
+    std::thread::spawn(move || {
+        for mut near in listener.incoming().map_while(Result::ok) {
+            let Ok(mut far) = TcpStream::connect(&address) else { continue };
+            let (mut back_from, mut back_to) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut back_from, &mut back_to));
+            let heard = Arc::clone(&shared);
+            std::thread::spawn(move || {
+                let mut piece = [0; 4096];
+                while let Ok(length @ 1..) = near.read(&mut piece) {
+                    heard.lock().unwrap().extend_from_slice(&piece[..length]);
+                    if far.write_all(&piece[..length]).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    (url, heard)
+}
+
+/// A server behind the host is sent what the configuration has for it, and never what the application has sent us.
+///
+/// covers: AUTR-11
+#[test]
+fn the_token_of_an_application_goes_no_further() {
+    let house = House::new();
+    let time = Running::start(house.command(&["serve", "time", "--http", "127.0.0.1:0"]));
+    let line = time.said(|line| line.starts_with("listening on "));
+    let (url, heard) = spy(line.trim_start_matches("listening on "));
+    let auth = format!(
+        "[auth]\ntokens = {{ ci = \"the-ci-token\" }}\n[servers.clock]\nurl = \"{url}\"\n\
+         headers = {{ Authorization = \"Bearer the-upstream-token\" }}"
+    );
+    let (_host, _, local) = up(&house, "127.0.0.1:0", &auth);
+    for era in ["legacy", "modern"] {
+        let header = "Authorization: Bearer the-ci-token";
+        let args = ["call", &local, "clock__now", "timezone=Asia/Tokyo", "-H", header, "--era", era];
+        eventually("the server is there", || house.run(&args).code == Some(0));
+    }
+    let heard = String::from_utf8_lossy(&heard.lock().unwrap()).into_owned();
+    assert!(heard.contains("clock") || heard.contains("Asia/Tokyo"), "it was called");
+    assert!(heard.contains("the-upstream-token"), "with a token of its own");
+    assert!(!heard.contains("the-ci-token"), "{heard}");
+}
+
 #[test]
 fn beyond_loopback_tokens_are_asked_for_or_nothing_starts() {
     let house = House::new();
@@ -104,6 +157,24 @@ fn beyond_loopback_tokens_are_asked_for_or_nothing_starts() {
     let house = House::new();
     let (_host, _, local) = up(&house, "0.0.0.0:0", "[auth]\nenabled = false");
     assert!(!get(&local, "/mcp").starts_with("HTTP/1.1 401"));
+}
+
+/// The authorization server is this host, or whoever the configuration names.
+///
+/// covers: AUTS-01
+#[test]
+fn somebody_elses_authorization_server_takes_the_place_of_ours() {
+    let house = House::new();
+    let auth = "[auth]\nissuer = \"https://login.example.org\"\ntokens = { ci = \"the-ci-token\" }";
+    let (_host, _, local) = up(&house, "127.0.0.1:0", auth);
+    let resource = body(&get(&local, "/.well-known/oauth-protected-resource/mcp"));
+    assert_eq!(resource["authorization_servers"], json!(["https://login.example.org"]));
+    for path in ["/.well-known/oauth-authorization-server", "/authorize", "/token"] {
+        assert!(get(&local, path).starts_with("HTTP/1.1 404"), "{path}");
+    }
+    let header = "Authorization: Bearer the-ci-token";
+    let called = house.run(&["call", &local, "time__now", "timezone=Asia/Tokyo", "-H", header]);
+    assert_eq!(called.code, Some(0), "{called:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::verdict::{self, Verdict};
 use crate::tools::Node;
 use crate::{place, process};
 
-const SCRIPT: &str = "@modelcontextprotocol/conformance/dist/index.js";
+pub(super) const SCRIPT: &str = "@modelcontextprotocol/conformance/dist/index.js";
 const PREVIOUS: &str = "conformance-previous/dist/index.js";
 
 /// The suite gives each scenario 30 s; a whole set takes some ten seconds when all goes well.
@@ -145,7 +145,7 @@ fn write_launcher(folder: &Path, program: &Path) -> Result<()> {
 }
 
 /// An empty folder for the suite's results.
-fn fresh(name: &str) -> Result<PathBuf> {
+pub(super) fn fresh(name: &str) -> Result<PathBuf> {
     let folder = place::tools()?.join("conformance").join(name);
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("emptying {}", folder.display()))?;

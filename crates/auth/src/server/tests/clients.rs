@@ -49,6 +49,9 @@ async fn a_client_introduces_itself() {
     assert_eq!(site.form("/token", &fields).await.status(), StatusCode::OK);
 }
 
+/// Where clients may not introduce themselves, the configuration names them, with a secret if they can keep one.
+///
+/// covers: AUTS-09
 #[tokio::test]
 async fn a_registration_that_is_not_in_order_is_refused() {
     let site = Site::new();
@@ -79,6 +82,11 @@ async fn a_registration_that_is_not_in_order_is_refused() {
     }
     let closed = Site::with(|settings| settings.registration = false);
     assert!(!closed.server.serves("/register"));
+    let ask = Ask::new();
+    let code = closed.code(&ask).await;
+    assert_eq!(closed.redeem(&ask, &code).await.status(), StatusCode::OK);
+    let ask = Ask::of("machine", "https://machine.example/callback");
+    assert!(!closed.code(&ask).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,6 +195,9 @@ async fn a_document_that_is_not_in_order_names_nobody() {
     assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
 }
 
+/// Neither is one whose host the operator does not trust.
+///
+/// covers: AUTS-27
 #[tokio::test]
 async fn what_cannot_be_a_documents_place_is_not_fetched() {
     for id in [
