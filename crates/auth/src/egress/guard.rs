@@ -117,6 +117,7 @@ mod tests {
         egress.check(&Url::parse(url).unwrap()).is_ok()
     }
 
+    /// covers: SECP-05
     #[test]
     fn nothing_goes_out_in_the_open_or_to_the_inside() {
         let egress = Egress::public();

@@ -31,6 +31,8 @@ struct Script {
     /// Token to scopes; what is not here is not let in.
     good: HashMap<String, String>,
     issued: u32,
+    /// Of the last authorization.
+    pkce: String,
     authorizations: u32,
     refreshes: u32,
     registrations: u32,
@@ -140,6 +142,7 @@ impl Site {
                 self.script().authorizations += 1;
                 let asked: HashMap<_, _> =
                     url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+                self.script().pkce.clone_from(&asked["code_challenge"]);
                 let mut back = Url::parse(&asked["redirect_uri"]).unwrap();
                 let scope = asked.get("scope").cloned().unwrap_or_default();
                 back.query_pairs_mut()
@@ -196,6 +199,8 @@ impl Site {
             }
             "read".to_owned()
         } else {
+            assert!(crate::pkce::verify_challenge(&form["code_verifier"], &script.pkce));
+            assert!(!form.contains_key("client_secret"), "it is a public client");
             form["code"].strip_prefix("code ").unwrap().to_owned()
         };
         script.issued += 1;

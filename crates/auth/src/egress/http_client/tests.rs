@@ -60,6 +60,7 @@ async fn a_document_is_read_whole() {
     assert_eq!((response.status, &response.body[..]), (StatusCode::OK, &b"{\"a\":1}"[..]));
 }
 
+/// covers: SECP-04
 #[tokio::test]
 async fn a_name_that_stands_for_the_inside_is_not_dialled() {
     let (port, came) = serve(json("{}")).await;
@@ -74,6 +75,7 @@ async fn a_name_that_stands_for_the_inside_is_not_dialled() {
     assert_eq!(came.load(Ordering::SeqCst), 0);
 }
 
+/// covers: SECP-05
 #[tokio::test]
 async fn redirects_are_answers_and_not_followed() {
     let (port, came) =

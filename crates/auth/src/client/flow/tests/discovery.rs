@@ -55,6 +55,38 @@ fn a_page_that_is_no_document_is_passed_over_when_probing() {
     world.play().unwrap();
 }
 
+/// covers: AUTC-29 AUTC-30
+#[test]
+fn a_resource_is_named_by_its_canonical_uri() {
+    for bad in ["https://m/mcp#part", "m/mcp", "//m/mcp", "/mcp", ""] {
+        let mut world = World::new().page(PATH, 200, resource(bad, "https://as"));
+        let _ = world.play();
+        assert!(!world.urls().contains(&"https://as/token"), "{bad}");
+    }
+    // As it is published, capitals and all.
+    for good in ["https://m/mcp", "HTTPS://M/mcp", "https://m:443/mcp"] {
+        let mut world = World::new().page(PATH, 200, resource(good, "https://as"));
+        assert_eq!(world.play().unwrap().resource.as_str(), good);
+        assert_eq!(world.form()["resource"], good);
+    }
+    // Where nothing is published, by us: the whole path, no slash that means nothing, no fragment.
+    for (endpoint, named) in [
+        ("HTTPS://M:443/a/mcp", "https://m/a/mcp"),
+        ("https://m/mcp/", "https://m/mcp"),
+        ("https://m/", "https://m"),
+        ("https://m/mcp#part", "https://m/mcp"),
+        ("https://me:pw@m/mcp", "https://m/mcp"),
+    ] {
+        let mut world = older();
+        world.cause.endpoint = Url::parse(endpoint).unwrap();
+        assert_eq!(world.play().unwrap().resource.as_str(), named, "{endpoint}");
+        assert_eq!(
+            (world.question()["resource"].as_str(), world.form()["resource"].as_str()),
+            (named, named)
+        );
+    }
+}
+
 #[test]
 fn metadata_about_somebody_else_ends_it_before_anybody_else_is_asked() {
     for other in ["https://evil.example/mcp", "https://m/mc", "http://m/mcp"] {
@@ -134,7 +166,7 @@ fn older() -> World {
     world.page("https://m/token", 200, token()).page("https://m/register", 201, json!({ "client_id": "new" }))
 }
 
-/// covers: AUTC-02 AUTC-04 AUTC-05 AUTC-06 AUTC-07
+/// covers: AUTC-02 AUTC-19 AUTC-04 AUTC-05 AUTC-06 AUTC-07
 #[test]
 fn a_server_of_the_first_revision_with_metadata_is_its_own_authorization_server() {
     let place = "https://m/.well-known/oauth-authorization-server";
@@ -145,6 +177,9 @@ fn a_server_of_the_first_revision_with_metadata_is_its_own_authorization_server(
     let asked = world.asked.iter().find(|request| request.url.as_str() == place).unwrap();
     assert_eq!(asked.headers["mcp-protocol-version"], "2025-03-26");
     assert!(!world.urls().contains(&"https://m/register"));
+    let registers = json!({ "client_id_metadata_document_supported": null, "registration_endpoint": "https://m/register" });
+    let mut world = older().page(place, 200, server("https://m")).with(place, registers);
+    assert_eq!(world.play().unwrap().client.id.as_str(), "new");
 }
 
 /// covers: AUTC-08

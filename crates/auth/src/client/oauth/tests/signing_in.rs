@@ -68,6 +68,7 @@ async fn a_listener_takes_the_answer_it_waits_for_and_nothing_else() {
     let signing = tokio::spawn(async move { oauth.sign_in(None).await });
     let url = tokio::task::spawn_blocking(move || urls.recv().unwrap()).await.unwrap();
     let asked: HashMap<_, _> = url.query_pairs().into_owned().collect();
+    site.script().pkce.clone_from(&asked["code_challenge"]);
     let callback = Url::parse(&asked["redirect_uri"]).unwrap();
     assert_eq!((callback.host_str(), callback.path()), (Some("127.0.0.1"), "/callback"));
     let address = callback.socket_addrs(|| None).unwrap()[0];

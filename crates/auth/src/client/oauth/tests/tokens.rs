@@ -24,6 +24,7 @@ async fn a_refusal_leads_to_a_token_that_every_request_shows() {
     }
 }
 
+/// covers: AUTC-31
 #[tokio::test]
 async fn a_token_is_shown_to_nobody_else() {
     let site = Site::open().await;
@@ -163,6 +164,7 @@ async fn another_refusal_is_only_that() {
     assert_eq!((script.authorizations, script.refreshes), (1, 0));
 }
 
+/// covers: AUTC-18
 #[tokio::test]
 async fn what_was_kept_is_used_again() {
     let site = Site::open().await;

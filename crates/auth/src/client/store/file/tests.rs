@@ -24,6 +24,7 @@ fn all_stores_behave_alike() {
     }
 }
 
+/// covers: AUTC-16
 #[test]
 fn a_file_tells_nothing_and_takes_no_changes() {
     let folder = tempfile::tempdir().unwrap();
