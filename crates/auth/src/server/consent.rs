@@ -60,7 +60,8 @@ impl AuthServer {
             }
         };
         let browser = self.browser(&parts.headers).await?;
-        if let Some(user) = &browser.user
+        if self.provider().is_none()
+            && let Some(user) = &browser.user
             && self.has_consented(user, &asked).await?
         {
             return self.give_code(user, &asked).await;
@@ -106,7 +107,13 @@ impl AuthServer {
     pub(super) async fn decide(&self, parts: &Parts, form: &Form) -> Page {
         let browser = self.browser(&parts.headers).await?;
         let pending = self.pending(form, &browser).await?;
-        let (Some((request, _)), Some(user)) = (pending, &browser.user) else { return Ok(self.too_late()) };
+        let Some((request, _)) = pending else { return Ok(self.too_late()) };
+        let user = match (self.provider(), &browser.user) {
+            // Who it is, the other will say.
+            (Some(_), _) => "a user",
+            (None, Some(user)) => user,
+            (None, None) => return Ok(self.too_late()),
+        };
         // Once: a page that is sent again decides nothing.
         let Taken::First(record) = self.store().take(Kind::Pending, &hash(&request), self.now()).await?
         else {
@@ -126,6 +133,9 @@ impl AuthServer {
             return Ok(redirect(&to));
         }
         tracing::info!(user, client = %asked.client.id, scopes = %asked.scopes, "a user has agreed");
+        if let Some(provider) = self.provider() {
+            return self.send_away(provider, asked).await;
+        }
         self.remember(user, &asked).await?;
         self.give_code(user, &asked).await
     }
@@ -161,7 +171,8 @@ impl AuthServer {
     ) -> Response<Bytes> {
         let client = name(&asked.client);
         let csrf = browser.csrf(request);
-        let Some(user) = &browser.user else {
+        let provider = self.provider().map(super::Provider::name);
+        if provider.is_none() && browser.user.is_none() {
             let users = self.0.sign_in.has_users();
             if !users {
                 self.0.sign_in.show_code(self.now());
@@ -169,7 +180,7 @@ impl AuthServer {
             let template =
                 SignInPage { base: self.base(), request, csrf: &csrf, client: &client, users, problem };
             return page(StatusCode::OK, &template);
-        };
+        }
         let redirect = asked.redirect_uri.url();
         let host = redirect.as_ref().map_or_else(String::new, |url| match (url.host_str(), url.port()) {
             (Some(host), Some(port)) => format!("{host}:{port}"),
@@ -189,7 +200,8 @@ impl AuthServer {
             all_loopback: redirects::all_loopback(&asked.client.redirect_uris),
             resource: asked.resource.as_str(),
             scopes,
-            user,
+            user: browser.user.as_deref().filter(|_| provider.is_none()),
+            provider: provider.as_deref(),
         };
         page(StatusCode::OK, &template)
     }
@@ -236,13 +248,25 @@ impl AuthServer {
 
     /// Sends the browser back with a code.
     async fn give_code(&self, user: &str, asked: &Asked) -> Page {
+        self.give_code_of(user, asked, random_text(), None).await
+    }
+
+    /// The same for a grant that is there already, and ends then.
+    pub(super) async fn give_code_of(
+        &self,
+        user: &str,
+        asked: &Asked,
+        grant: String,
+        end: Option<u64>,
+    ) -> Page {
         let code = random_text();
         let lifetimes = &self.settings().lifetimes;
         let given = Given {
             subject: user.to_owned(),
             resource: asked.resource.clone(),
             scopes: asked.scopes.clone(),
-            end: self.now() + lifetimes.grant.as_secs(),
+            end: end.unwrap_or_else(|| self.now() + lifetimes.grant.as_secs()),
+            upstream: end.is_some(),
         };
         let value = encode(&CodeRecord {
             client_id: asked.client.id.clone(),
@@ -251,7 +275,7 @@ impl AuthServer {
             given,
         });
         let until = self.now() + lifetimes.code.as_secs().min(60);
-        self.store().put(Record::new(Kind::Code, hash(&code), value, until).of(random_text())).await?;
+        self.store().put(Record::new(Kind::Code, hash(&code), value, until).of(grant)).await?;
         let to = answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &[("code", &code)]);
         Ok(redirect(&to))
     }
@@ -277,7 +301,7 @@ fn name(client: &Client) -> String {
     client.name.as_deref().map_or_else(|| crate::shown(client.id.as_str()), crate::shown)
 }
 
-fn redirect(to: &str) -> Response<Bytes> {
+pub(super) fn redirect(to: &str) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::SEE_OTHER;
     let headers = response.headers_mut();

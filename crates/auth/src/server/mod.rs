@@ -7,6 +7,7 @@ mod authorize;
 mod browser;
 mod clients;
 mod consent;
+mod delegated;
 mod documents;
 mod form;
 mod limits;
@@ -31,6 +32,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 pub use clients::{AuthMethod, Client, Origin};
+pub use delegated::{Provider, UnusableKey};
 pub use redirects::{all_loopback, matches, may_register};
 pub use routes::Beside;
 pub use settings::{Lifetimes, MAX_ACCESS_LIFETIME, ServerSettings, TrustedDocuments};
@@ -58,6 +60,7 @@ struct Inner {
     store: Arc<dyn Store>,
     sign_in: SignIn,
     fetch: Option<Arc<dyn Fetch>>,
+    provider: Option<Provider>,
     clock: Clock,
     documents: Documents,
     /// The path of the issuer, without a slash at its end.
@@ -86,6 +89,7 @@ impl AuthServer {
             store,
             sign_in,
             fetch: None,
+            provider: None,
             clock: Clock::system(),
             documents: Documents::default(),
             swept: AtomicU64::new(0),
@@ -168,9 +172,12 @@ impl Verify for AuthServer {
                 tracing::warn!(?error, "a token could not be looked up");
                 Flaw::Unavailable
             })?;
-            let (record, until) = found.ok_or(Flaw::Invalid)?;
+            let (record, until, grant) = found.ok_or(Flaw::Invalid)?;
             if !self.settings().resources.contains(&record.given.resource) {
                 return Err(Flaw::Invalid);
+            }
+            if record.given.upstream {
+                self.check_upstream(&grant).await?;
             }
             let mut principal = Principal::new(self.settings().issuer.clone(), record.given.subject);
             principal.client_id = Some(record.client_id);

@@ -52,7 +52,9 @@ pub(super) struct ConsentPage<'a> {
     pub(super) all_loopback: bool,
     pub(super) resource: &'a str,
     pub(super) scopes: Vec<(&'a str, &'a str)>,
-    pub(super) user: &'a str,
+    pub(super) user: Option<&'a str>,
+    /// Where the user will sign in after this.
+    pub(super) provider: Option<&'a str>,
 }
 
 /// A page. It runs nothing, is framed by nobody, and tells nobody where it was.

@@ -36,6 +36,7 @@ enum Route {
     Authorize,
     SignIn,
     Consent,
+    Upstream,
     Token,
     Register,
     Revoke,
@@ -46,7 +47,7 @@ enum Route {
 impl Route {
     const fn methods(self) -> &'static str {
         match self {
-            Self::Metadata | Self::Style => "GET",
+            Self::Metadata | Self::Style | Self::Upstream => "GET",
             Self::Authorize => "GET, POST",
             _ => "POST",
         }
@@ -71,6 +72,7 @@ impl AuthServer {
             "/authorize" => Route::Authorize,
             "/sign-in" => Route::SignIn,
             "/consent" => Route::Consent,
+            "/upstream/callback" if self.provider().is_some() => Route::Upstream,
             "/token" => Route::Token,
             "/register" if self.settings().registration => Route::Register,
             "/revoke" => Route::Revoke,
@@ -169,6 +171,7 @@ impl AuthServer {
             }
             Route::Authorize => self.or_page(self.authorize(parts, &form).await),
             Route::SignIn => self.or_page(self.take_sign_in(parts, &form).await),
+            Route::Upstream => self.or_page(self.come_back(parts, &form).await),
             Route::Consent => self.or_page(self.decide(parts, &form).await),
             Route::Token => or_error(self.redeem(parts, &form).await.map(|token| secret(&token))),
             Route::Introspect => or_error(self.introspect(parts, &form).await.map(|said| secret(&said))),

@@ -33,6 +33,9 @@ pub(super) struct Given {
     pub(super) scopes: Scopes,
     /// When all of it ends, in seconds since 1970.
     pub(super) end: u64,
+    /// Whether it rests on an account at somebody else's.
+    #[serde(default)]
+    pub(super) upstream: bool,
 }
 
 /// What an access or a refresh token stands for.
@@ -42,6 +45,9 @@ pub(super) struct TokenRecord {
     #[serde(flatten)]
     pub(super) given: Given,
 }
+
+/// What an access token stands for, until when, and the grant that it came of.
+type Access = (TokenRecord, u64, String);
 
 /// Why there is no token.
 #[derive(Debug)]
@@ -210,7 +216,8 @@ impl AuthServer {
         let Some(scopes) = scopes(form.get("scope"), client, self.settings()) else {
             return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
         };
-        let given = Given { subject: client.id.to_string(), resource, scopes, end: u64::MAX };
+        let given =
+            Given { subject: client.id.to_string(), resource, scopes, end: u64::MAX, upstream: false };
         self.issue(client, &given, &given.scopes, &random_text(), None).await
     }
 
@@ -286,6 +293,7 @@ impl AuthServer {
     async fn revoke_grant_of(&self, record: &Record) -> Result<(), StoreError> {
         let Some(grant) = &record.grant else { return Ok(()) };
         tracing::info!(grant = fingerprint(grant), "a grant was revoked");
+        self.give_back(grant).await?;
         self.store().revoke_grant(grant, self.now() + self.settings().lifetimes.grant.as_secs() + 3600).await
     }
 
@@ -327,9 +335,9 @@ impl AuthServer {
     }
 
     /// What an access token stands for, and until when.
-    pub(super) async fn access(&self, token: &str, now: u64) -> Result<Option<(TokenRecord, u64)>, NoToken> {
+    pub(super) async fn access(&self, token: &str, now: u64) -> Result<Option<Access>, NoToken> {
         match self.store().get(Kind::Access, &hash(token), now).await? {
-            Some(record) => Ok(Some((decode(&record)?, record.until))),
+            Some(record) => Ok(Some((decode(&record)?, record.until, record.grant.unwrap_or_default()))),
             None => Ok(None),
         }
     }

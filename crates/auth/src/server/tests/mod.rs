@@ -2,6 +2,7 @@
 
 mod authorize;
 mod clients;
+mod delegated;
 mod grants;
 
 use std::collections::HashMap;

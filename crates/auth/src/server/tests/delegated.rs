@@ -1,0 +1,331 @@
+//! Users who sign in at somebody else's.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{Request, StatusCode};
+use serde_json::{Value, json};
+
+use super::{Answer, Ask, Browser, Site, settings};
+use crate::fetch::{Fetch, FetchFuture};
+use crate::pkce::verify_challenge;
+use crate::resource::{Flaw, Verify as _};
+use crate::server::{AuthServer, MemoryStore, Provider, SignIn, Store};
+use crate::{ClientId, Clock, Issuer, Response};
+
+const THIRD: &str = "https://third.example";
+const CALLBACK: &str = "https://as.example/upstream/callback";
+
+/// Another's authorization server, as far as it is spoken to without a browser.
+#[derive(Clone, Default)]
+struct Third(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    /// Code to challenge and nonce.
+    codes: Mutex<HashMap<String, (String, String)>>,
+    issued: AtomicUsize,
+    refreshed: AtomicUsize,
+    revoked: Mutex<Vec<String>>,
+    /// What it does not do.
+    broken: Mutex<Option<&'static str>>,
+}
+
+impl Third {
+    fn break_off(&self, what: Option<&'static str>) {
+        *self.0.broken.lock().unwrap() = what;
+    }
+
+    /// What its user's browser is sent back with.
+    fn sign_in(&self, away: &HashMap<String, String>) -> String {
+        let code = format!("third-code-{}", self.0.codes.lock().unwrap().len());
+        let kept = (away["code_challenge"].clone(), away["nonce"].clone());
+        self.0.codes.lock().unwrap().insert(code.clone(), kept);
+        code
+    }
+
+    fn tokens(&self, nonce: Option<&str>) -> Value {
+        let number = self.0.issued.fetch_add(1, Ordering::Relaxed);
+        let mut tokens = json!({ "access_token": format!("third-access-{number}"), "token_type": "Bearer",
+            "expires_in": 300 });
+        if self.is(None) {
+            tokens["refresh_token"] = format!("third-refresh-{number}").into();
+        }
+        if let Some(nonce) = nonce {
+            let claims = json!({ "iss": THIRD, "sub": "u-17", "aud": "hospes-there", "exp": 9_999_999_999_u64,
+                "nonce": nonce });
+            tokens["id_token"] = format!("x.{}.x", URL_SAFE_NO_PAD.encode(claims.to_string())).into();
+        }
+        tokens
+    }
+
+    fn is(&self, what: Option<&'static str>) -> bool {
+        *self.0.broken.lock().unwrap() == what
+    }
+
+    fn answer(&self, request: &crate::Request) -> Option<Response> {
+        let good = |value: Value| Some(Response::new(StatusCode::OK, value.to_string()));
+        let bad =
+            |error: &str| Some(Response::new(StatusCode::BAD_REQUEST, json!({ "error": error }).to_string()));
+        let form: HashMap<_, _> = url::form_urlencoded::parse(&request.body).into_owned().collect();
+        let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+        if self.is(Some("away")) {
+            return None;
+        }
+        match request.url.path() {
+            "/.well-known/oauth-authorization-server" => good(json!({
+                "issuer": THIRD, "authorization_endpoint": "https://third.example/authorize?tenant=1",
+                "token_endpoint": "https://third.example/token",
+                "introspection_endpoint": "https://third.example/introspect",
+                "revocation_endpoint": "https://third.example/revoke",
+                "authorization_response_iss_parameter_supported": true,
+            })),
+            "/token" => {
+                assert_eq!(request.headers["authorization"], "Basic aG9zcGVzLXRoZXJlOnMzY3JldA==");
+                match field("grant_type") {
+                    "authorization_code" => {
+                        let Some((challenge, nonce)) = self.0.codes.lock().unwrap().remove(field("code"))
+                        else {
+                            return bad("invalid_grant");
+                        };
+                        assert!(verify_challenge(field("code_verifier"), &challenge));
+                        assert_eq!(field("redirect_uri"), CALLBACK);
+                        good(self.tokens(Some(&nonce)))
+                    }
+                    "refresh_token" if self.is(Some("revoked")) => bad("invalid_grant"),
+                    "refresh_token" => {
+                        self.0.refreshed.fetch_add(1, Ordering::Relaxed);
+                        good(self.tokens(None))
+                    }
+                    _ => bad("unsupported_grant_type"),
+                }
+            }
+            "/introspect" => good(json!({ "active": !self.is(Some("revoked")) })),
+            "/revoke" => {
+                self.0.revoked.lock().unwrap().push(field("token").to_owned());
+                good(json!({}))
+            }
+            other => panic!("{other} is not asked for"),
+        }
+    }
+}
+
+impl Fetch for Third {
+    fn fetch(&self, request: crate::Request) -> FetchFuture<'_> {
+        let answer = self.answer(&request).ok_or_else(|| "nobody was reached there".into());
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+fn node(third: &Third, store: Arc<dyn Store>, time: &Arc<AtomicU64>) -> Site {
+    let provider =
+        Provider::new(Issuer::new(THIRD).unwrap(), ClientId::new("hospes-there").unwrap(), &[7; 32]).unwrap();
+    let now = Arc::clone(time);
+    let server = AuthServer::new(settings(), store, SignIn::default())
+        .fetching(third.clone())
+        .delegating(provider.secret("s3cret"))
+        .clock(Clock::new(move || now.load(Ordering::Relaxed)));
+    Site { server, time: Arc::clone(time) }
+}
+
+fn site(third: &Third) -> Site {
+    node(third, Arc::new(MemoryStore::new()), &Arc::new(AtomicU64::new(1_000_000)))
+}
+
+/// Comes back from the other with these parameters.
+async fn come_back(browser: &Browser, extra: Option<&str>, fields: &[(&str, &str)]) -> Answer {
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    let mut request = Request::get(format!("/upstream/callback?{query}"));
+    let cookies = [browser.cookie.as_deref(), extra];
+    for cookie in cookies.into_iter().flatten() {
+        request = request.header("cookie", cookie);
+    }
+    browser.site.send(request.body(()).unwrap().into_parts().0, "").await
+}
+
+/// Agrees, and is sent away: where to, and the cookie for the way back.
+async fn go_away(browser: &mut Browser, asked: &Ask) -> (HashMap<String, String>, String) {
+    let consent = browser.open(asked).await;
+    assert!(
+        consent.text().contains("The App") && consent.text().contains("third.example"),
+        "{}",
+        consent.text()
+    );
+    let kept = browser.cookie.clone();
+    let away = browser.decide(&consent, "allow").await;
+    let cookies =
+        away.0.headers().get_all("set-cookie").iter().map(|value| value.to_str().unwrap().to_owned());
+    let cookie =
+        cookies.into_iter().find(|cookie| cookie.starts_with("__Host-hospes_up=")).expect("a cookie");
+    for part in ["; Secure", "; HttpOnly", "; SameSite=Lax", "; Path=/"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    browser.cookie = kept;
+    let (address, fields) = away.back().unwrap();
+    assert_eq!(address, "https://third.example/authorize");
+    (fields, cookie.split(';').next().unwrap().to_owned())
+}
+
+async fn tokens(browser: &mut Browser, third: &Third) -> (String, String) {
+    let asked = Ask::new();
+    let (away, cookie) = go_away(browser, &asked).await;
+    let code = third.sign_in(&away);
+    let fields = [("code", &*code), ("state", &*away["state"]), ("iss", THIRD)];
+    let back = come_back(browser, Some(&cookie), &fields).await;
+    let code = back.answer()["code"].clone();
+    browser.site.clone().redeem(&asked, &code).await.tokens()
+}
+
+async fn check(site: &Site, token: &str) -> Result<String, Flaw> {
+    site.server.verify(token, site.now()).await.map(|who| who.subject)
+}
+
+/// From our page to the other's, and back to the client with a token of ours.
+///
+/// covers: AUT3-01 AUT3-02 AUT3-03 AUT3-13
+#[tokio::test]
+async fn a_user_signs_in_at_the_others() {
+    let third = Third::default();
+    let site = site(&third);
+    let mut browser = Browser::new(&site);
+    let asked = Ask::new();
+    let (away, cookie) = go_away(&mut browser, &asked).await;
+    assert_eq!((&*away["client_id"], &*away["redirect_uri"]), ("hospes-there", CALLBACK));
+    assert_eq!((&*away["scope"], &*away["tenant"]), ("openid", "1"));
+    assert_ne!(away["state"], "st&te=1", "the client's state is the client's");
+    assert_ne!(away["code_challenge"], asked.verifier.challenge());
+    let code = third.sign_in(&away);
+    let fields = [("code", &*code), ("state", &*away["state"]), ("iss", THIRD)];
+    let back = come_back(&browser, Some(&cookie), &fields).await;
+    let (address, answer) = back.back().unwrap();
+    assert_eq!((&*address, &*answer["state"], &*answer["iss"]), (super::ASKED, "st&te=1", super::ISSUER));
+    let token = site.redeem(&asked, &answer["code"]).await;
+    let (access, refresh) = token.tokens();
+    assert_eq!(check(&site, &access).await.unwrap(), "https://third.example u-17");
+    // Nothing of the other's is in anything that a client or a browser gets.
+    for said in [back.text(), back.header("location"), token.text()] {
+        assert!(!said.contains("third-access") && !said.contains("third-refresh"), "{said}");
+    }
+    // Nor can it be read where it is kept.
+    for record in site.server.0.store.list(crate::server::Kind::Upstream, 0, 10).await.unwrap() {
+        assert!(!record.value.contains("third-"), "{}", record.value);
+    }
+    // Giving ours back gives the other's back.
+    site.form("/revoke", &[("token", &refresh), ("client_id", super::APP)]).await;
+    assert_eq!(*third.0.revoked.lock().unwrap(), ["third-refresh-0"]);
+    assert_eq!(check(&site, &access).await, Err(Flaw::Invalid));
+}
+
+/// Whoever is signed in at the other's still says for each client whether they want it.
+///
+/// covers: AUT3-16 AUT3-17
+#[tokio::test]
+async fn nobody_is_sent_away_or_taken_back_who_has_not_agreed_here() {
+    let third = Third::default();
+    let site = site(&third);
+    let mut browser = Browser::new(&site);
+    tokens(&mut browser, &third).await;
+    let page = browser.open(&Ask::of("other", super::ASKED)).await;
+    assert!(page.back().is_none(), "a consent page, whatever cookies there are");
+    let set = page.0.headers().get_all("set-cookie").iter().map(|value| value.to_str().unwrap().to_owned());
+    assert!(set.into_iter().all(|cookie| !cookie.starts_with("__Host-hospes_up")), "none before approval");
+
+    let (away, cookie) = go_away(&mut browser, &Ask::new()).await;
+    let code = third.sign_in(&away);
+    let good = [("code", &*code), ("state", &*away["state"]), ("iss", THIRD)];
+    let refused = StatusCode::BAD_REQUEST;
+    assert_eq!(come_back(&browser, None, &good).await.status(), refused, "without the cookie");
+    let (other, others) = go_away(&mut Browser::new(&site), &Ask::new()).await;
+    assert_eq!(come_back(&browser, Some(&others), &good).await.status(), refused, "with another's");
+    let wrong = [("code", &*code), ("state", &*other["state"]), ("iss", THIRD)];
+    assert_eq!(come_back(&browser, Some(&cookie), &wrong).await.status(), refused, "with another's state");
+    let none = [("code", &*code), ("iss", THIRD)];
+    assert_eq!(come_back(&browser, Some(&cookie), &none).await.status(), refused);
+    let twice = [good[0], good[1], good[1], good[2]];
+    assert_eq!(come_back(&browser, Some(&cookie), &twice).await.status(), refused);
+    assert!(come_back(&browser, Some(&cookie), &good).await.answer().contains_key("code"));
+    assert_eq!(come_back(&browser, Some(&cookie), &good).await.status(), refused, "once");
+    let (away, cookie) = go_away(&mut browser, &Ask::new()).await;
+    site.pass(600);
+    let late = [("code", "x"), ("state", &*away["state"]), ("iss", THIRD)];
+    assert_eq!(come_back(&browser, Some(&cookie), &late).await.status(), refused, "too late");
+}
+
+/// covers: AUT3-12
+#[tokio::test]
+async fn what_goes_wrong_at_the_others_is_told_in_our_words() {
+    let third = Third::default();
+    let site = site(&third);
+    for (fields, error) in [
+        (vec![("error", "access_denied"), ("iss", THIRD)], "access_denied"),
+        (vec![("error", "made_up"), ("error_description", "secret detail"), ("iss", THIRD)], "server_error"),
+        (vec![("code", "wrong"), ("iss", THIRD)], "server_error"),
+        (vec![("code", "x"), ("iss", "https://third.example/")], "server_error"),
+        (vec![("error", "access_denied"), ("iss", "https://evil.example")], "server_error"),
+        (vec![("code", "x")], "server_error"),
+    ] {
+        let mut browser = Browser::new(&site);
+        let (away, cookie) = go_away(&mut browser, &Ask::new()).await;
+        let fields = [vec![("state", &*away["state"])], fields].concat();
+        let back = come_back(&browser, Some(&cookie), &fields).await;
+        assert_eq!(back.answer()["error"], error, "{fields:?}");
+        assert!(!back.header("location").contains("secret"));
+        assert_eq!(back.answer()["iss"], super::ISSUER);
+    }
+}
+
+/// Two nodes, and what a token rests on runs out: it is renewed once, and checked from time to time.
+///
+/// covers: AUT3-04 AUT3-05 AUT3-06 AUT3-07 AUT3-09
+#[tokio::test]
+async fn ours_is_good_as_long_as_theirs() {
+    let third = Third::default();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let time = Arc::new(AtomicU64::new(1_000_000));
+    let nodes = [node(&third, Arc::clone(&store), &time), node(&third, Arc::clone(&store), &time)];
+    let mut browser = Browser::new(&nodes[0]);
+    let (access, refresh) = tokens(&mut browser, &third).await;
+    nodes[0].pass(300);
+    let checks = (0..50).map(|at| {
+        let (site, access) = (nodes[at % 2].clone(), access.clone());
+        tokio::spawn(async move { check(&site, &access).await.is_ok() })
+    });
+    for done in checks.collect::<Vec<_>>() {
+        assert!(done.await.unwrap());
+    }
+    assert_eq!(third.0.refreshed.load(Ordering::Relaxed), 1, "once for all");
+    // Not there: nobody is let in who would have to be checked, and nothing is thrown away.
+    nodes[0].pass(60);
+    third.break_off(Some("away"));
+    assert_eq!(check(&nodes[1], &access).await, Err(Flaw::Unavailable));
+    third.break_off(None);
+    assert!(check(&nodes[1], &access).await.is_ok());
+    // Taken back there: noticed within a minute, and for good.
+    third.break_off(Some("revoked"));
+    assert!(check(&nodes[0], &access).await.is_ok());
+    nodes[0].pass(60);
+    assert_eq!(check(&nodes[0], &access).await, Err(Flaw::Invalid));
+    third.break_off(None);
+    assert_eq!(check(&nodes[1], &access).await, Err(Flaw::Invalid));
+    assert_eq!(nodes[1].refresh(&refresh, super::APP, &[]).await.error().1, "invalid_grant");
+}
+
+/// Without a way to renew theirs, ours ends with it.
+///
+/// covers: AUT3-10
+#[tokio::test]
+async fn what_cannot_be_renewed_ends() {
+    let third = Third::default();
+    third.break_off(Some("no refresh"));
+    let site = site(&third);
+    let mut browser = Browser::new(&site);
+    let (access, refresh) = tokens(&mut browser, &third).await;
+    site.pass(59);
+    assert!(check(&site, &access).await.is_ok());
+    site.pass(241);
+    assert_eq!(check(&site, &access).await, Err(Flaw::Invalid), "five minutes, not ten");
+    assert_eq!(site.refresh(&refresh, super::APP, &[]).await.error().1, "invalid_grant");
+}
