@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use hospes_model::{ElicitAction, InputResponse, Method, RawJson, RpcError};
 use serde::{Deserialize, Serialize};
 
+#[cfg(any(feature = "server", feature = "client"))]
+use crate::ask::check_said;
+
 /// The answers gathered so far and the results of the steps that must not run twice.
 ///
 /// Between rounds this travels sealed in `requestState` (2026-07-28) or stays in memory (older revisions).
@@ -73,6 +76,9 @@ impl Round {
 #[cfg(any(feature = "server", feature = "client"))]
 pub(crate) fn read_answer(method: &Method, answer: &RawJson) -> Result<InputResponse, RpcError> {
     let read = InputResponse::decode(method, answer)?;
+    if let InputResponse::CreateMessage(result) = &read {
+        check_said(&result.content).map_err(RpcError::invalid_params)?;
+    }
     if let InputResponse::Elicit(result) = &read {
         if let ElicitAction::Other(action) = &result.action {
             let why = format!(

@@ -45,9 +45,9 @@ pub use error::AskError;
 pub use form::{DEFAULT_FIELD, FormError, Misfit, check_content, form_for};
 pub use question::{Missing, Question};
 pub use roots::Roots;
-#[cfg(feature = "client")]
-pub(crate) use sample::check_conversation;
 pub use sample::{DEFAULT_MAX_TOKENS, IntoMessages, Sample};
+#[cfg(feature = "client")]
+pub(crate) use sample::{check_conversation, check_said};
 
 use crate::context::Context;
 

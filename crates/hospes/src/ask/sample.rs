@@ -2,6 +2,8 @@
 
 use std::future::{IntoFuture, Ready, ready};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hospes_model::{
     CreateMessageParams, CreateMessageResult, IncludeContext, InputRequest, ModelHint, ModelPreferences,
     RawJson, Role, SamplingMessage, SamplingMessageContentBlock, Tool, ToolChoice, ToolChoiceMode,
@@ -195,11 +197,44 @@ impl IntoFuture for Sample<'_> {
     }
 }
 
+/// What is said to a model, or by it, can be read (SAMP-24): pictures and sounds are Base64, and say what they are.
+pub(crate) fn check_said(content: &[SamplingMessageContentBlock]) -> Result<(), &'static str> {
+    let media = content.iter().filter_map(|block| match block {
+        SamplingMessageContentBlock::Image(image) => Some((&image.data, &image.mime_type)),
+        SamplingMessageContentBlock::Audio(audio) => Some((&audio.data, &audio.mime_type)),
+        _ => None,
+    });
+    for (data, kind) in media {
+        if !kind.split_once('/').is_some_and(|(main, sub)| !main.is_empty() && !sub.is_empty()) {
+            return Err("a picture or sound has a mimeType that is none");
+        }
+        if !is_base64(data.as_bytes()) {
+            return Err("the data of a picture or sound is no Base64");
+        }
+    }
+    Ok(())
+}
+
+fn is_base64(text: &[u8]) -> bool {
+    let mut room = [0; 3 * 1024];
+    let mut rest = text;
+    while rest.len() > 4 * 1024 {
+        let (part, more) = rest.split_at(4 * 1024);
+        // Padding stands at the end alone.
+        if part.ends_with(b"=") || STANDARD.decode_slice(part, &mut room).is_err() {
+            return false;
+        }
+        rest = more;
+    }
+    STANDARD.decode_slice(rest, &mut room).is_ok()
+}
+
 /// The two rules on tools in a conversation (SAMP-32, SAMP-33): a message with tool results has nothing else in it,
 /// and the message after a tool use has the result of each.
 pub(crate) fn check_conversation(messages: &[SamplingMessage]) -> Result<(), AskError> {
     let mut wanted: Vec<&str> = Vec::new();
     for message in messages {
+        check_said(&message.content).map_err(AskError::Conversation)?;
         let results = message.content.iter().filter_map(|block| match block {
             SamplingMessageContentBlock::ToolResult(result) => Some(result.tool_use_id.as_str()),
             _ => None,

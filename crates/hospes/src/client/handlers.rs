@@ -16,7 +16,7 @@ use super::error::CallError;
 use super::roots::Roots;
 use super::settings::DEFAULT_QUESTION_RATE;
 use super::url_review::UrlReview;
-use crate::ask::{check_content, check_conversation};
+use crate::ask::{check_content, check_conversation, check_said};
 use crate::error::Error;
 use crate::rate::{Bucket, Rate};
 
@@ -115,7 +115,10 @@ impl Handlers {
                 self.pace.admit(&self.pace.models)?;
                 let choice = Choice::of(&params);
                 let result = sampler(*params).await.map_err(|error| refusal(&error))?;
-                choice.check(&result).map_err(RpcError::internal)?;
+                choice
+                    .check(&result)
+                    .and_then(|()| check_said(&result.content))
+                    .map_err(RpcError::internal)?;
                 Ok(result.into())
             }
             InputRequest::Elicit(params) => {

@@ -254,6 +254,140 @@ async fn the_model_keeps_to_the_choice_it_was_given() {
     }
 }
 
+/// What is said to a model is checked on its way to it, and what it says on its way back, by the client and the server.
+///
+/// covers: SAMP-24
+#[tokio::test(start_paused = true)]
+async fn pictures_and_sounds_that_are_none_are_not_passed_on() {
+    use hospes::model::{ImageContent, SamplingMessage};
+    let long = "QUJD".repeat(2000);
+    for (data, kind, good) in [
+        ("QUJD", "image/png", true),
+        (&*long, "image/png", true),
+        (&*format!("{long}QQ=="), "image/png", true),
+        (&*format!("{}QQ=={long}", &long[..4092]), "image/png", false),
+        ("not Base64", "image/png", false),
+        ("QUJ", "image/png", false),
+        ("QUJD", "", false),
+        ("QUJD", "png", false),
+    ] {
+        let sound = kind.replace("image", "audio");
+        for (kind_of, kind) in [("image", kind), ("audio", &*sound)] {
+            // To a model: the client refuses it.
+            let said = json!({ "type": kind_of, "data": data, "mimeType": kind });
+            let messages = json!([{ "role": "user", "content": said }]);
+            let (_client, peer) = Peer::connect(model(""), Revision::V2025_11_25, |_| None).await;
+            let answer = peer.ask("q", "sampling/createMessage", sampling(&messages, &json!({}))).await;
+            assert_eq!(answer.get("result").is_some(), good, "{kind} {answer}");
+            assert!(good || answer["error"]["code"] == -32602, "{answer}");
+        }
+        let picture = ImageContent::new(data, kind);
+        // By a model: the client does not send it.
+        let drawn = picture.clone();
+        let drawing = move || {
+            let drawn = drawn.clone();
+            Client::builder().sampling(move |_| {
+                let drawn = drawn.clone();
+                async move { Ok(CreateMessageResult::of("m", vec![drawn.into()])) }
+            })
+        };
+        let (_client, peer) = Peer::connect(drawing(), Revision::V2025_11_25, |_| None).await;
+        let answer = peer.ask("q", "sampling/createMessage", sampling(&hello(), &json!({}))).await;
+        assert_eq!(answer.get("result").is_some(), good, "{answer}");
+        // To a model: the server does not ask it. By one: the server's tool is not told it.
+        let server = hospes::Server::new("draws", "1")
+            .tool("show", move |ctx: hospes::Context| {
+                let picture = picture.clone();
+                async move {
+                    let shown = SamplingMessage::user(picture);
+                    Ok::<_, hospes::Error>(ctx.sample([shown]).max_tokens(5).await?.text())
+                }
+            })
+            .tool("draw", |ctx: hospes::Context| async move {
+                let drawn = ctx.sample("a picture").max_tokens(5).await?;
+                Ok::<_, hospes::Error>(format!("{} blocks", drawn.content.len()))
+            });
+        let shown = model("").in_memory(server.clone()).await.unwrap().call("show", ()).await.unwrap();
+        assert_eq!(shown.is_error != Some(true), good, "{shown:?}");
+        for revision in ["2025-11-25", "2026-07-28"] {
+            let told = drawn_by_hand(&server, revision, data, kind).await;
+            assert_eq!(told == "1 blocks", good, "{revision}: {told}");
+        }
+    }
+}
+
+/// What the tool `draw` says when whoever asks it answers with this picture, checked by nobody before.
+async fn drawn_by_hand(server: &hospes::Server, revision: &str, data: &str, kind: &str) -> String {
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    let (input, mut output) = tokio::io::split(hospes::transport::memory::serve(server.clone()));
+    let mut lines = BufReader::new(input).lines();
+    let mut send = async |message: Value| output.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    let mut read =
+        async || -> Value { serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap() };
+    let answer = json!({ "role": "assistant", "model": "m",
+        "content": { "type": "image", "data": data, "mimeType": kind } });
+    let capabilities = json!({ "sampling": {} });
+    let done = if revision == "2026-07-28" {
+        let meta = json!({ "io.modelcontextprotocol/protocolVersion": revision,
+            "io.modelcontextprotocol/clientCapabilities": capabilities });
+        let mut params = json!({ "name": "draw", "arguments": {}, "_meta": meta });
+        send(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).await;
+        let asked = read().await["result"].clone();
+        let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        params["requestState"] = asked["requestState"].clone();
+        params["inputResponses"] = json!({ key: answer });
+        send(json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params })).await;
+        read().await
+    } else {
+        let params = json!({ "protocolVersion": revision, "capabilities": capabilities,
+            "clientInfo": { "name": "x", "version": "1" } });
+        send(json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })).await;
+        read().await;
+        send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        let params = json!({ "name": "draw", "arguments": {} });
+        send(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).await;
+        let asked = read().await;
+        assert_eq!(asked["method"], "sampling/createMessage", "{asked}");
+        send(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer })).await;
+        read().await
+    };
+    done["result"]["content"][0]["text"].as_str().map_or_else(|| done.to_string(), str::to_owned)
+}
+
+/// covers: MRTR-09
+#[tokio::test(start_paused = true)]
+async fn each_round_of_a_call_is_a_request_with_an_id_of_its_own() {
+    let asks = |message: &Value| {
+        let rounds = message["params"]["requestState"].as_str().map_or(0, |state| state.parse().unwrap());
+        let question = json!({ "method": "elicitation/create", "params": form() });
+        Some(match rounds {
+            2 => json!({ "resultType": "complete", "content": [] }),
+            _ => json!({ "resultType": "input_required", "requestState": (rounds + 1).to_string(),
+                "inputRequests": { "who": question } }),
+        })
+    };
+    let (client, peer) = Peer::connect(saying(json!({ "name": "ada" })), Revision::LATEST, asks).await;
+    client.call("greet", ()).await.unwrap();
+    // The same where the rounds are somebody else's.
+    let capabilities = serde_json::from_value(json!({ "elicitation": {} })).unwrap();
+    let front = Arc::new(hospes::Peer::new(Revision::LATEST, None, capabilities));
+    let mut round = hospes::Round::default();
+    loop {
+        let context = hospes::Context::builder(Arc::clone(&front)).round(round).build();
+        let params = json!({ "name": "greet", "arguments": {} }).into();
+        let call = hospes::Call::new(hospes::model::Method::ToolsCall, params, context);
+        let hospes::Outcome::InputRequired(questions) = hospes::Service::call(&client, call).await else {
+            break;
+        };
+        round = questions.round;
+        let answer = json!({ "action": "accept", "content": { "name": "ada" } });
+        round.answered(questions.requests.into_iter().map(|(key, _)| (key, answer.clone().into())));
+    }
+    let calls = peer.wait_for(6, "tools/call").await;
+    let ids: std::collections::HashSet<_> = calls.iter().map(|call| call["id"].to_string()).collect();
+    assert_eq!((calls.len(), ids.len()), (6, 6), "{calls:?}");
+}
+
 /// covers: SAMP-37
 #[tokio::test(start_paused = true)]
 async fn metadata_of_tool_blocks_goes_to_the_model_and_comes_back() {

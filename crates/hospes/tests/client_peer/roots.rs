@@ -61,3 +61,23 @@ async fn a_modern_server_is_told_what_there_is_when_it_asks() {
     assert_eq!(told, [1, 0]);
     assert_eq!(peer.count("notifications/roots/list_changed"), 0);
 }
+
+/// covers: ROOT-07
+#[tokio::test(start_paused = true)]
+async fn roots_that_cannot_be_had_are_an_internal_error() {
+    for revision in Revision::ALL.into_iter().filter(|revision| revision.is_legacy()) {
+        // Whoever has them is somebody else, and does not come.
+        let capabilities = serde_json::from_value(json!({ "roots": {} })).unwrap();
+        let builder = Client::builder().capabilities(capabilities).park_timeout(Duration::from_secs(5));
+        let (_client, peer) = Peer::connect(builder, revision, |_| None).await;
+        let answer = peer.ask("1", "roots/list", json!({})).await;
+        assert_eq!(answer["error"]["code"], -32603, "{revision}: {answer}");
+        // One after the other, and too many at once.
+        for id in 0..20 {
+            let id = format!("n{id}");
+            peer.say(&json!({ "jsonrpc": "2.0", "id": id, "method": "roots/list" })).await;
+        }
+        let refused = peer.wait(21, |message| message.get("error").is_some()).await;
+        assert!(refused.iter().all(|answer| answer["error"]["code"] == -32603), "{revision}: {refused:?}");
+    }
+}
