@@ -1,5 +1,7 @@
 //! What a call knows besides its params: the peer, the answers so far, and the way out for notifications.
 
+mod builder;
+
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,6 +23,8 @@ use crate::rate::Rate;
 use crate::round::Round;
 use crate::spent::Ticket;
 use crate::tasks::TaskWish;
+
+pub use builder::ContextBuilder;
 
 /// The most notifications that wait for a slow reader; beyond it progress is merged and log messages are dropped.
 pub const MAX_QUEUED_NOTIFICATIONS: usize = 1024;
@@ -80,22 +84,6 @@ enum Leaving {
     No,
     Allowed,
     Begun,
-}
-
-/// Makes a [`Context`]; for adapters, gateways and tests.
-#[derive(Debug)]
-pub struct ContextBuilder {
-    peer: Arc<Peer>,
-    request_id: Option<Id>,
-    meta: Option<RawJson>,
-    log_level: Option<LoggingLevel>,
-    progress_token: Option<ProgressToken>,
-    http: Option<Box<http::request::Parts>>,
-    extensions: http::Extensions,
-    task: TaskWish,
-    closable: bool,
-    round: Round,
-    ticket: Option<Ticket>,
 }
 
 impl Context {
@@ -479,98 +467,6 @@ impl Context {
     fn state(&self) -> MutexGuard<'_, State> {
         // The state is consistent after every statement, so a panic elsewhere while it was held spoils nothing.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ContextBuilder {
-    /// The request's id on the wire.
-    #[must_use]
-    pub fn request_id(mut self, id: Id) -> Self {
-        self.request_id = Some(id);
-        self
-    }
-
-    /// The request's `_meta`.
-    #[must_use]
-    pub fn meta(mut self, meta: Option<RawJson>) -> Self {
-        self.meta = meta;
-        self
-    }
-
-    /// The level of this one request (2026-07-28); the session's level is the peer's.
-    #[must_use]
-    pub fn log_level(mut self, level: Option<LoggingLevel>) -> Self {
-        self.log_level = level;
-        self
-    }
-
-    /// The token under which the peer wants progress.
-    #[must_use]
-    pub fn progress_token(mut self, token: Option<ProgressToken>) -> Self {
-        self.progress_token = token;
-        self
-    }
-
-    /// The head of the HTTP request that brought the call.
-    #[must_use]
-    pub fn http(mut self, head: Box<http::request::Parts>) -> Self {
-        self.http = Some(head);
-        self
-    }
-
-    /// What handlers may want to know of the transport.
-    #[must_use]
-    pub fn extensions(mut self, extensions: http::Extensions) -> Self {
-        self.extensions = extensions;
-        self
-    }
-
-    /// What the caller makes of tasks.
-    #[must_use]
-    pub fn task(mut self, wish: TaskWish) -> Self {
-        self.task = wish;
-        self
-    }
-
-    /// Whether the stream that the answer travels on can be taken up again after it was closed.
-    #[must_use]
-    pub fn closable(mut self, closable: bool) -> Self {
-        self.closable = closable;
-        self
-    }
-
-    /// What is known from earlier rounds.
-    #[must_use]
-    pub fn round(mut self, round: Round) -> Self {
-        self.round = round;
-        self
-    }
-
-    /// The right to use the state that these rounds were sealed in.
-    #[cfg(feature = "server")]
-    pub(crate) fn ticket(mut self, ticket: Option<Ticket>) -> Self {
-        self.ticket = ticket;
-        self
-    }
-
-    /// The context.
-    #[must_use]
-    pub fn build(self) -> Context {
-        let state = State { round: self.round, ..State::default() };
-        Context(Arc::new(Inner {
-            peer: self.peer,
-            request_id: self.request_id,
-            meta: self.meta,
-            log_level: self.log_level,
-            progress_token: self.progress_token,
-            http: self.http,
-            extensions: self.extensions,
-            task: self.task,
-            stream: AtomicU8::new(if self.closable { CLOSABLE } else { FIXED }),
-            log_rules: OnceLock::new(),
-            ticket: self.ticket,
-            state: Mutex::new(state),
-        }))
     }
 }
 

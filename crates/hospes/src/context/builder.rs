@@ -1,0 +1,120 @@
+//! Makes the surroundings of a call.
+
+use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use hospes_model::{Id, LoggingLevel, ProgressToken, RawJson};
+
+use super::{CLOSABLE, Context, FIXED, Inner, State};
+use crate::peer::Peer;
+use crate::round::Round;
+use crate::spent::Ticket;
+use crate::tasks::TaskWish;
+
+/// Makes a [`Context`]; for adapters, gateways and tests.
+#[derive(Debug)]
+pub struct ContextBuilder {
+    pub(super) peer: Arc<Peer>,
+    pub(super) request_id: Option<Id>,
+    pub(super) meta: Option<RawJson>,
+    pub(super) log_level: Option<LoggingLevel>,
+    pub(super) progress_token: Option<ProgressToken>,
+    pub(super) http: Option<Box<http::request::Parts>>,
+    pub(super) extensions: http::Extensions,
+    pub(super) task: TaskWish,
+    pub(super) closable: bool,
+    pub(super) round: Round,
+    pub(super) ticket: Option<Ticket>,
+}
+
+impl ContextBuilder {
+    /// The request's id on the wire.
+    #[must_use]
+    pub fn request_id(mut self, id: Id) -> Self {
+        self.request_id = Some(id);
+        self
+    }
+
+    /// The request's `_meta`.
+    #[must_use]
+    pub fn meta(mut self, meta: Option<RawJson>) -> Self {
+        self.meta = meta;
+        self
+    }
+
+    /// The level of this one request (2026-07-28); the session's level is the peer's.
+    #[must_use]
+    pub fn log_level(mut self, level: Option<LoggingLevel>) -> Self {
+        self.log_level = level;
+        self
+    }
+
+    /// The token under which the peer wants progress.
+    #[must_use]
+    pub fn progress_token(mut self, token: Option<ProgressToken>) -> Self {
+        self.progress_token = token;
+        self
+    }
+
+    /// The head of the HTTP request that brought the call.
+    #[must_use]
+    pub fn http(mut self, head: Box<http::request::Parts>) -> Self {
+        self.http = Some(head);
+        self
+    }
+
+    /// What handlers may want to know of the transport.
+    #[must_use]
+    pub fn extensions(mut self, extensions: http::Extensions) -> Self {
+        self.extensions = extensions;
+        self
+    }
+
+    /// What the caller makes of tasks.
+    #[must_use]
+    pub fn task(mut self, wish: TaskWish) -> Self {
+        self.task = wish;
+        self
+    }
+
+    /// Whether the stream that the answer travels on can be taken up again after it was closed.
+    #[must_use]
+    pub fn closable(mut self, closable: bool) -> Self {
+        self.closable = closable;
+        self
+    }
+
+    /// What is known from earlier rounds.
+    #[must_use]
+    pub fn round(mut self, round: Round) -> Self {
+        self.round = round;
+        self
+    }
+
+    /// The right to use the state that these rounds were sealed in.
+    #[cfg(feature = "server")]
+    pub(crate) fn ticket(mut self, ticket: Option<Ticket>) -> Self {
+        self.ticket = ticket;
+        self
+    }
+
+    /// The context.
+    #[must_use]
+    pub fn build(self) -> Context {
+        let state = State { round: self.round, ..State::default() };
+        Context(Arc::new(Inner {
+            peer: self.peer,
+            request_id: self.request_id,
+            meta: self.meta,
+            log_level: self.log_level,
+            progress_token: self.progress_token,
+            http: self.http,
+            extensions: self.extensions,
+            task: self.task,
+            stream: AtomicU8::new(if self.closable { CLOSABLE } else { FIXED }),
+            log_rules: OnceLock::new(),
+            ticket: self.ticket,
+            state: Mutex::new(state),
+        }))
+    }
+}
