@@ -144,7 +144,10 @@ impl Guard {
         extensions.insert(http_server::Principal::new(principal.name()));
         if let Some(end) = principal.expires_at {
             let left = Duration::from_secs(end.saturating_sub(self.0.clock.now()));
-            extensions.insert(StreamsUntil(tokio::time::Instant::now() + left));
+            // Beyond what a clock can show there is no end.
+            if let Some(end) = tokio::time::Instant::now().checked_add(left) {
+                extensions.insert(StreamsUntil(end));
+            }
         }
         if self.0.rules.differ() {
             let (inner, scopes) = (Arc::clone(&self.0), principal.scopes.clone());

@@ -15,7 +15,8 @@ pub type Authorizing<'a, T> = Pin<Box<dyn Future<Output = Result<T, NotAuthorize
 /// `hospes-auth`.
 ///
 /// It is asked before every request over HTTP, streams and older sessions included, and after each that was answered
-/// with 401 or 403. While it works no time limit of the call runs: somebody may have to sign in.
+/// with 401 or 403. While it works no time limit of the connection's calls runs, for somebody may have to sign in; over
+/// HTTP+SSE only that of sending does not.
 pub trait Authorizer: Send + Sync + fmt::Debug {
     /// The headers that let this request in; none if nothing is known to.
     fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap>;

@@ -20,7 +20,8 @@ const DEFAULT_MAX_UNANSWERED: u32 = 3;
 /// How a connection's health is checked.
 ///
 /// Pinged is a connection on which nothing is waited for: a call under way has time limits of its own, and there are
-/// servers that do one thing at a time. Whatever the server answers is a sign of life, an error too.
+/// servers that do one thing at a time. Whatever the server answers is a sign of life, an error too, but that a proxy
+/// cannot reach it.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -90,8 +91,9 @@ async fn keep_checking(core: Weak<Core>, check: HealthCheck) {
             continue;
         }
         match core.ping(limits).await {
-            Ok(()) | Err(CallError::Rpc(_)) => unanswered = 0,
+            Ok(()) => unanswered = 0,
             Err(error) if error.is_closed() => return,
+            Err(error) if is_answer(&error) => unanswered = 0,
             Err(error) => {
                 unanswered += 1;
                 tracing::warn!(%error, unanswered, "the server did not answer a ping");
@@ -103,5 +105,15 @@ async fn keep_checking(core: Weak<Core>, check: HealthCheck) {
                 }
             }
         }
+    }
+}
+
+/// Whether somebody is there who did not like the question.
+fn is_answer(error: &CallError) -> bool {
+    match error {
+        CallError::Rpc(_) | CallError::Malformed { .. } | CallError::NotAuthorized(_) => true,
+        // Bad gateway, gateway timeout: a proxy is there, and the server is not.
+        CallError::Http(failure) => failure.status.is_some_and(|status| !matches!(status, 502 | 504)),
+        _ => false,
     }
 }

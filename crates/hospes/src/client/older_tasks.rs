@@ -144,7 +144,7 @@ impl Core {
             Method::TasksUpdate => {
                 let UpdateTaskParams { task_id, input_responses, .. } =
                     call.decode().map_err(CallError::Rpc)?;
-                if !self.answer_older(&task_id, &input_responses).await {
+                if !self.answer_older(&task_id, &input_responses).await.map_err(CallError::Rpc)? {
                     // That there is such a task, at least.
                     drop(self.task(&task_id).await?);
                 }
@@ -276,14 +276,22 @@ impl Core {
         Ok(ParkedCall::new(link_call, reply, call.context.peer().principal.clone()))
     }
 
-    /// Hands answers to a task's questions on; false where it has asked nothing here.
-    async fn answer_older(self: &Arc<Self>, id: &str, answers: &BTreeMap<String, RawJson>) -> bool {
-        let Some(fetch) = self.tasks.fetching.find(id) else { return false };
+    /// Hands answers to a task's questions on; false where it has asked nothing here. What is no answer uses up no
+    /// question.
+    async fn answer_older(
+        self: &Arc<Self>,
+        id: &str,
+        answers: &BTreeMap<String, RawJson>,
+    ) -> Result<bool, RpcError> {
+        let Some(fetch) = self.tasks.fetching.find(id) else { return Ok(false) };
         let mut place = fetch.call.lock().await;
-        let Some(parked) = &mut *place else { return false };
+        let Some(parked) = &mut *place else { return Ok(false) };
+        if let Some(error) = parked.malformed(answers) {
+            return Err(error);
+        }
         parked.answer(answers, &BTreeMap::new(), self.speech.revision);
         self.hold(id, &fetch);
-        true
+        Ok(true)
     }
 
     /// Keeps a call that has questions, for as long as the setting `park_timeout` says.

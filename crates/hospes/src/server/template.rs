@@ -331,12 +331,13 @@ fn put(variable: &Spec, value: Variable, found: &mut Variables) -> bool {
     }
 }
 
-/// The text without its percent escapes; none when they are not UTF-8, or half.
+/// Whether each percent sign begins an escape.
 fn percents_are_encodings(text: &str) -> bool {
     let digits = |at: usize| text.as_bytes().get(at + 1..at + 3);
     text.match_indices('%').all(|(at, _)| digits(at).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)))
 }
 
+/// The text without its percent escapes; none when they are not UTF-8, or half.
 fn decoded(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());

@@ -10,6 +10,7 @@ mod clock;
 #[path = "../client/log.rs"]
 mod log;
 
+mod authorizer;
 mod eras;
 mod headers;
 mod messages;

@@ -2,7 +2,9 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hospes_model::{Answer, Method, RawJson, Reply, code};
@@ -119,9 +121,10 @@ pub(super) async fn open_once(
     let mut unwanted = Unwanted { shared, session, id, method, speech, armed: true };
     let body = Bytes::from(body);
     let subject = (method.name(), outgoing.name);
+    let begun = Begun { at: now, away: shared.away.total(), busy: Busy::with(shared, method) };
     let answered = async {
         let (response, connection) = shared.send(&Verb::POST, subject, headers, &body).await?;
-        receive(shared, session, outgoing, speech, id, (response, connection), now).await
+        receive(shared, session, outgoing, speech, id, (response, connection), begun).await
     };
     let outcome = match deadline(now, after) {
         None => answered.await,
@@ -145,7 +148,7 @@ async fn receive(
     speech: &Speech,
     id: i64,
     (response, mut connection): (http::Response<hyper::body::Incoming>, super::pool::Connection),
-    since: Instant,
+    begun: Begun,
 ) -> Result<HttpCall, CallError> {
     let method = outgoing.method;
     let done = |outcome| HttpCall(State::Done(Some(outcome)));
@@ -173,7 +176,7 @@ async fn receive(
         }
         Kind::Stream => {
             let source = (response.into_body(), connection);
-            let stream = Stream::new(shared, session, outgoing, speech, id, source, since);
+            let stream = Stream::new(shared, session, outgoing, speech, id, source, begun);
             Ok(HttpCall(State::Stream(Box::new(stream))))
         }
         Kind::Other => Err(answer::read_page(shared, response, connection).await),
@@ -234,5 +237,33 @@ impl Drop for Unwanted<'_> {
         if self.armed {
             self.shared.cancel(self.id, self.method, self.speech, self.session);
         }
+    }
+}
+
+/// When a request was begun.
+pub(super) struct Begun {
+    pub(super) at: Instant,
+    /// How long somebody had been away by then.
+    pub(super) away: Duration,
+    /// Until it is over the server is at work.
+    pub(super) busy: Option<Busy>,
+}
+
+/// A call that the server works on. One that listens wants nothing done, and a ping asks whether anything is.
+pub(super) struct Busy(Arc<Shared>);
+
+impl Busy {
+    fn with(shared: &Arc<Shared>, method: &Method) -> Option<Self> {
+        if matches!(method, Method::SubscriptionsListen | Method::Ping) {
+            return None;
+        }
+        shared.calls.fetch_add(1, Ordering::Relaxed);
+        Some(Self(Arc::clone(shared)))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -17,7 +17,7 @@ mod trust;
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, LOCATION, USER_
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::authorize::Away;
@@ -48,6 +49,8 @@ pub(crate) use session::Session;
 
 /// How long a message that wants no answer may take to be delivered.
 const NOTE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many answers are on their way at once; further ones are left out.
+const MAX_ANSWERS: usize = 256;
 /// How many redirects within the origin are followed.
 const MAX_REDIRECTS: usize = 3;
 
@@ -79,6 +82,10 @@ pub(crate) struct Shared {
     mirrors: RwLock<HashMap<Box<str>, Arc<Mirror>>>,
     /// Requests of ours whose answer streams. It may come on another stream than its own.
     streaming: Mutex<HashMap<i64, Arc<Mailbox>>>,
+    /// Places of answers that are on their way.
+    answers: Arc<Semaphore>,
+    /// How many calls the server works on.
+    calls: AtomicUsize,
     /// How many requests of the server have been answered.
     answered: AtomicU64,
     /// Called when a new session has taken the place of one that ended.
@@ -139,6 +146,8 @@ impl HttpLink {
             introduction: Mutex::default(),
             mirrors: RwLock::default(),
             streaming: Mutex::default(),
+            answers: Arc::new(Semaphore::new(MAX_ANSWERS)),
+            calls: AtomicUsize::new(0),
             answered: AtomicU64::new(0),
             on_renewed: OnceLock::new(),
             authorizer: target.authorizer.as_ref().map(|shared| Arc::clone(&shared.0)),
@@ -202,8 +211,8 @@ impl HttpLink {
 
     /// Whether a call waits for the rest of its answer.
     pub(crate) fn is_busy(&self) -> bool {
-        // Each call has a request of its own, so none keeps the server from answering another.
-        false
+        // There are servers that do one thing at a time, over HTTP too.
+        self.shared.calls.load(Ordering::Relaxed) > 0
     }
 
     /// Ends the session. What still waits fails, and so does everything after it.
@@ -365,7 +374,20 @@ impl Shared {
     ) {
         let shared = Arc::clone(self);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let place = match method {
+            // How much else there is to say is up to us.
+            Some(_) => None,
+            None => match Arc::clone(&self.answers).try_acquire_owned() {
+                Ok(place) => Some(place),
+                Err(_) => {
+                    // The server asks without end, and takes nothing.
+                    tracing::warn!("an answer is left out: {MAX_ANSWERS} others are on their way");
+                    return;
+                }
+            },
+        };
         runtime.spawn(async move {
+            let _place = place;
             if let Err(error) = shared.post(body, method.as_ref(), &speech, &session).await {
                 tracing::debug!(%error, "a message did not arrive");
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hospes_model::{Answer, Id, Method, Notification, Reply};
+use hospes_model::{Answer, Id, Method, Notification, RawJson, Reply};
 use hospes_proto::session::client::TimeLimits;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Method as Verb, StatusCode};
@@ -178,20 +178,14 @@ impl Shared {
         let mut call = Box::pin(call::open_once(self, &outgoing, &asked, &self.session())).await?;
         let outcome = loop {
             if let LinkEvent::Done(outcome) = std::future::poll_fn(|cx| call.poll_event(cx)).await {
-                break outcome?;
+                break outcome;
             }
         };
-        match Answer::decode(&method, asked.revision, &outcome) {
-            Ok(Answer::Complete(Reply::Initialize(result)))
-                if result.protocol_version == agreed.revision.as_str() => {}
-            Ok(Answer::Complete(Reply::Initialize(result))) => {
-                let what = format!(
-                    "the server now speaks {} and no longer {}",
-                    result.protocol_version, agreed.revision
-                );
-                return Err(CallError::Closed(Arc::new(Closed::new(what))));
-            }
-            _ => return Err(malformed(&method, "it is of another kind")),
+        let begun = outcome.and_then(|outcome| self.check_agreed(&outcome, &asked, &agreed));
+        if let Err(error) = begun {
+            // It has begun, and nothing can be said in it: the next call finds out anew.
+            self.end_session().await;
+            return Err(error);
         }
         self.say_initialized(&agreed).await;
         listening(self.keep_listening(&agreed)).await;
@@ -199,6 +193,26 @@ impl Shared {
             then();
         }
         Ok(())
+    }
+
+    /// Whether a new session speaks what the old one did.
+    fn check_agreed(&self, outcome: &RawJson, asked: &Speech, agreed: &Speech) -> Result<(), CallError> {
+        let method = Method::Initialize;
+        match Answer::decode(&method, asked.revision, outcome) {
+            Ok(Answer::Complete(Reply::Initialize(result)))
+                if result.protocol_version == agreed.revision.as_str() =>
+            {
+                Ok(())
+            }
+            Ok(Answer::Complete(Reply::Initialize(result))) => {
+                let what = format!(
+                    "the server now speaks {} and no longer {}",
+                    result.protocol_version, agreed.revision
+                );
+                Err(CallError::Closed(Arc::new(Closed::new(what))))
+            }
+            _ => Err(malformed(&method, "it is of another kind")),
+        }
     }
 
     /// Opens the session's own stream, if the server offers one, and keeps it open. To be awaited by [`listening`].

@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::answer;
+use super::call::{Begun, Busy};
 use super::pool::Connection;
 use super::reader::{Item, Reader};
 use super::session::{Opened, Session, pause};
@@ -99,6 +100,8 @@ pub(super) struct Stream {
     progress: f64,
     clock: Clock,
     mailbox: Arc<Mailbox>,
+    /// Until it is over the server is at work.
+    _busy: Option<Busy>,
 }
 
 enum Source {
@@ -112,6 +115,8 @@ struct Clock {
     limits: TimeLimits,
     since: Instant,
     heard: Instant,
+    /// How long somebody was away, asked to let us in, when time was last looked at.
+    away: Duration,
     /// How many questions had been answered when time was last looked at.
     answered: u64,
     timer: Option<Pin<Box<Sleep>>>,
@@ -125,7 +130,7 @@ impl Stream {
         speech: &Speech,
         id: i64,
         (body, connection): (Incoming, Connection),
-        since: Instant,
+        Begun { at: since, away, busy }: Begun,
     ) -> Self {
         let mailbox = Arc::new(Mailbox::of(outgoing, &session));
         shared.streaming().insert(id, Arc::clone(&mailbox));
@@ -152,9 +157,11 @@ impl Stream {
                 limits: outgoing.limits,
                 since,
                 heard: since,
+                away,
                 answered: shared.answered.load(Ordering::Relaxed),
                 timer: None,
             },
+            _busy: busy,
         }
     }
 
@@ -366,6 +373,13 @@ impl Clock {
                 if waiting {
                     return None;
                 }
+                continue;
+            }
+            let away = shared.away.total();
+            if away > self.away {
+                // Absence counts towards no limit. While it lasts it grows, so it is not looked at all the time.
+                let longer = (away - self.away).max(Duration::from_millis(100));
+                (self.since, self.heard, self.away) = (self.since + longer, self.heard + longer, away);
                 continue;
             }
             let answered = shared.answered.load(Ordering::Relaxed);

@@ -285,6 +285,11 @@ impl Open {
 }
 
 impl Source for Open {
+    // All answers of its session come on it, and whatever is posted is checked by itself.
+    fn is_lasting(&self) -> bool {
+        false
+    }
+
     fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
         self.stream.waker.register(cx.waker());
         self.heed_closing();
