@@ -67,7 +67,7 @@ pub(crate) struct HostOptions {
     /// A folder told to servers that ask for roots outside of any call. May be repeated
     #[arg(long = "root", value_name = "FOLDER")]
     pub(crate) roots: Vec<PathBuf>,
-    /// How long the first lists wait for servers that are being started, in seconds [default: 5; 25 for a command that
+    /// How long the first lists wait for servers that are being started, in seconds [default: 5; 8 for a command that
     /// was never started before]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) start_wait: Option<Duration>,

@@ -54,15 +54,20 @@ pub(crate) fn defaults() -> Vec<ServerConfig> {
 }
 
 /// A host as the command line wants it.
-pub(crate) fn host(options: &HostOptions, config: Config, output: Output) -> Outcome<HostBuilder> {
+pub(crate) fn host(options: &HostOptions, mut config: Config, output: Output) -> Outcome<HostBuilder> {
     for warning in &config.warnings {
         output.warn(warning);
     }
     let mut settings = Settings::default();
     folders("--root", &options.roots)?;
     settings.roots.clone_from(&options.roots);
-    if let Some(wait) = options.start_wait.or(config.start_wait) {
-        (settings.start_wait, settings.first_start_wait) = (wait, wait);
+    // What is said here goes before what the files say.
+    config.start_wait = options.start_wait.or(config.start_wait);
+    for server in &mut config.servers {
+        let times = &mut server.timeouts;
+        times.health_check = times.health_check.filter(|_| options.health_check.is_none());
+        times.park = times.park.filter(|_| options.park_timeout.is_none());
+        server.max_connections = server.max_connections.filter(|_| options.max_connections.is_none());
     }
     if let Some(interval) = options.health_check {
         settings.health_check = Some(interval).filter(|interval| !interval.is_zero());

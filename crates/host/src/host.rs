@@ -91,7 +91,10 @@ impl HostBuilder {
     /// # Errors
     /// When two servers would be shown under one name.
     pub fn start(self) -> Result<Host, StartError> {
-        let Self { config, settings, memory, builtins, connectors } = self;
+        let Self { config, mut settings, memory, builtins, connectors } = self;
+        if let Some(wait) = config.start_wait {
+            (settings.start_wait, settings.first_start_wait) = (wait, wait);
+        }
         let (wanted, disabled): (Vec<_>, Vec<_>) =
             config.servers.into_iter().partition(|server| !server.disabled);
         let prefixes = Prefixes::assign(wanted.iter().map(|server| server.name.as_str()))?;

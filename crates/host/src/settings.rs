@@ -17,10 +17,10 @@ pub const DEFAULT_START_WAIT: Duration = Duration::from_secs(5);
 /// The same for commands that have never been started before, as far as is remembered: the setting `first_start_wait`.
 ///
 /// `npx` and `uvx` have to download first, and not every application listens for changes: it would do without the
-/// server until it is started again. That is worth a longer wait, once in the life of each command, whatever comes of it.
-pub const DEFAULT_FIRST_START_WAIT: Duration = Duration::from_secs(25);
-/// How often a server is asked whether it is still there: the setting `health_check`. Two questions in a row may go
-/// unanswered.
+/// server until it is started again. That is worth a longer wait, though not longer than any application has patience.
+pub const DEFAULT_FIRST_START_WAIT: Duration = Duration::from_secs(8);
+/// How often a server is asked whether it is still there: the setting `health_check`. One that leaves two such questions
+/// in a row unanswered is not.
 pub const DEFAULT_HEALTH_CHECK: Duration = Duration::from_secs(30);
 /// How long an application's first greeting waits for what servers say about themselves: the setting
 /// `greeting_wait`.

@@ -12,6 +12,7 @@ use super::load::{Part, Setting};
 use super::server::{Defaults, read};
 use super::spellings::OWN;
 use super::table::{Report, Table};
+use crate::settings::DEFAULT_HEALTH_CHECK;
 
 /// Reads a file in Hospes' own format.
 pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
@@ -45,7 +46,7 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
         defaults.timeouts.connect = time("connect_timeout");
         defaults.timeouts.request = time("request_timeout");
         defaults.timeouts.park = time("park_timeout");
-        defaults.timeouts.health_check = table.interval(&["health_check"], report);
+        defaults.timeouts.health_check = table.interval(&["health_check"], DEFAULT_HEALTH_CHECK, report);
         defaults.max_connections = table.count(&["max_connections"], report);
         table.refuse_unread(report);
     }

@@ -13,6 +13,7 @@ use super::secret::{Expanded, Secret};
 use super::spellings::Spellings;
 use super::table::{Report, Table};
 use super::words::{is_env_name, parse_env_file, split_command};
+use crate::settings::DEFAULT_HEALTH_CHECK;
 
 /// What an entry came to.
 pub(super) enum Reading {
@@ -467,7 +468,8 @@ impl<'n> Reader<'_, 'n, '_> {
         let connect = self.timeout(self.spellings.connect_timeout);
         let request = self.timeout(self.spellings.request_timeout);
         let park = self.timeout(self.spellings.park_timeout);
-        let health_check = self.table.interval(self.spellings.health_check, self.report);
+        let health_check =
+            self.table.interval(self.spellings.health_check, DEFAULT_HEALTH_CHECK, self.report);
         Timeouts {
             connect: connect.or(defaults.connect),
             request: request.or(defaults.request),

@@ -131,12 +131,17 @@ impl<'n> Table<'n> {
         }
     }
 
-    /// How often something is done: a span of time, or `false` for never, which is zero.
-    pub(super) fn interval(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<Duration> {
+    /// How often something is done: a span of time, `true` for the usual one, or `false` for never, which is zero.
+    pub(super) fn interval(
+        &mut self,
+        spellings: &[&'static str],
+        usual: Duration,
+        report: &mut Report,
+    ) -> Option<Duration> {
         let entry = self.take(spellings, report)?;
         match &entry.node.value {
             Value::Boolean(false) => Some(Duration::ZERO),
-            Value::Boolean(true) => None,
+            Value::Boolean(true) => Some(usual),
             _ => {
                 let expected = "a time above zero such as \"30s\" or \"2m\", or false for never";
                 self.time(entry, Duration::from_secs(1), expected, report)

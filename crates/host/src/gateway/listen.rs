@@ -19,10 +19,12 @@ use tokio::time::{sleep, timeout};
 
 use super::{Gateway, InUse};
 use crate::catalogue::{Catalogue, STATUS_URI, template_matches};
-use crate::upstream::{Line, Phase, listen};
+use crate::upstream::{Line, Phase, TaskHold, listen};
 
 /// How long to wait before a server's stream that ended is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
+/// How often it is said of tasks that nobody speaks of that somebody still waits for them.
+const KEEP_TASKS: Duration = Duration::from_secs(30 * 60);
 /// How long an application's stream of changes waits for the servers behind it before it is acknowledged.
 const FOLLOW_WAIT: Duration = Duration::from_secs(2);
 
@@ -35,10 +37,9 @@ struct Wanted {
     tasks: Vec<(String, String)>,
 }
 
-/// The most resources one stream may follow: the setting `max_resource_subscriptions`.
-/// As many as a session of the older revisions may have.
+/// The most resources one stream may follow: as many as a session of the older revisions may have.
 const MAX_RESOURCE_SUBSCRIPTIONS: usize = 1024;
-/// The most tasks one stream may follow: the setting `max_task_subscriptions`.
+/// The most tasks one stream may follow.
 const MAX_TASK_SUBSCRIPTIONS: usize = 1024;
 
 impl Gateway {
@@ -47,12 +48,12 @@ impl Gateway {
         let wanted = call.decode::<SubscriptionsListenParams>()?.notifications;
         let max = MAX_RESOURCE_SUBSCRIPTIONS;
         if wanted.resource_subscriptions.len() > max {
-            let why = format!("more than {max} resources on one stream (setting max_resource_subscriptions)");
+            let why = format!("more than {max} resources on one stream; open another one");
             return Err(RpcError::invalid_params(why));
         }
         let max = MAX_TASK_SUBSCRIPTIONS;
         if wanted.task_ids.len() > max {
-            let why = format!("more than {max} tasks on one stream (setting max_task_subscriptions)");
+            let why = format!("more than {max} tasks on one stream; open another one");
             return Err(RpcError::invalid_params(why));
         }
         let context = &call.context;
@@ -171,9 +172,11 @@ impl Gateway {
                         fitting.finish();
                         drop(taken);
                         let line = Arc::clone(&fitting.line);
+                        let hold = fitting.tasks();
                         // A task keeps its connection by itself, for as long as it runs.
                         let kept = Some(fitting).filter(|_| wanted.tasks.is_empty());
-                        self.follow(server, &line, &mut wanted, using, told, &mut starting).await;
+                        let place = (server, &*line, &hold);
+                        self.follow(place, &mut wanted, using, told, &mut starting).await;
                         while kept.is_none() {
                             // With its connection a task is gone.
                             if wanted.tasks.is_empty() || matches!(&*line.phase(), Phase::Stopped) {
@@ -181,7 +184,7 @@ impl Gateway {
                             }
                             starting = None;
                             sleep(AGAIN).await;
-                            self.follow(server, &line, &mut wanted, using, told, &mut starting).await;
+                            self.follow(place, &mut wanted, using, told, &mut starting).await;
                         }
                     }
                 }
@@ -224,8 +227,7 @@ impl Gateway {
     /// Follows resources or tasks of one server on one connection, until that ends or the tasks do.
     async fn follow(
         &self,
-        server: usize,
-        line: &Line,
+        (server, line, hold): (usize, &Line, &TaskHold),
         wanted: &mut Wanted,
         using: &InUse,
         told: &Told<'_>,
@@ -252,7 +254,12 @@ impl Gateway {
         let onward = Context::new(Arc::clone(told.context.peer()));
         let mut exchange = listen(&live.connection, filter, onward);
         loop {
-            match std::future::poll_fn(|cx| exchange.poll_event(cx)).await {
+            let event = std::future::poll_fn(|cx| exchange.poll_event(cx));
+            let Ok(event) = timeout(KEEP_TASKS, event).await else {
+                wanted.tasks.iter().for_each(|(original, _)| hold.keep(original));
+                continue;
+            };
+            match event {
                 Event::Notify(Notification::ResourceUpdated(mut params)) => {
                     params.uri = match uris.iter().find(|(original, _)| *original == params.uri) {
                         Some((_, shown)) => shown.clone(),
@@ -270,6 +277,7 @@ impl Gateway {
                         continue;
                     };
                     let is_over = found.task.status.is_terminal();
+                    hold.note(&found.task);
                     match self.show_task(&mut found, &wanted.tasks[position].1, server, &using.catalogue()) {
                         Ok(()) => told.tell(Notification::TasksChanged(found)),
                         Err(error) => tracing::debug!(server = %line.server.name, %error, "a task's result"),

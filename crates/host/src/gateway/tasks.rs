@@ -63,9 +63,11 @@ impl Gateway {
         let params = params.map_err(|error| not_an_object(&error))?;
         let method = call.method.clone();
         let hold = reached.lease.tasks();
+        let asks = method == Method::TasksGet;
         let way = Way { server, reached, catalogue: Arc::clone(&catalogue) };
         let outcome = self.forward(call, params, way).await.inspect_err(|error| {
-            if error.code == code::INVALID_PARAMS {
+            // To an update it may be the answers that are wrong.
+            if error.code == code::INVALID_PARAMS && asks {
                 // There is no such task any more.
                 hold.release(&original);
             }

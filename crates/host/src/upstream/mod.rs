@@ -34,6 +34,6 @@ pub(crate) use line::{Epoch, Line, Live, Phase, Server, Turn, listen};
 pub use listing::{Kinds, Listing, MAX_ITEMS, MAX_PAGES, Problem};
 pub(crate) use listing::{complete, decoded};
 pub use memory::{Known, MAX_REMEMBERED, Memory, definition};
-pub(crate) use seats::Lease;
+pub(crate) use seats::{Lease, TaskHold};
 pub(crate) use server::Upstream;
 pub use status::{State, UpstreamStatus};

@@ -97,6 +97,13 @@ impl TaskHold {
         tasks.insert(task.task_id.clone(), until);
     }
 
+    /// Somebody still waits for the task.
+    pub(crate) fn keep(&self, id: &str) {
+        if let Some(until) = self.0.tasks().get_mut(id) {
+            *until = (*until).max(Instant::now() + TASK_HOLD);
+        }
+    }
+
     /// Nobody waits for the task any more.
     pub(crate) fn release(&self, id: &str) {
         self.0.tasks().remove(id);

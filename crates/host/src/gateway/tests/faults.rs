@@ -41,7 +41,7 @@ async fn a_command_that_was_never_started_is_waited_for_longer() {
         let transport = Transport::target("npx -y slow").unwrap();
         config.servers.push(ServerConfig::new("slow", transport, Source::unwritten("a test")));
         let make: Make = Arc::new(move || Ok(echo(name)));
-        let (delay, settings) = (Duration::from_secs(20), Settings::default());
+        let (delay, settings) = (Duration::from_secs(7), Settings::default());
         let connector = Arc::new(InMemory { make, revision: Revision::LATEST, delay, settings });
         Host::builder(config)
             .connectors(move |_, _| Arc::clone(&connector) as Arc<dyn Connector>)
@@ -49,7 +49,7 @@ async fn a_command_that_was_never_started_is_waited_for_longer() {
             .start()
             .unwrap()
     };
-    for (run, (tools, seconds)) in [(1, 20), (0, 5)].into_iter().enumerate() {
+    for (run, (tools, seconds)) in [(1, 7), (0, 5)].into_iter().enumerate() {
         let begun = Instant::now();
         let host = start("slow");
         let client = plain(&host, Revision::LATEST).await;
