@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use secrecy::ExposeSecret as _;
-use tokio::sync::OnceCell;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::{OnceCell, OwnedMutexGuard};
 use url::Url;
 
 pub use builder::OAuthClientBuilder;
@@ -23,9 +23,12 @@ use super::settings::{Grant, Registration, Settings};
 use super::sign_in::{Answer, Listening, SignIn};
 use super::store::{self, Store, StoreError};
 use super::tokens::Tokens;
-use crate::egress::{FetchError, GuardedClient};
+use crate::egress::GuardedClient;
 use crate::{Challenge, Clock, Issuer, Scopes, Seed};
 
+/// How long nobody is asked again after somebody was asked and it came to nothing, in seconds: what waited meanwhile
+/// fails with it.
+const COOL_DOWN_SECONDS: u64 = 5;
 /// How many sign-ins that others were asked for are remembered.
 const MAX_LATER: usize = 16;
 
@@ -59,7 +62,7 @@ struct Inner {
     loaded: OnceCell<()>,
     held: Mutex<Held>,
     /// Held by whoever authorizes or renews; the others wait and use what came of it.
-    turn: tokio::sync::Mutex<()>,
+    turn: Arc<tokio::sync::Mutex<()>>,
     /// Sign-ins that others were asked for.
     later: Mutex<Vec<Flow>>,
 }
@@ -69,11 +72,20 @@ struct Held {
     tokens: Option<Arc<Tokens>>,
     /// The tokens came of an authorization, not of a renewal or the store, and no request has been let in by them yet.
     is_new: bool,
+    /// The store could not be given them, so what it has is older.
+    is_unsaved: bool,
+    /// Before this moment, in seconds since 1970, tokens that are still good are not renewed: it failed just now.
+    not_before: u64,
+    /// When a person was last asked for nothing, in seconds since 1970, and what came of it.
+    denied: Option<(u64, FlowError)>,
     /// How often more was asked for because an operation wanted more.
     steps: HashMap<String, u32>,
     /// What the next proof to the server must carry.
     nonce: Option<String>,
 }
+
+/// The right to authorize or renew; whoever has a share of it has it still.
+type Turn = Arc<OwnedMutexGuard<()>>;
 
 /// What became of an attempt to get tokens.
 enum Got {
@@ -105,8 +117,8 @@ impl OAuthClient {
     /// # Errors
     /// Why it came to nothing.
     pub async fn sign_in(&self, challenge: Option<Challenge>) -> Result<Arc<Tokens>, FlowError> {
-        let _turn = self.0.turn.lock().await;
-        match self.authorize(challenge, Scopes::none()).await? {
+        let turn = self.turn().await;
+        match self.authorize(&turn, challenge, Scopes::none()).await? {
             Got::Tokens(tokens) => Ok(tokens),
             Got::Later(url) => Err(FlowError::SignIn(format!("somebody has to visit {url}"))),
         }
@@ -117,7 +129,7 @@ impl OAuthClient {
     /// # Errors
     /// When the store fails.
     pub async fn sign_out(&self) -> Result<(), FlowError> {
-        let _turn = self.0.turn.lock().await;
+        let _turn = self.turn().await;
         self.load().await?;
         self.forget().await
     }
@@ -128,7 +140,7 @@ impl OAuthClient {
     /// # Errors
     /// When nothing like it is waited for, or it comes to nothing.
     pub async fn finish(&self, redirected: &str) -> Result<Arc<Tokens>, FlowError> {
-        let _turn = self.0.turn.lock().await;
+        let turn = self.turn().await;
         let state = Url::parse(redirected).ok().and_then(|url| {
             url.query_pairs().find(|(name, _)| name == "state").map(|(_, state)| state.into_owned())
         });
@@ -141,10 +153,11 @@ impl OAuthClient {
         };
         let mut flow = flow.ok_or(super::RedirectError::State)?;
         flow.handle(Input::Redirected(redirected.to_owned()), self.0.clock.now());
-        match self.run(flow).await? {
-            Got::Tokens(tokens) => Ok(tokens),
-            Got::Later(_) => Err(FlowError::OutOfOrder),
-        }
+        self.redeem(&turn, flow).await
+    }
+
+    async fn turn(&self) -> Turn {
+        Arc::new(Arc::clone(&self.0.turn).lock_owned().await)
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -154,17 +167,25 @@ impl OAuthClient {
     /// Looks once at what was kept.
     async fn load(&self) -> Result<(), FlowError> {
         let load = || async {
-            let tokens = self.kept_tokens().await?;
-            self.held().tokens = tokens.map(Arc::new);
+            let kept = self.kept_document().await?;
+            let tokens = kept.and_then(|document| self.read_tokens(&document));
+            let mut held = self.held();
+            // What somebody got meanwhile is newer.
+            if held.tokens.is_none() {
+                held.tokens = tokens.map(Arc::new);
+            }
             Ok(())
         };
         self.0.loaded.get_or_try_init(load).await.map(|_| ())
     }
 
-    async fn kept_tokens(&self) -> Result<Option<Tokens>, FlowError> {
+    async fn kept_document(&self) -> Result<Option<SecretString>, FlowError> {
         let name = store::tokens_key(&self.0.endpoint);
-        let document = self.stored(move |store| store.read(&name)).await?;
-        Ok(document.and_then(|document| store::read_tokens(&document, self.0.settings.given.as_ref())))
+        self.stored(move |store| store.read(&name)).await
+    }
+
+    fn read_tokens(&self, document: &SecretString) -> Option<Tokens> {
+        store::read_tokens(document, self.0.settings.given.as_ref())
     }
 
     /// Asks the store, which may take its time.
@@ -194,13 +215,16 @@ impl OAuthClient {
             token = crate::fingerprint(tokens.access.expose_secret()),
             "the server's token was replaced"
         );
-        if let Some(document) = document {
-            // They are good as long as the program runs; but not to say so would be to ask again next time for no
-            // visible reason.
-            if let Err(error) = self.stored(move |store| store.write(&name, &document)).await {
-                tracing::warn!(%error, "the tokens could not be kept");
-            }
+        let written = match document {
+            Some(document) => self.stored(move |store| store.write(&name, &document)).await,
+            None => Err(FlowError::Store("it cannot be written".into())),
+        };
+        // They are good as long as the program runs; but not to say so would be to ask again next time for no visible
+        // reason.
+        if let Err(error) = &written {
+            tracing::warn!(%error, "the tokens could not be kept");
         }
+        self.held().is_unsaved = written.is_err();
         Ok(tokens)
     }
 
@@ -210,21 +234,63 @@ impl OAuthClient {
             let mut held = self.held();
             held.tokens = None;
             held.is_new = false;
+            held.is_unsaved = false;
         }
         self.stored(move |store| store.remove(&name)).await
     }
 
-    /// Renews the tokens, if they are still these and can be renewed. To be called in turn.
-    async fn renew(&self, tokens: &Arc<Tokens>) -> Result<Outcome, FlowError> {
+    /// Does what must be done to its end: the token that a server takes only once is gone when it is sent, and what
+    /// comes back for it would be lost with whoever waits for it.
+    async fn to_the_end<T: Send + 'static>(
+        turn: &Turn,
+        work: impl Future<Output = Result<T, FlowError>> + Send + 'static,
+    ) -> Result<T, FlowError> {
+        let turn = Arc::clone(turn);
+        let working = tokio::spawn(async move {
+            let _turn = turn;
+            work.await
+        });
+        working.await.unwrap_or(Err(FlowError::OutOfOrder))
+    }
+
+    /// Renews the tokens, if they are still these and can be renewed.
+    async fn renew(&self, turn: &Turn, tokens: &Arc<Tokens>) -> Result<Outcome, FlowError> {
+        let (this, tokens) = (self.clone(), Arc::clone(tokens));
+        Self::to_the_end(turn, async move { this.renew_now(&tokens).await }).await
+    }
+
+    async fn renew_now(&self, tokens: &Arc<Tokens>) -> Result<Outcome, FlowError> {
         let _lock = self.stored(|store| store.lock()).await?;
         // Another process may have been faster; its refresh token is the only one that is still good.
-        if let Some(kept) = self.kept_tokens().await?
-            && kept.access.expose_secret() != tokens.access.expose_secret()
-        {
-            let kept = Arc::new(kept);
-            self.held().tokens = Some(Arc::clone(&kept));
-            if !kept.is_stale(self.0.clock.now()) {
-                return Ok(Outcome::Renewed(kept));
+        let is_unsaved = self.held().is_unsaved;
+        match self.kept_document().await? {
+            Some(document) => {
+                let newer = self.read_tokens(&document).filter(|kept| {
+                    let is_later = if is_unsaved {
+                        kept.issued_at > tokens.issued_at
+                    } else {
+                        kept.issued_at >= tokens.issued_at
+                    };
+                    is_later && kept.access.expose_secret() != tokens.access.expose_secret()
+                });
+                if let Some(kept) = newer.map(Arc::new) {
+                    {
+                        let mut held = self.held();
+                        held.tokens = Some(Arc::clone(&kept));
+                        held.is_unsaved = false;
+                    }
+                    if !kept.is_stale(self.0.clock.now()) {
+                        return Ok(Outcome::Renewed(kept));
+                    }
+                }
+            }
+            None if is_unsaved => {}
+            // Another process has signed out.
+            None => {
+                let mut held = self.held();
+                held.tokens = None;
+                held.is_new = false;
+                return Ok(Outcome::Impossible);
             }
         }
         let current = self.held().tokens.clone().unwrap_or_else(|| Arc::clone(tokens));
@@ -249,8 +315,13 @@ impl OAuthClient {
         }
     }
 
-    /// Runs a whole authorization. To be called in turn.
-    async fn authorize(&self, challenge: Option<Challenge>, before: Scopes) -> Result<Got, FlowError> {
+    /// Runs a whole authorization.
+    async fn authorize(
+        &self,
+        turn: &Turn,
+        challenge: Option<Challenge>,
+        before: Scopes,
+    ) -> Result<Got, FlowError> {
         let mut cause = Cause::new(self.0.endpoint.clone(), challenge);
         cause.requested_before = before;
         let beginning = store::registration_key("");
@@ -270,16 +341,39 @@ impl OAuthClient {
             cause.bound = bound.map(|bound| bound.issuer);
         }
         let flow = Flow::new(Arc::clone(&self.0.settings), cause, seed()?, self.0.clock.now());
-        self.run(flow).await
+        self.run(turn, flow).await
     }
 
-    async fn run(&self, mut flow: Flow) -> Result<Got, FlowError> {
+    /// The answer has come; what it is worth is worth it only once.
+    async fn redeem(&self, turn: &Turn, mut flow: Flow) -> Result<Arc<Tokens>, FlowError> {
+        let this = self.clone();
+        let redeeming = async move {
+            loop {
+                let input = match flow.poll_effect().clone() {
+                    Effect::Done(tokens) => return this.keep(*tokens, true).await,
+                    Effect::Failed(error) => return Err(error),
+                    Effect::Fetch(request) => Input::Response(this.0.http.fetch(request).await),
+                    _ => return Err(FlowError::OutOfOrder),
+                };
+                flow.handle(input, this.0.clock.now());
+            }
+        };
+        Self::to_the_end(turn, redeeming).await
+    }
+
+    /// Somebody was asked, and it came to nothing.
+    fn denied(&self, error: FlowError) -> FlowError {
+        self.held().denied = Some((self.0.clock.now(), error.clone()));
+        error
+    }
+
+    async fn run(&self, turn: &Turn, mut flow: Flow) -> Result<Got, FlowError> {
         let mut listening: Option<Box<dyn Listening>> = None;
         loop {
             let input = match flow.poll_effect().clone() {
                 Effect::Done(tokens) => return Ok(Got::Tokens(self.keep(*tokens, true).await?)),
                 Effect::Failed(error) => return Err(error),
-                Effect::Fetch(request) => Input::Response(self.fetch(request).await),
+                Effect::Fetch(request) => Input::Response(self.0.http.fetch(request).await),
                 Effect::Recall(issuer) => {
                     let name = store::registration_key(issuer.as_str());
                     let document = self.stored(move |store| store.read(&name)).await?;
@@ -304,7 +398,11 @@ impl OAuthClient {
                     match listening.take() {
                         None => Input::Failed(FlowError::OutOfOrder),
                         Some(ready) => match ready.visit(visit).await {
-                            Ok(Answer::Redirected(url)) => Input::Redirected(url),
+                            Ok(Answer::Redirected(url)) => {
+                                flow.handle(Input::Redirected(url), self.0.clock.now());
+                                let redeemed = self.redeem(turn, flow).await;
+                                return redeemed.map(Got::Tokens).map_err(|error| self.denied(error));
+                            }
                             Ok(Answer::Later) => {
                                 let mut later = self.0.later.lock().unwrap_or_else(PoisonError::into_inner);
                                 if later.len() >= MAX_LATER {
@@ -313,17 +411,15 @@ impl OAuthClient {
                                 later.push(flow);
                                 return Ok(Got::Later(url));
                             }
-                            Err(error) => Input::Failed(FlowError::SignIn(error.to_string())),
+                            Err(error) => {
+                                return Err(self.denied(FlowError::SignIn(error.to_string())));
+                            }
                         },
                     }
                 }
             };
             flow.handle(input, self.0.clock.now());
         }
-    }
-
-    async fn fetch(&self, request: crate::Request) -> Result<crate::Response, FetchError> {
-        self.0.http.fetch(request).await
     }
 
     async fn keep_registration(&self, registration: &Registration) -> Result<(), FlowError> {

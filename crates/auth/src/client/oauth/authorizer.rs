@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use hospes::client::{Authorizer, Authorizing, NotAuthorized, Outbound, Refusal, Verdict};
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use secrecy::ExposeSecret as _;
 
-use super::{Got, OAuthClient, Outcome, seed};
+use super::{COOL_DOWN_SECONDS, Got, OAuthClient, Outcome, Turn, seed};
 use crate::client::error::FlowError;
 use crate::client::proof::{DPOP, DPOP_NONCE};
 use crate::client::tokens::{TokenKind, Tokens};
 use crate::{Challenge, Scopes};
 
+/// How long a renewal that failed is not tried again while the token is still good, in seconds: whoever does not answer
+/// would hold up every call.
+const RETRY_SECONDS: u64 = 30;
 /// How often more is asked for because one operation wants more: three authorization requests with the first.
 const MAX_STEPS: u32 = 2;
 /// How many operations are remembered for that.
@@ -49,20 +52,30 @@ impl OAuthClient {
         }
         self.load().await?;
         let Some(mut tokens) = self.held().tokens.clone() else { return Ok(HeaderMap::new()) };
-        if tokens.is_stale(self.0.clock.now()) && tokens.refresh.is_some() {
-            let _turn = self.0.turn.lock().await;
+        // Whoever leaves needs no new token.
+        if request.method != Method::DELETE && self.is_to_be_renewed(&tokens) {
+            let turn = self.turn().await;
             let Some(current) = self.held().tokens.clone() else { return Ok(HeaderMap::new()) };
             tokens = current;
-            if tokens.is_stale(self.0.clock.now()) {
-                match self.renew(&tokens).await {
+            if self.is_to_be_renewed(&tokens) {
+                match self.renew(&turn, &tokens).await {
                     Ok(Outcome::Renewed(renewed)) => tokens = renewed,
                     Ok(Outcome::Impossible) => return Ok(HeaderMap::new()),
                     // It is still good for a while, and what failed may have passed by then.
-                    Err(error) => tracing::warn!(%error, "the token could not be renewed"),
+                    Err(error) => {
+                        tracing::warn!(%error, "the token could not be renewed");
+                        self.held().not_before = self.0.clock.now().saturating_add(RETRY_SECONDS);
+                    }
                 }
             }
         }
         self.show(&tokens, request)
+    }
+
+    fn is_to_be_renewed(&self, tokens: &Tokens) -> bool {
+        let now = self.0.clock.now();
+        let is_due = tokens.is_expired(now) || now >= self.held().not_before;
+        tokens.is_stale(now) && tokens.refresh.is_some() && is_due
     }
 
     fn show(&self, tokens: &Tokens, request: Outbound<'_>) -> Result<HeaderMap, FlowError> {
@@ -97,7 +110,7 @@ impl OAuthClient {
             return Ok(if before == Some(nonce) { Verdict::Refuse } else { Verdict::Retry });
         }
         self.load().await.map_err(|error| self.failed(error))?;
-        let _turn = self.0.turn.lock().await;
+        let turn = self.turn().await;
         let tokens = self.held().tokens.clone();
         if let Some(tokens) = tokens {
             if !was_shown(&tokens, refusal) {
@@ -111,14 +124,14 @@ impl OAuthClient {
             }
             // A renewed one that is refused as well will not get better.
             if refusal.attempt == 0 {
-                match self.renew(&tokens).await {
+                match self.renew(&turn, &tokens).await {
                     Ok(Outcome::Renewed(_)) => return Ok(Verdict::Retry),
                     Ok(Outcome::Impossible) => {}
                     Err(error) => tracing::info!(%error, "the token could not be renewed"),
                 }
             }
         }
-        self.authorized(challenge, Scopes::none()).await?;
+        self.authorized(&turn, challenge, Scopes::none()).await?;
         Ok(Verdict::Retry)
     }
 
@@ -128,7 +141,7 @@ impl OAuthClient {
             return Ok(Verdict::Refuse);
         }
         let wanted = challenge.scopes().unwrap_or_default();
-        let _turn = self.0.turn.lock().await;
+        let turn = self.turn().await;
         let Some(tokens) = self.held().tokens.clone() else { return Ok(Verdict::Refuse) };
         if !was_shown(&tokens, refusal) {
             return Ok(Verdict::Retry);
@@ -137,7 +150,7 @@ impl OAuthClient {
             tracing::info!(operation = refusal.operation, %wanted, "asked for more often enough");
             return Ok(Verdict::Refuse);
         }
-        let granted = self.authorized(Some(challenge), tokens.requested.clone()).await?;
+        let granted = self.authorized(&turn, Some(challenge), tokens.requested.clone()).await?;
         // To be refused for the same again is of no use to anybody.
         Ok(if granted.granted.contains_all(&wanted) { Verdict::Retry } else { Verdict::Refuse })
     }
@@ -154,10 +167,17 @@ impl OAuthClient {
 
     async fn authorized(
         &self,
+        turn: &Turn,
         challenge: Option<Challenge>,
         before: Scopes,
     ) -> Result<Arc<Tokens>, NotAuthorized> {
-        match self.authorize(challenge, before).await {
+        let denied = self.held().denied.clone();
+        if let Some((at, error)) = denied
+            && self.0.clock.now().checked_sub(at).is_some_and(|since| since < COOL_DOWN_SECONDS)
+        {
+            return Err(self.failed(error));
+        }
+        match self.authorize(turn, challenge, before).await {
             Ok(Got::Tokens(tokens)) => Ok(tokens),
             Ok(Got::Later(url)) => {
                 Err(NotAuthorized::new("the server wants you to sign in").sign_in(String::from(url)))

@@ -104,7 +104,7 @@ impl OAuthClientBuilder {
             clock: self.clock,
             loaded: OnceCell::new(),
             held: Mutex::new(Held::default()),
-            turn: tokio::sync::Mutex::new(()),
+            turn: Arc::default(),
             later: Mutex::default(),
         }))
     }

@@ -1,6 +1,7 @@
 //! A real MCP client against a site on loopback: its MCP endpoint, its authorization server, and a person who agrees to
 //! everything.
 
+mod renewal;
 mod signing_in;
 mod tokens;
 
@@ -19,6 +20,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use super::*;
 use crate::RedirectUri;
@@ -44,10 +46,18 @@ struct Script {
     is_closed: bool,
     /// How a refresh is answered when it is not granted.
     refresh_fails: Option<u16>,
+    /// What the token endpoint has decided is said only when it is let go.
+    hold: Option<Arc<Hold>>,
     /// Whatever token is shown is refused.
     is_blind: bool,
     /// Path, query and `Authorization` of each request.
     seen: Vec<(String, String, Option<String>)>,
+}
+
+#[derive(Default)]
+struct Hold {
+    arrived: Notify,
+    go: Notify,
 }
 
 struct Site {
@@ -152,7 +162,15 @@ impl Site {
                 response.headers_mut().insert("location", back.as_str().parse().unwrap());
                 response
             }
-            "/token" => self.token_answer(&body),
+            "/token" => {
+                let answer = self.token_answer(&body);
+                let hold = self.script().hold.clone();
+                if let Some(hold) = hold {
+                    hold.arrived.notify_one();
+                    hold.go.notified().await;
+                }
+                answer
+            }
             _ => say(404, &json!({})),
         }
     }

@@ -1,0 +1,212 @@
+//! Renewals that are abandoned, that fail, and that others have done; and people who do not agree.
+
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+use hospes::client::{Authorizer as _, CallError, Outbound};
+use secrecy::SecretString;
+
+use super::*;
+use crate::client::sign_in::{SignInError, SigningIn};
+use crate::client::store::StoreError;
+use crate::client::{MemoryStore, Store};
+
+/// What a request shows.
+async fn shown(site: &Site, oauth: &OAuthClient, method: http::Method) -> Option<String> {
+    let url = Url::parse(&site.mcp()).unwrap();
+    let headers = oauth.headers(Outbound::new(&method, &url)).await.unwrap();
+    headers.get("authorization").map(|value| value.to_str().unwrap().to_owned())
+}
+
+async fn post(site: &Site, oauth: &OAuthClient) -> String {
+    shown(site, oauth, http::Method::POST).await.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_renewal_outlives_whoever_asked_for_it() {
+    let site = Site::open().await;
+    let oauth = site.oauth();
+    oauth.sign_in(None).await.unwrap();
+    site.pass(545);
+    let hold = Arc::new(Hold::default());
+    site.script().hold = Some(Arc::clone(&hold));
+    tokio::select! {
+        _ = post(&site, &oauth) => panic!("it is held up"),
+        () = hold.arrived.notified() => {}
+    }
+    site.script().hold = None;
+    hold.go.notify_one();
+    assert_eq!(post(&site, &oauth).await, "Bearer token2");
+    assert_eq!(site.script().refreshes, 1);
+}
+
+#[tokio::test]
+async fn a_code_is_redeemed_whoever_waits_for_it() {
+    let site = Site::open().await;
+    let oauth = site.oauth();
+    let hold = Arc::new(Hold::default());
+    site.script().hold = Some(Arc::clone(&hold));
+    tokio::select! {
+        _ = oauth.sign_in(None) => panic!("it is held up"),
+        () = hold.arrived.notified() => {}
+    }
+    site.script().hold = None;
+    hold.go.notify_one();
+    // In turn, so after it.
+    drop(oauth.turn().await);
+    assert_eq!(post(&site, &oauth).await, "Bearer token1");
+    assert_eq!(site.script().authorizations, 1);
+}
+
+#[tokio::test]
+async fn whoever_leaves_goes_with_the_token_that_is_held() {
+    let site = Site::open().await;
+    let oauth = site.oauth();
+    oauth.sign_in(None).await.unwrap();
+    site.pass(545);
+    assert_eq!(shown(&site, &oauth, http::Method::DELETE).await.as_deref(), Some("Bearer token1"));
+    assert_eq!(site.script().refreshes, 0);
+}
+
+#[tokio::test]
+async fn a_renewal_that_failed_is_not_tried_again_at_once() {
+    let site = Site::open().await;
+    let oauth = site.oauth();
+    oauth.sign_in(None).await.unwrap();
+    site.script().refresh_fails = Some(503);
+    site.pass(545);
+    for _ in 0..3 {
+        assert_eq!(post(&site, &oauth).await, "Bearer token1", "it is still good");
+    }
+    assert_eq!(site.script().refreshes, 1);
+    site.pass(30);
+    assert_eq!(post(&site, &oauth).await, "Bearer token1");
+    assert_eq!(site.script().refreshes, 2);
+    site.script().refresh_fails = None;
+    site.pass(25);
+    assert_eq!(post(&site, &oauth).await, "Bearer token2", "the old one is over, so it is tried");
+}
+
+#[tokio::test]
+async fn who_was_signed_out_by_another_process_is_signed_out() {
+    let site = Site::open().await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let oauth = || site.builder().sign_in(site.person()).store(Arc::clone(&store)).build();
+    let (one, two) = (oauth(), oauth());
+    one.sign_in(None).await.unwrap();
+    assert_eq!(post(&site, &two).await, "Bearer token1");
+    one.sign_out().await.unwrap();
+    site.pass(545);
+    assert_eq!(shown(&site, &two, http::Method::POST).await, None);
+    assert_eq!(site.script().refreshes, 0);
+    assert!(store.names("tokens ").unwrap().is_empty());
+}
+
+/// A store that can be full.
+#[derive(Debug, Default)]
+struct Full {
+    store: MemoryStore,
+    is_full: AtomicBool,
+}
+
+impl Store for Full {
+    fn read(&self, name: &str) -> Result<Option<SecretString>, StoreError> {
+        self.store.read(name)
+    }
+
+    fn write(&self, name: &str, document: &SecretString) -> Result<(), StoreError> {
+        if name.starts_with("tokens ") && self.is_full.load(Ordering::SeqCst) {
+            return Err(StoreError::new("it is full"));
+        }
+        self.store.write(name, document)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        self.store.remove(name)
+    }
+
+    fn names(&self, beginning: &str) -> Result<Vec<String>, StoreError> {
+        self.store.names(beginning)
+    }
+
+    fn lock(&self) -> Result<Option<Box<dyn Send>>, StoreError> {
+        self.store.lock()
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_kept_is_not_given_up_for_what_is_older() {
+    let site = Site::open().await;
+    let store = Arc::new(Full::default());
+    let shared: Arc<dyn Store> = Arc::<Full>::clone(&store);
+    let oauth = || site.builder().sign_in(site.person()).store(Arc::clone(&shared)).build();
+    let first = oauth();
+    first.sign_in(None).await.unwrap();
+    store.is_full.store(true, Ordering::SeqCst);
+    for expected in ["Bearer token2", "Bearer token3"] {
+        site.pass(545);
+        assert_eq!(post(&site, &first).await, expected);
+    }
+    let second = oauth();
+    second.sign_in(None).await.unwrap();
+    assert_eq!(post(&site, &second).await, "Bearer token4", "the store still has the first");
+}
+
+/// Agrees until it no longer does.
+#[derive(Debug)]
+struct Person {
+    agreeing: Unattended,
+    denies: AtomicBool,
+    asked: AtomicU32,
+}
+
+#[derive(Debug, Clone)]
+struct Asked(Arc<Person>);
+
+struct Asking(Arc<Person>, Box<dyn Listening>);
+
+impl SignIn for Asked {
+    fn listen<'a>(&'a self, preferred: Option<&'a RedirectUri>) -> SigningIn<'a, Box<dyn Listening>> {
+        Box::pin(async move {
+            let ready = self.0.agreeing.listen(preferred).await?;
+            Ok(Box::new(Asking(Arc::clone(&self.0), ready)) as Box<dyn Listening>)
+        })
+    }
+}
+
+impl Listening for Asking {
+    fn redirect_uri(&self) -> RedirectUri {
+        self.1.redirect_uri()
+    }
+
+    fn visit(self: Box<Self>, visit: crate::client::flow::Visit) -> SigningIn<'static, Answer> {
+        self.0.asked.fetch_add(1, Ordering::SeqCst);
+        if self.0.denies.load(Ordering::SeqCst) {
+            return Box::pin(async { Err(SignInError::new("they said no")) });
+        }
+        self.1.visit(visit)
+    }
+}
+
+#[tokio::test]
+async fn who_said_no_is_not_asked_by_all_who_waited() {
+    let site = Site::open().await;
+    let person = Arc::new(Person {
+        agreeing: site.person(),
+        denies: AtomicBool::new(false),
+        asked: AtomicU32::new(0),
+    });
+    let oauth = site.builder().sign_in(Asked(Arc::clone(&person))).build();
+    let client = site.connect(&oauth).await;
+    site.script().good.clear();
+    site.script().refresh_fails = Some(400);
+    person.denies.store(true, Ordering::SeqCst);
+    let (one, two, three) = tokio::join!(call(&client, "x"), call(&client, "y"), call(&client, "z"));
+    for called in [one, two, three] {
+        let Err(CallError::NotAuthorized(why)) = called else { panic!("it was let in") };
+        assert!(why.to_string().contains("they said no"), "{why}");
+    }
+    assert_eq!(person.asked.load(Ordering::SeqCst), 2, "once to begin with, and once for all three");
+    site.pass(COOL_DOWN_SECONDS);
+    person.denies.store(false, Ordering::SeqCst);
+    call(&client, "x").await.unwrap();
+}
