@@ -82,7 +82,7 @@ pub(crate) fn authorization(
         }
         None => {
             let server = server(&config, own.clone(), vec![main.clone(), older.clone()], output)?;
-            let tokens = AnyOf::none().or(tokens).or(server.clone());
+            let tokens = AnyOf::none().or(tokens).or(server.tokens_for([main.clone(), older.clone()]));
             let rules = ScopeRules::default().always(Scopes::parse(SCOPE));
             let guard = guard(main.clone(), older, own, tokens, rules);
             (Box::new(server.beside(guard)), "this host".to_owned())

@@ -197,7 +197,7 @@ impl AuthServer {
             unknown: asked.client.origin == Origin::Registered,
             host: &host,
             loopback: redirect.as_ref().is_some_and(is_loopback),
-            all_loopback: redirects::all_loopback(&asked.client.redirect_uris),
+            anybody: !redirects::is_certain(&asked.redirect_uri),
             resource: asked.resource.as_str(),
             scopes,
             user: browser.user.as_deref().filter(|_| provider.is_none()),
@@ -220,9 +220,10 @@ impl AuthServer {
     }
 
     /// Whether the user need not be asked again: nothing is new. A client that has introduced itself is nobody's, and
-    /// is asked about every time.
+    /// what goes to the user's own machine reaches whatever program waits there: both are asked about every time (RFC
+    /// 8252, section 8.6).
     async fn has_consented(&self, user: &str, asked: &Asked) -> Result<bool, StoreError> {
-        if asked.client.origin == Origin::Registered {
+        if asked.client.origin == Origin::Registered || !redirects::is_certain(&asked.redirect_uri) {
             return Ok(false);
         }
         let key = Self::consent_key(user, asked);
@@ -234,7 +235,7 @@ impl AuthServer {
     }
 
     async fn remember(&self, user: &str, asked: &Asked) -> Result<(), StoreError> {
-        if asked.client.origin != Origin::Registered {
+        if asked.client.origin != Origin::Registered && redirects::is_certain(&asked.redirect_uri) {
             let value = encode(&ConsentRecord {
                 scopes: asked.scopes.clone(),
                 redirects: asked.client.redirects_hash(),

@@ -3,6 +3,7 @@
 //! What it decides are functions over records; what it keeps is behind [`Store`]; its pages and endpoints stand beside
 //! the MCP endpoint on one socket. Access tokens are random and looked up, so that taking one back works at once.
 
+mod access;
 mod authorize;
 mod browser;
 mod clients;
@@ -31,9 +32,10 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+pub use access::OwnTokens;
 pub use clients::{AuthMethod, Client, Origin};
 pub use delegated::{Provider, UnusableKey};
-pub use redirects::{all_loopback, matches, may_register};
+pub use redirects::{matches, may_register};
 pub use routes::Beside;
 pub use settings::{Lifetimes, MAX_ACCESS_LIFETIME, ServerSettings, TrustedDocuments};
 pub use sign_in::{NotAHash, OWNER, PasswordHash, SignIn};
@@ -43,7 +45,6 @@ pub use store::{Kind, MemoryStore, Record, Store, StoreError, StoreFuture, Swapp
 
 use crate::clock::Clock;
 use crate::fetch::Fetch;
-use crate::resource::{Flaw, Principal, Verify, VerifyFuture};
 use crate::{ClientId, Seed};
 use documents::Documents;
 use limits::Limit;
@@ -161,31 +162,6 @@ impl AuthServer {
             self.store().sweep(now).await?;
         }
         Ok(())
-    }
-}
-
-/// The server's own tokens are looked up, not read.
-impl Verify for AuthServer {
-    fn verify<'a>(&'a self, token: &'a str, now: u64) -> VerifyFuture<'a> {
-        Box::pin(async move {
-            let found = self.access(token, now).await.map_err(|error| {
-                tracing::warn!(?error, "a token could not be looked up");
-                Flaw::Unavailable
-            })?;
-            let (record, until, grant) = found.ok_or(Flaw::Invalid)?;
-            if !self.settings().resources.contains(&record.given.resource) {
-                return Err(Flaw::Invalid);
-            }
-            if record.given.upstream {
-                self.check_upstream(&grant).await?;
-            }
-            let mut principal = Principal::new(self.settings().issuer.clone(), record.given.subject);
-            principal.client_id = Some(record.client_id);
-            principal.scopes = record.given.scopes;
-            principal.token_id = crate::fingerprint(token);
-            principal.expires_at = Some(until);
-            Ok(principal)
-        })
     }
 }
 

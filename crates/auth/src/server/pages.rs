@@ -48,8 +48,8 @@ pub(super) struct ConsentPage<'a> {
     /// Where the answer goes.
     pub(super) host: &'a str,
     pub(super) loopback: bool,
-    /// Every redirect of the client stays on the user's machine.
-    pub(super) all_loopback: bool,
+    /// Any program of the user's machine could be waiting for the answer.
+    pub(super) anybody: bool,
     pub(super) resource: &'a str,
     pub(super) scopes: Vec<(&'a str, &'a str)>,
     pub(super) user: Option<&'a str>,

@@ -30,10 +30,10 @@ pub fn matches(registered: &RedirectUri, asked: &RedirectUri) -> bool {
     registered == asked
 }
 
-/// Whether every answer stays on the user's machine, where any program could be waiting for it.
-#[must_use]
-pub fn all_loopback(uris: &[RedirectUri]) -> bool {
-    uris.iter().all(|uri| uri.url().is_some_and(|url| url.scheme() == "http" && is_loopback(&url)))
+/// Whether it is certain who receives what is sent there: whoever holds the host, over https. On the user's own machine
+/// any program can wait at a port or claim a scheme.
+pub(super) fn is_certain(uri: &RedirectUri) -> bool {
+    uri.url().is_some_and(|url| url.scheme() == "https" && !is_loopback(&url))
 }
 
 fn is_exact_loopback(url: &Url) -> bool {

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::json;
 
-use super::{ASKED, Answer, Ask, Browser, ISSUER, REDIRECT, Site};
+use super::{ASKED, Answer, Ask, Browser, ISSUER, REDIRECT, Site, redirect_uri};
 
 fn is_page(answer: &Answer) -> bool {
     let headers = answer.0.headers();
@@ -167,15 +167,44 @@ async fn only_our_page_in_this_browser_decides_and_once() {
     assert_eq!(browser.decide(&late, "allow").await.status(), StatusCode::BAD_REQUEST);
 }
 
+/// What waits at a port or behind a scheme of the user's machine may be another program every time.
+#[tokio::test]
+async fn what_goes_to_the_users_machine_is_asked_about_every_time() {
+    const APPLICATION: &str = "com.example.app:/callback";
+    let site = Site::with(|settings| {
+        let redirects = [REDIRECT, APPLICATION, "https://app.example/cb"].map(redirect_uri).to_vec();
+        settings.clients.push(super::Client::public(super::client_id("mixed"), redirects));
+    });
+    let mut browser = Browser::new(&site);
+    for (redirect, certain) in [(ASKED, false), (APPLICATION, false), ("https://app.example/cb", true)] {
+        let ask = || Ask::of("mixed", redirect);
+        let mut page = browser.open(&ask()).await;
+        if page.text().contains("Sign in") {
+            page = browser.take_sign_in(&page, "ann", "correct horse").await;
+        }
+        assert_eq!(page.text().contains("Any program on this computer"), !certain, "{redirect}");
+        assert!(browser.decide(&page, "allow").await.answer().contains_key("code"), "{redirect}");
+        assert_eq!(browser.open(&ask()).await.back().is_some(), certain, "{redirect}");
+    }
+    assert!(
+        is_page(&browser.open(&Ask::of("mixed", ASKED)).await),
+        "what was agreed to for another redirect"
+    );
+}
+
 /// covers: AUT3-14
 #[tokio::test]
 async fn a_consent_is_remembered_for_what_it_was() {
-    let site = Site::new();
+    const THERE: &str = "https://machine.example/callback";
+    let site = Site::with(|settings| {
+        settings.clients.push(super::Client::public(super::client_id("more"), vec![redirect_uri(THERE)]));
+    });
     let mut browser = Browser::new(&site);
-    let consent = browser.sign_in(&Ask::new()).await;
+    let ask = || Ask::of("machine", THERE);
+    let consent = browser.sign_in(&ask()).await;
     browser.decide(&consent, "allow").await;
-    assert!(browser.open(&Ask::new()).await.answer().contains_key("code"), "nothing is new");
-    for new in [Ask::new().but("scope", "mcp files"), Ask::of("other", ASKED)] {
+    assert!(browser.open(&ask()).await.answer().contains_key("code"), "nothing is new");
+    for new in [ask().but("scope", "mcp files"), Ask::of("more", THERE)] {
         let page = browser.open(&new).await;
         assert!(is_page(&page) && page.text().contains("Allow"), "asked again");
     }

@@ -180,7 +180,7 @@ async fn tokens(browser: &mut Browser, third: &Third) -> (String, String) {
 }
 
 async fn check(site: &Site, token: &str) -> Result<String, Flaw> {
-    site.server.verify(token, site.now()).await.map(|who| who.subject)
+    site.guard().verify(token, site.now()).await.map(|who| who.subject)
 }
 
 /// From our page to the other's, and back to the client with a token of ours.

@@ -232,7 +232,7 @@ async fn a_client_with_a_secret_acts_for_itself() {
     assert_eq!(answer.json()["scope"], "files");
     assert_eq!(answer.json().get("refresh_token"), None);
     let (token, _) = answer.tokens();
-    let who = crate::resource::Verify::verify(&site.server, &token, site.now()).await.unwrap();
+    let who = crate::resource::Verify::verify(&site.guard(), &token, site.now()).await.unwrap();
     assert_eq!((&*who.subject, &*who.name()), ("machine", "https://as.example client machine"));
     let post = [grant, ("client_id", "machine"), ("client_secret", "s3cret:%+ä")];
     assert_eq!(site.form("/token", &post).await.status(), StatusCode::OK, "or in the form");
@@ -315,4 +315,18 @@ async fn whoever_asks_too_often_waits() {
     let answer = site.refresh("x", APP, &[]).await;
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(answer.header("retry-after"), "12");
+}
+
+/// A server makes out tokens for several resources: one for the first opens no other.
+#[tokio::test]
+async fn a_token_opens_the_resource_that_it_was_made_out_for() {
+    use crate::resource::{Flaw, Verify as _};
+    let other = crate::Resource::new("https://as.example/two").unwrap();
+    let site = Site::with(|settings| settings.resources.push(other.clone()));
+    let (token, _) = site.tokens().await;
+    let now = site.now();
+    let first = site.server.tokens_for([crate::Resource::new(RESOURCE).unwrap()]);
+    assert!(first.verify(&token, now).await.is_ok());
+    assert_eq!(site.server.tokens_for([other]).verify(&token, now).await, Err(Flaw::Invalid));
+    assert_eq!(site.server.tokens_for([]).verify(&token, now).await, Err(Flaw::Invalid));
 }

@@ -158,7 +158,12 @@ impl Site {
 
     async fn is_good(&self, token: &str) -> bool {
         use crate::resource::Verify as _;
-        self.server.verify(token, self.now()).await.is_ok()
+        self.guard().verify(token, self.now()).await.is_ok()
+    }
+
+    /// What the guard of all its resources checks tokens with.
+    fn guard(&self) -> super::OwnTokens {
+        self.server.tokens_for(self.server.settings().resources.clone())
     }
 }
 
