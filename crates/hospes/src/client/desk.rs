@@ -96,7 +96,7 @@ impl Desk {
     pub(crate) fn unasked(self: &Arc<Self>, id: Id, method: Method, params: Option<RawJson>, reply: ReplyTo) {
         let question = InputRequest::decode(&method, params.as_ref().unwrap_or(&RawJson::empty_object()));
         match question {
-            Ok(question) if self.handlers.is_for_others(&question) => {
+            Ok(question) if method.in_revision(self.revision()) && self.handlers.is_for_others(&question) => {
                 self.held.keep(id, question, reply, self.hold);
             }
             _ => self.request(id, method, params, reply),
@@ -124,6 +124,10 @@ impl Desk {
     async fn answer(self: &Arc<Self>, method: &Method, params: Option<RawJson>) -> Result<RawJson, RpcError> {
         if *method == Method::Ping {
             return Ok(RawJson::empty_object());
+        }
+        if !method.in_revision(self.revision()) {
+            // Whatever we could do: that is not what was agreed on (LIFE-09).
+            return Err(RpcError::method_not_found(method.name()));
         }
         let params = params.unwrap_or_else(RawJson::empty_object);
         let tasks = self.tasks.as_ref().filter(|_| self.revision() == Revision::V2025_11_25);

@@ -189,7 +189,10 @@ impl Core {
                 Some(LinkEvent::Question(id, method, params)) => {
                     let params = params.unwrap_or_else(RawJson::empty_object);
                     match InputRequest::decode(&method, &params) {
-                        Ok(request) if request.required_capability(&context.peer().capabilities).is_ok() => {
+                        Ok(request)
+                            if method.in_revision(self.speech.revision)
+                                && request.required_capability(&context.peer().capabilities).is_ok() =>
+                        {
                             requests.push((parked.ask(id, request.clone()), request));
                         }
                         // Whoever made the call cannot answer that; perhaps we can.

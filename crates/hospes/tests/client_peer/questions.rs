@@ -516,3 +516,30 @@ async fn a_way_of_asking_that_was_not_declared_is_refused() {
         assert_eq!(answer["error"]["code"], -32602, "{declared}: {answer}");
     }
 }
+
+/// covers: LIFE-09
+#[tokio::test(start_paused = true)]
+async fn a_client_says_what_the_agreed_revision_has_and_nothing_newer() {
+    for revision in [Revision::V2024_11_05, Revision::V2025_03_26] {
+        let builder = Client::builder()
+            .roots(["/srv"])
+            .elicitation(|_| async { Ok(ElicitResult::accept(json!({}).into())) })
+            .sampling(|_| async {
+                Ok(CreateMessageResult::new("m", SamplingMessageContentBlock::text("hi")))
+            });
+        let (client, peer) = Peer::connect(builder, revision, |_| Some(json!({}))).await;
+        let introduction = &peer.wait_for(1, "initialize").await[0];
+        assert_eq!(introduction["params"]["protocolVersion"], revision.as_str());
+        let offered = &introduction["params"]["capabilities"];
+        assert_eq!(*offered, json!({ "roots": { "listChanged": true }, "sampling": {} }), "{revision}");
+        let form = json!({ "message": "Who?", "requestedSchema": { "type": "object", "properties": {} } });
+        let refused = peer.ask("q1", "elicitation/create", form).await;
+        assert_eq!(refused["error"]["code"], -32601, "{refused}");
+        let message = json!({ "role": "user", "content": { "type": "text", "text": "hello" } });
+        let answer =
+            peer.ask("q2", "sampling/createMessage", json!({ "messages": [message], "maxTokens": 5 })).await;
+        assert_eq!(answer["result"]["content"], json!({ "type": "text", "text": "hi" }), "{answer}");
+        let error = client.call("any", ()).as_task().await.unwrap_err();
+        assert!(matches!(error, CallError::NotInRevision { .. }), "{error}");
+    }
+}

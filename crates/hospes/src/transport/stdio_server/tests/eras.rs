@@ -1,6 +1,8 @@
 //! Sessions of the older revisions, and requests that need none.
 
 use super::*;
+use crate::prelude::*;
+use crate::server::{Server, Tool};
 
 /// covers: LIFE-03 LIFE-04 VER-03 VER-04 VER-05 PING-02
 #[tokio::test]
@@ -117,4 +119,41 @@ async fn other_revisions_have_no_batches() {
     let mut peer = Peer::new(&Probe::new());
     peer.send(json!([modern(1, "tools/list", json!({}))])).await;
     assert_eq!(code(&peer.read().await), -32600);
+}
+
+/// covers: LIFE-09
+#[tokio::test]
+async fn a_session_is_told_what_its_revision_has_and_nothing_newer() {
+    #[derive(serde::Serialize, schemars::JsonSchema)]
+    struct Sum {
+        sum: i64,
+    }
+    let tool = Tool::new("sum").title("Sum").description("Adds.").read_only(true);
+    let server = Server::new("new", "1").title("New").tool(tool, || async { Json(Sum { sum: 3 }) });
+    let first = ["description", "inputSchema", "name"];
+    for (revision, since) in [
+        ("2024-11-05", &[][..]),
+        ("2025-03-26", &["annotations"]),
+        ("2025-06-18", &["annotations", "outputSchema", "title"]),
+    ] {
+        let mut peer = Peer::of(StdioServer::new(server.clone()));
+        let greeting = peer.open(revision).await;
+        let is_titled = revision >= "2025-06-18";
+        assert_eq!(greeting["result"]["serverInfo"].get("title").is_some(), is_titled, "{greeting}");
+        peer.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+        let list = peer.read().await;
+        let mut members: Vec<_> = list["result"]["tools"][0].as_object().unwrap().keys().cloned().collect();
+        members.sort_unstable();
+        let mut expected = [&first[..], since].concat();
+        expected.sort_unstable();
+        assert_eq!(members, expected, "{revision}");
+        peer.tool(2, "sum", json!({})).await;
+        let answer = peer.read().await;
+        assert_eq!(text(&answer), "{\"sum\":3}", "{revision}");
+        assert_eq!(answer["result"].get("structuredContent").is_some(), is_titled, "{answer}");
+        for method in ["tasks/list", "subscriptions/listen"] {
+            peer.send(json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": {}})).await;
+            assert_eq!(code(&peer.read().await), -32601, "{method} in {revision}");
+        }
+    }
 }
