@@ -351,7 +351,7 @@ impl Fetch for Web {
 
 /// The server says of itself what it does.
 ///
-/// covers: AUTS-02 AUTS-03 AUTS-04 AUTS-05 AUTS-06 AUTS-29
+/// covers: AUTS-02 AUTS-03 AUTS-04 AUTS-05 AUTS-06 AUTS-29 DEPR-02
 #[tokio::test]
 async fn metadata_says_what_is_there_and_no_more() {
     let site = Site::new();

@@ -25,7 +25,7 @@ fn registered(world: &World) -> Vec<Value> {
     posts.map(|request| serde_json::from_slice(&request.body).unwrap()).collect()
 }
 
-/// covers: AUTC-12 AUTC-35 AUTC-36 AUTC-39
+/// covers: AUTC-12 AUTC-35 AUTC-36 AUTC-39 DEPR-02
 #[test]
 fn a_given_client_comes_first_then_our_document_then_registration_then_the_person() {
     let all = || {
