@@ -4,6 +4,7 @@
 //! goes out. So the same rules serve the SDK's client, the host, the gateway and the tests. What does the I/O stands
 //! beside them and decides nothing.
 
+mod bounded;
 mod challenge;
 pub mod client;
 mod clock;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -11,10 +12,12 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
+use tokio::sync::{OnceCell, Semaphore};
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
 use super::{Flaw, Principal, Verify, VerifyFuture};
+use crate::bounded::Bounded;
 use crate::fetch::Fetch;
 use crate::secret::fingerprint;
 use crate::{ClientId, Issuer, Request, Resource, Scopes};
@@ -22,8 +25,14 @@ use crate::{ClientId, Issuer, Request, Resource, Scopes};
 /// For how long an answer is used: a good one no longer than its token, in seconds.
 const GOOD_SECONDS: u64 = 60;
 const BAD_SECONDS: u64 = 5;
-/// How many answers are remembered: the limit `max_introspections`. At the cap all are asked for anew.
-const MAX_ANSWERS: usize = 16 * 1024;
+/// How many good answers are remembered: the limit `max_introspections`; and how many bad ones, which push out none of the
+/// good: the limit `max_bad_introspections`. At the cap the oldest goes.
+const MAX_GOOD: usize = 16 * 1024;
+const MAX_BAD: usize = 4 * 1024;
+/// How many questions are under way at once: the limit `max_introspections_at_once`. The rest wait for their turn for
+/// [`TURN_TIMEOUT`] at most.
+const MAX_AT_ONCE: usize = 32;
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Asks the issuer about each token.
 pub struct Introspection {
@@ -32,11 +41,52 @@ pub struct Introspection {
     endpoint: Url,
     credentials: SecretString,
     fetch: Arc<dyn Fetch>,
+    client_for_subject: bool,
     answers: Mutex<Answers>,
+    turns: Semaphore,
 }
 
+type Hash = [u8; 32];
+
 /// What was said of each token, by its hash, and until when that is used.
-type Answers = HashMap<[u8; 32], (Option<Principal>, u64)>;
+struct Answers {
+    good: Bounded<Hash, (Principal, u64)>,
+    bad: Bounded<Hash, u64>,
+    /// The questions that are under way.
+    asked: HashMap<Hash, Arc<Question>>,
+}
+
+/// One asks; whoever shows the same token meanwhile waits for what is said. If the one hangs up, the next asks.
+type Question = OnceCell<Result<Principal, Flaw>>;
+
+impl Answers {
+    fn known(&self, key: &Hash, now: u64) -> Option<Result<Principal, Flaw>> {
+        match (self.good.get(key), self.bad.get(key)) {
+            (Some((principal, until)), _) if *until > now => Some(Ok(principal.clone())),
+            (_, Some(until)) if *until > now => Some(Err(Flaw::Invalid)),
+            _ => None,
+        }
+    }
+}
+
+/// Somebody's part in a question, which is forgotten with the last of them.
+struct Part<'a> {
+    of: &'a Introspection,
+    key: Hash,
+    question: Arc<Question>,
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        let mut answers = self.of.answers();
+        // Here and in the map.
+        let last = Arc::strong_count(&self.question) <= 2;
+        let same = answers.asked.get(&self.key).is_some_and(|asked| Arc::ptr_eq(asked, &self.question));
+        if same && (last || self.question.initialized()) {
+            answers.asked.remove(&self.key);
+        }
+    }
+}
 
 #[derive(Deserialize)]
 struct Said {
@@ -84,18 +134,43 @@ impl Introspection {
             endpoint,
             credentials: format!("Basic {pair}").into(),
             fetch: Arc::new(fetch),
-            answers: Mutex::default(),
+            client_for_subject: false,
+            answers: Mutex::new(Answers {
+                good: Bounded::new(MAX_GOOD),
+                bad: Bounded::new(MAX_BAD),
+                asked: HashMap::new(),
+            }),
+            turns: Semaphore::new(MAX_AT_ONCE),
         }
+    }
+
+    /// Takes a token of which the issuer does not say whose it is (no `sub`) for its client's own. Off unless told: all
+    /// users of a client would be one.
+    #[must_use]
+    pub fn client_for_subject(mut self) -> Self {
+        self.client_for_subject = true;
+        self
     }
 
     async fn check(&self, token: &str, now: u64) -> Result<Principal, Flaw> {
         let mut key = [0; 32];
         key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-        if let Some((known, until)) = self.answers().get(&key)
-            && *until > now
-        {
-            return known.clone().ok_or(Flaw::Invalid);
-        }
+        let part = {
+            let mut answers = self.answers();
+            if let Some(known) = answers.known(&key, now) {
+                return known;
+            }
+            let question = Arc::clone(answers.asked.entry(key).or_default());
+            Part { of: self, key, question }
+        };
+        part.question.get_or_init(|| self.ask(token, key, now)).await.clone()
+    }
+
+    async fn ask(&self, token: &str, key: Hash, now: u64) -> Result<Principal, Flaw> {
+        let Ok(Ok(_turn)) = tokio::time::timeout(TURN_TIMEOUT, self.turns.acquire()).await else {
+            tracing::warn!(issuer = %self.issuer, limit = "max_introspections_at_once", "an issuer is slow to say whose tokens are");
+            return Err(Flaw::Unavailable);
+        };
         let Ok(mut credentials) = HeaderValue::try_from(self.credentials.expose_secret()) else {
             return Err(Flaw::Unavailable);
         };
@@ -114,16 +189,14 @@ impl Introspection {
             }
         };
         let found = self.principal(token, said.map_err(|_| Flaw::Unavailable)?, now);
-        let until = match &found {
-            Some(principal) => principal.expires_at.unwrap_or(u64::MAX).min(now + GOOD_SECONDS),
-            None => now + BAD_SECONDS,
-        };
         let mut answers = self.answers();
-        if answers.len() >= MAX_ANSWERS {
-            answers.clear();
-        }
-        answers.insert(key, (found.clone(), until));
-        found.ok_or(Flaw::Invalid)
+        let Some(principal) = found else {
+            answers.bad.put(key, now + BAD_SECONDS);
+            return Err(Flaw::Invalid);
+        };
+        let until = principal.expires_at.unwrap_or(u64::MAX).min(now + GOOD_SECONDS);
+        answers.good.put(key, (principal.clone(), until));
+        Ok(principal)
     }
 
     fn principal(&self, token: &str, said: Said, now: u64) -> Option<Principal> {
@@ -133,12 +206,17 @@ impl Introspection {
         if !said.active || !ours || !issued || !lasts || said.cnf.is_some() {
             return None;
         }
-        let subject = said.sub.or_else(|| said.client_id.as_ref().map(ToString::to_string))?;
+        let client = said.client_id.as_ref().filter(|_| self.client_for_subject);
+        let Some(subject) = said.sub.or_else(|| client.map(ToString::to_string)) else {
+            tracing::warn!(issuer = %self.issuer, "an issuer calls a token good and does not say whose it is (`sub`)");
+            return None;
+        };
         let mut principal = Principal::new(self.issuer.clone(), subject);
         principal.client_id = said.client_id;
         principal.scopes = said.scope.unwrap_or_default();
         principal.token_id = said.jti.unwrap_or_else(|| fingerprint(token));
-        principal.expires_at = said.exp;
+        // What lives on the token lasts until it is asked about again.
+        principal.expires_at = Some(said.exp.unwrap_or(now + GOOD_SECONDS));
         Some(principal)
     }
 

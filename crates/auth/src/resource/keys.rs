@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jsonwebtoken::jwk::JwkSet;
+use tokio::sync::watch;
 use url::Url;
 
 use super::{Flaw, JwtFlaw, JwtRules, Principal, Verify, VerifyFuture, check_jwt};
@@ -17,55 +18,65 @@ const REFETCH_SECONDS: u64 = 60;
 /// For how long keys are used without a look at whether they still hold, in seconds.
 const KEEP_SECONDS: u64 = 3600;
 
+/// How soon they are fetched again when that has failed, in seconds.
+const RETRY_SECONDS: u64 = 5;
+
 /// Checks JWTs of one issuer with the keys that it publishes.
-pub struct IssuerTokens {
+pub struct IssuerTokens(Arc<Inner>);
+
+struct Inner {
     rules: JwtRules,
     fetch: Arc<dyn Fetch>,
+    /// Where the keys are, whatever the metadata says.
+    told: Option<Url>,
     known: Mutex<Known>,
-    /// One fetches; the others wait for what it brings.
-    fetching: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Known {
+    /// Where the metadata said that they are.
     location: Option<Url>,
     keys: Option<(Arc<JwkSet>, u64)>,
-    /// When they were last asked for, whatever came of it.
-    asked: Option<u64>,
+    /// How many fetches have ended.
+    fetched: u64,
+    /// The last fetch; closed when it has ended, however that was.
+    fetching: Option<watch::Receiver<()>>,
+    /// Not before then are they asked for again.
+    next: u64,
+}
+
+impl Known {
+    fn kept(&self, now: u64) -> Option<Arc<JwkSet>> {
+        let (keys, when) = self.keys.as_ref()?;
+        (when.saturating_add(KEEP_SECONDS) > now).then(|| Arc::clone(keys))
+    }
 }
 
 impl IssuerTokens {
     /// Takes tokens as `rules` say. The keys are where the issuer's metadata says.
     pub fn new(rules: JwtRules, fetch: impl Fetch) -> Self {
-        Self {
-            rules,
-            fetch: Arc::new(fetch),
-            known: Mutex::default(),
-            fetching: tokio::sync::Mutex::default(),
-        }
+        Self::made(rules, Arc::new(fetch), None)
+    }
+
+    fn made(rules: JwtRules, fetch: Arc<dyn Fetch>, told: Option<Url>) -> Self {
+        Self(Arc::new(Inner { rules, fetch, told, known: Mutex::default() }))
     }
 
     /// The keys are there, whatever the metadata says.
     #[must_use]
     pub fn keys_at(self, location: Url) -> Self {
-        self.known().location = Some(location);
-        self
-    }
-
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn kept(&self, now: u64) -> Option<Arc<JwkSet>> {
-        let known = self.known();
-        let (keys, when) = known.keys.as_ref()?;
-        (when.saturating_add(KEEP_SECONDS) > now).then(|| Arc::clone(keys))
+        Self::made(self.0.rules.clone(), Arc::clone(&self.0.fetch), Some(location))
     }
 
     async fn check(&self, token: &str, now: u64) -> Result<Principal, Flaw> {
-        let kept = self.kept(now);
+        let rules = &self.0.rules;
+        // Keys and count at once: a fetch that ends after this is seen to have ended.
+        let (kept, fetched) = {
+            let known = self.0.known();
+            (known.kept(now), known.fetched)
+        };
         let first = match &kept {
-            Some(keys) => check_jwt(token, keys, &self.rules, now),
+            Some(keys) => check_jwt(token, keys, rules, now),
             None => Err(JwtFlaw::UnknownKey),
         };
         if first != Err(JwtFlaw::UnknownKey) {
@@ -75,50 +86,67 @@ impl IssuerTokens {
             return Err(Flaw::Invalid);
         }
         // The key may be new.
-        match self.fetch_keys(now).await {
-            Some(keys) => Ok(check_jwt(token, &keys, &self.rules, now)?),
-            None if kept.is_none() => Err(Flaw::Unavailable),
-            None => Err(Flaw::Invalid),
+        if let Some(mut fetching) = self.fetch_keys(fetched, now) {
+            // Nothing is sent: it closes.
+            let _ = fetching.changed().await;
+        }
+        let kept = self.0.known().kept(now);
+        match kept {
+            Some(keys) => Ok(check_jwt(token, &keys, rules, now)?),
+            None => Err(Flaw::Unavailable),
         }
     }
 
-    /// The keys as they are now; none when they could not be fetched, or were asked for a moment ago.
-    async fn fetch_keys(&self, now: u64) -> Option<Arc<JwkSet>> {
-        let before = self.known().asked;
-        let _one = self.fetching.lock().await;
-        {
-            let mut known = self.known();
-            if known.asked != before {
-                // Somebody has fetched them while we waited.
-                return known.keys.as_ref().map(|(keys, _)| Arc::clone(keys));
-            }
-            if known.asked.is_some_and(|asked| asked.saturating_add(REFETCH_SECONDS) > now) {
-                return None;
-            }
-            known.asked = Some(now);
+    /// The fetch to wait for: the one that is under way, or one that begins; none if one has ended since `fetched` were
+    /// counted, or a moment ago. It goes on when those who wait for it are gone.
+    fn fetch_keys(&self, fetched: u64, now: u64) -> Option<watch::Receiver<()>> {
+        let mut known = self.0.known();
+        if known.fetched != fetched {
+            return None;
         }
-        let location = match self.location().await {
-            Ok(location) => location,
-            Err(error) => {
-                tracing::warn!(issuer = %self.rules.issuer, %error, "an issuer's metadata was not fetched");
-                return None;
-            }
+        if let Some(fetching) = known.fetching.as_ref().filter(|fetching| fetching.has_changed().is_ok()) {
+            return Some(fetching.clone());
+        }
+        if known.next > now {
+            return None;
+        }
+        known.next = now.saturating_add(REFETCH_SECONDS);
+        let (done, fetching) = watch::channel(());
+        known.fetching = Some(fetching.clone());
+        let inner = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            inner.fetch_keys(now).await;
+            drop(done);
+        });
+        Some(fetching)
+    }
+}
+
+impl Inner {
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn fetch_keys(&self, now: u64) {
+        let keys = match self.location().await {
+            Ok(location) => self.get::<JwkSet>(location, MAX_KEYS_BYTES).await,
+            Err(error) => Err(error),
         };
-        match self.get::<JwkSet>(location, MAX_KEYS_BYTES).await {
-            Ok(keys) => {
-                let keys = Arc::new(keys);
-                self.known().keys = Some((Arc::clone(&keys), now));
-                Some(keys)
-            }
+        let mut known = self.known();
+        known.fetched += 1;
+        match keys {
+            Ok(keys) => known.keys = Some((Arc::new(keys), now)),
             Err(error) => {
                 tracing::warn!(issuer = %self.rules.issuer, %error, "an issuer's keys were not fetched");
-                None
+                // They may have moved.
+                known.location = None;
+                known.next = now.saturating_add(RETRY_SECONDS);
             }
         }
     }
 
     async fn location(&self) -> Result<Url, String> {
-        let known = self.known().location.clone();
+        let known = self.told.clone().or_else(|| self.known().location.clone());
         if let Some(location) = known {
             return Ok(location);
         }
@@ -162,6 +190,6 @@ impl Verify for IssuerTokens {
 
 impl fmt::Debug for IssuerTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IssuerTokens").field("issuer", &self.rules.issuer).finish_non_exhaustive()
+        f.debug_struct("IssuerTokens").field("issuer", &self.0.rules.issuer).finish_non_exhaustive()
     }
 }

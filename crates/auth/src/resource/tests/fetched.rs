@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::fetch::{Fetch, FetchFuture};
@@ -101,6 +103,70 @@ async fn without_keys_no_token_is_good() {
     assert!(told.verify(&token(&key), NOW).await.is_ok());
 }
 
+/// Documents that come when the test says so.
+struct Slow(Web, Arc<Semaphore>);
+
+impl Fetch for Slow {
+    fn fetch(&self, request: Request) -> FetchFuture<'_> {
+        Box::pin(async move {
+            self.1.acquire().await.unwrap().forget();
+            self.0.fetch(request).await
+        })
+    }
+}
+
+fn slow_tokens(web: &Web) -> (IssuerTokens, Arc<Semaphore>) {
+    let may = Arc::new(Semaphore::new(0));
+    let rules = JwtRules::new(Issuer::new(ISSUER).unwrap(), vec![Resource::new(RESOURCE).unwrap()]);
+    (IssuerTokens::new(rules, Slow(web.clone(), Arc::clone(&may))), may)
+}
+
+#[tokio::test]
+async fn whoever_waits_for_keys_has_what_one_fetch_brings() {
+    let key = SigningKey::new("k1");
+    let web = web(&[&key]);
+    let (tokens, may) = slow_tokens(&web);
+    let token = token(&key);
+    let verify = || tokens.verify(&token, NOW);
+    let (one, two, three, ()) =
+        tokio::join!(verify(), verify(), verify(), async { may.add_permits(Semaphore::MAX_PERMITS) });
+    assert!(one.is_ok() && two.is_ok() && three.is_ok(), "{one:?} {two:?} {three:?}");
+    assert_eq!(web.asked(KEYS), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_ends_no_fetch_of_keys() {
+    let key = SigningKey::new("k1");
+    let (tokens, may) = slow_tokens(&web(&[&key]));
+    let token = token(&key);
+    {
+        let mut first = tokens.verify(&token, NOW);
+        assert!(std::future::poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await);
+    }
+    may.add_permits(Semaphore::MAX_PERMITS);
+    assert!(tokens.verify(&token, NOW).await.is_ok());
+}
+
+#[tokio::test]
+async fn keys_that_have_moved_are_found_and_old_ones_end() {
+    const MOVED: &str = "https://as.example/keys2";
+    let (old, new) = (SigningKey::new("k1"), SigningKey::new("k2"));
+    let web = web(&[&old]);
+    let tokens = tokens(&web);
+    assert!(tokens.verify(&token(&old), NOW).await.is_ok());
+    web.0.lock().unwrap().remove(KEYS);
+    let later = NOW + KEEP;
+    assert_eq!(tokens.verify(&token(&old), later).await, Err(Flaw::Unavailable), "too old to go by");
+    assert_eq!(tokens.verify(&token(&old), later).await, Err(Flaw::Unavailable), "whoever comes next, too");
+    web.put(MOVED, serde_json::to_value(key_set([&new])).unwrap());
+    let place = "https://as.example/.well-known/oauth-authorization-server/t1";
+    web.put(place, json!({ "issuer": ISSUER, "jwks_uri": MOVED }));
+    assert!(tokens.verify(&token(&new), later + 5).await.is_ok());
+}
+
+/// For how long keys are used, in seconds.
+const KEEP: u64 = 3600;
+
 /// An endpoint that knows one token.
 #[derive(Clone)]
 struct Endpoint {
@@ -137,7 +203,8 @@ async fn an_issuer_is_asked_and_its_answer_kept_for_a_while() {
     let asked = || endpoint.asked.load(Ordering::Relaxed);
     let tokens = introspection();
     assert_eq!(tokens.verify("opaque", NOW).await, Err(Flaw::Unavailable));
-    let good = json!({ "active": true, "iss": ISSUER, "sub": "ann", "aud": RESOURCE, "scope": "a b", "exp": NOW + 90 });
+    let good = json!({ "active": true, "iss": ISSUER, "sub": "ann", "client_id": "app", "aud": RESOURCE,
+        "scope": "a b", "exp": NOW + 90 });
     say(good.clone());
     let who = tokens.verify("opaque", NOW).await.unwrap();
     assert_eq!(
@@ -161,10 +228,61 @@ async fn an_issuer_is_asked_and_its_answer_kept_for_a_while() {
         ("iss", json!("https://other.example")),
         ("exp", json!(NOW)),
         ("cnf", json!({ "jkt": "x" })),
+        ("sub", Value::Null),
     ] {
         let mut bad = good.clone();
         bad[claim] = value;
         say(bad);
         assert_eq!(introspection().verify("opaque", NOW).await, Err(Flaw::Invalid), "{claim}");
     }
+}
+
+/// An endpoint that says nothing before it may.
+struct Late(Arc<Semaphore>, Arc<AtomicUsize>);
+
+impl Fetch for Late {
+    fn fetch(&self, request: Request) -> FetchFuture<'_> {
+        Box::pin(async move {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.acquire().await.unwrap().forget();
+            let good = request.body.starts_with(b"token=good");
+            let said = json!({ "active": good, "client_id": "app", "aud": RESOURCE });
+            Ok(Response::new(http::StatusCode::OK, said.to_string()))
+        })
+    }
+}
+
+fn late() -> (Introspection, Arc<Semaphore>, Arc<AtomicUsize>) {
+    let (may, asked) = (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default());
+    let introspection = Introspection::new(
+        Issuer::new(ISSUER).unwrap(),
+        vec![Resource::new(RESOURCE).unwrap()],
+        Url::parse("https://as.example/introspect").unwrap(),
+        (&ClientId::new("rs").unwrap(), "s"),
+        Late(Arc::clone(&may), Arc::clone(&asked)),
+    );
+    (introspection, may, asked)
+}
+
+#[tokio::test]
+async fn an_issuer_is_asked_about_a_token_once_at_a_time() {
+    let (tokens, may, asked) = late();
+    let tokens = tokens.client_for_subject();
+    {
+        // Whoever asked first hangs up, and the next asks.
+        let mut first = tokens.verify("good", NOW);
+        assert!(std::future::poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await);
+    }
+    let verify = || tokens.verify("good", NOW);
+    let (one, two, ()) = tokio::join!(verify(), verify(), async { may.add_permits(Semaphore::MAX_PERMITS) });
+    let one = one.unwrap();
+    assert_eq!((Ok(&one), asked.load(Ordering::Relaxed)), (two.as_ref(), 2));
+    assert_eq!((&*one.subject, one.expires_at), ("app", Some(NOW + 60)), "no longer than the answer is used");
+    // Bad answers, however many, do not push it out.
+    for number in 0..20_000 {
+        assert_eq!(tokens.verify(&format!("bad{number}"), NOW).await, Err(Flaw::Invalid));
+    }
+    let before = asked.load(Ordering::Relaxed);
+    assert!(verify().await.is_ok());
+    assert_eq!(asked.load(Ordering::Relaxed), before);
 }

@@ -1,0 +1,57 @@
+//! A map that holds so many entries and no more.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+
+/// At the cap, the entry goes that was put in longest ago: whoever fills it pushes out only what is older.
+#[derive(Debug)]
+pub(crate) struct Bounded<K, V> {
+    most: usize,
+    count: u64,
+    entries: HashMap<K, (u64, V)>,
+    order: BTreeMap<u64, K>,
+}
+
+impl<K: Clone + Eq + Hash, V> Bounded<K, V> {
+    /// An empty one for `most` entries.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, count: 0, entries: HashMap::new(), order: BTreeMap::new() }
+    }
+
+    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.entries.get(key).map(|(_, value)| value)
+    }
+
+    /// Puts an entry in, as the youngest.
+    pub(crate) fn put(&mut self, key: K, value: V) {
+        self.count += 1;
+        self.order.insert(self.count, key.clone());
+        if let Some((before, _)) = self.entries.insert(key, (self.count, value)) {
+            self.order.remove(&before);
+        }
+        while self.entries.len() > self.most {
+            let Some((_, oldest)) = self.order.pop_first() else { break };
+            self.entries.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_goes() {
+        let mut map = Bounded::new(2);
+        map.put("a", 1);
+        map.put("b", 2);
+        map.put("a", 3);
+        map.put("c", 4);
+        assert_eq!((map.get("a"), map.get("b"), map.get("c")), (Some(&3), None, Some(&4)));
+        assert_eq!(map.order.len(), 2);
+    }
+}
