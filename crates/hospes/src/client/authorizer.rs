@@ -33,13 +33,23 @@ pub struct Outbound<'a> {
     pub method: &'a Method,
     /// Where it goes.
     pub url: &'a url::Url,
+    /// Nobody waits for it: the session's own stream, a notification, an answer to the server. What it needs may be
+    /// renewed, but no person is to be asked on its account.
+    pub background: bool,
 }
 
 impl<'a> Outbound<'a> {
-    /// One of this method that goes there.
+    /// One of this method that goes there, for which somebody waits.
     #[must_use]
     pub fn new(method: &'a Method, url: &'a url::Url) -> Self {
-        Self { method, url }
+        Self { method, url, background: false }
+    }
+
+    /// One for which nobody waits.
+    #[must_use]
+    pub fn background(mut self) -> Self {
+        self.background = true;
+        self
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hospes::client::{Authorizer, Authorizing, HealthCheck, Outbound, Refusal, Verdict};
+use hospes::client::{Authorizer, Authorizing, HealthCheck, NotAuthorized, Outbound, Refusal, Verdict};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use tokio::sync::Semaphore;
@@ -66,6 +66,55 @@ async fn a_sign_in_counts_towards_no_limit_though_the_answer_streams() {
     person.signs_in.add_permits(1);
     let (_client, outcome) = call.await.unwrap();
     assert_eq!(outcome.unwrap().all_text(), "hello");
+}
+
+/// Lets in whatever somebody waits for, and remembers who asked.
+#[derive(Debug, Default)]
+struct Doorkeeper {
+    asked: Mutex<Vec<(http::Method, bool)>>,
+}
+
+impl Doorkeeper {
+    fn asked(&self, method: &http::Method) -> Vec<bool> {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().filter(|(known, _)| known == method).map(|(_, background)| *background).collect()
+    }
+}
+
+impl Authorizer for Doorkeeper {
+    fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
+        Box::pin(async move {
+            self.asked.lock().unwrap().push((request.method.clone(), request.background));
+            match *request.method {
+                http::Method::GET => Err(NotAuthorized::new("nobody is known")),
+                _ => Ok(HeaderMap::new()),
+            }
+        })
+    }
+
+    fn refused<'a>(&'a self, _: Refusal<'a>) -> Authorizing<'a, Verdict> {
+        Box::pin(async { Ok(Verdict::Refuse) })
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_let_in_waits_until_a_call_was() {
+    let fake = Fake::serve(legacy(|asked| Said::json(&text(asked, "hi")))).await;
+    let door = Arc::new(Doorkeeper::default());
+    let target = Target::url(&fake.url).authorizer(Arc::clone(&door) as _);
+    let client = Client::builder().revision(Revision::V2025_06_18).connect(target).await.unwrap();
+    let clock = Clock::stop();
+    for _ in 0..10 {
+        clock.advance(MINUTE).await;
+        settle().await;
+    }
+    assert_eq!(door.asked(&http::Method::GET), [true], "nobody waits for it, and it is not repeated");
+    assert!(door.asked(&http::Method::POST).contains(&false));
+    client.call("hi", ()).await.unwrap();
+    while door.asked(&http::Method::GET).len() < 2 {
+        clock.advance(MINUTE).await;
+        settle().await;
+    }
 }
 
 /// covers: PING-07

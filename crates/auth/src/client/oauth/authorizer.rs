@@ -131,13 +131,16 @@ impl OAuthClient {
                 }
             }
         }
+        if refusal.request.background && !self.asks_nobody() {
+            return Ok(Verdict::Refuse);
+        }
         self.authorized(&turn, challenge, Scopes::none()).await?;
         Ok(Verdict::Retry)
     }
 
     /// 403, and more scopes would help.
     async fn step_up(&self, refusal: &Refusal<'_>, challenge: Challenge) -> Result<Verdict, NotAuthorized> {
-        if self.asks_nobody() {
+        if self.asks_nobody() || refusal.request.background {
             return Ok(Verdict::Refuse);
         }
         let wanted = challenge.scopes().unwrap_or_default();

@@ -48,6 +48,8 @@ struct Script {
     refresh_fails: Option<u16>,
     /// What the token endpoint has decided is said only when it is let go.
     hold: Option<Arc<Hold>>,
+    /// Nobody may listen.
+    is_silent: bool,
     /// Whatever token is shown is refused.
     is_blind: bool,
     /// Path, query and `Authorization` of each request.
@@ -132,6 +134,8 @@ impl Site {
         self.script().seen.push((path.clone(), query.clone(), shown.clone()));
         let url = &self.url;
         match path.as_str() {
+            "/mcp" if head.method == http::Method::GET && !self.script().is_silent => say(405, &json!({})),
+            "/mcp" if head.method == http::Method::GET => self.mcp_answer(None, &body),
             "/mcp" => self.mcp_answer(shown.as_deref(), &body),
             "/.well-known/oauth-protected-resource/mcp" => {
                 say(200, &json!({ "resource": self.mcp(), "authorization_servers": [url] }))
@@ -197,7 +201,7 @@ impl Site {
             return refuse(403, "Bearer error=\"invalid_token\"".into());
         }
         let result = json!({
-            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+            "protocolVersion": "2025-11-25", "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
             "serverInfo": { "name": "site", "version": "1" }, "content": [], "tools": [], "ttlMs": 0,
             "cacheScope": "private",
         });

@@ -109,12 +109,40 @@ impl Drop for Leave<'_> {
     }
 }
 
+/// What a request is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject<'a> {
+    /// An MCP method, or a word in its place.
+    method: &'a str,
+    /// What that names.
+    name: Option<&'a str>,
+    /// Nobody waits for it.
+    pub(super) background: bool,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn new(method: &'a str, name: Option<&'a str>) -> Self {
+        Self { method, name, background: false }
+    }
+
+    pub(super) fn background(mut self, background: bool) -> Self {
+        self.background = background;
+        self
+    }
+}
+
 impl Shared {
     /// Adds what lets a request in. Returns what was added.
-    pub(super) async fn let_in(&self, verb: &Verb, headers: &mut HeaderMap) -> Result<HeaderMap, CallError> {
+    pub(super) async fn let_in(
+        &self,
+        verb: &Verb,
+        subject: Subject<'_>,
+        headers: &mut HeaderMap,
+    ) -> Result<HeaderMap, CallError> {
         let Some(authorizer) = &self.authorizer else { return Ok(HeaderMap::new()) };
         let Some(url) = self.url() else { return Ok(HeaderMap::new()) };
-        let given = self.away.during(authorizer.headers(Outbound { method: verb, url: &url })).await;
+        let request = Outbound { method: verb, url: &url, background: subject.background };
+        let given = self.away.during(authorizer.headers(request)).await;
         let given = given.map_err(|why| CallError::NotAuthorized(Arc::new(why)))?;
         for (name, value) in &given {
             let mut value = value.clone();
@@ -128,7 +156,7 @@ impl Shared {
     pub(super) async fn again(
         &self,
         verb: &Verb,
-        (method, name): (&str, Option<&str>),
+        subject: Subject<'_>,
         sent: &HeaderMap,
         response: &Response<Incoming>,
         attempt: u32,
@@ -143,11 +171,11 @@ impl Shared {
         }
         let Some(authorizer) = &self.authorizer else { return Ok(false) };
         let Some(url) = self.url() else { return Ok(false) };
-        let request = Outbound { method: verb, url: &url };
+        let request = Outbound { method: verb, url: &url, background: subject.background };
         let headers = response.headers();
-        let operation = &*match name {
-            Some(name) => Cow::Owned(format!("{method} {name}")),
-            None => Cow::Borrowed(method),
+        let operation = &*match subject.name {
+            Some(name) => Cow::Owned(format!("{} {name}", subject.method)),
+            None => Cow::Borrowed(subject.method),
         };
         let refusal = Refusal { request, sent, operation, status, headers, attempt };
         match self.away.during(authorizer.refused(refusal)).await {

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::answer::{self, Kind};
+use super::authorize::Subject;
 use super::session::Session;
 use super::stream::Stream;
 use super::{Shared, deadline};
@@ -120,7 +121,7 @@ pub(super) async fn open_once(
     // Whoever drops this future, or waits too long, wants the request no longer.
     let mut unwanted = Unwanted { shared, session, id, method, speech, armed: true };
     let body = Bytes::from(body);
-    let subject = (method.name(), outgoing.name);
+    let subject = Subject::new(method.name(), outgoing.name);
     let begun = Begun { at: now, away: shared.away.total(), busy: Busy::with(shared, method) };
     let answered = async {
         let (response, connection) = shared.send(&Verb::POST, subject, headers, &body).await?;

@@ -28,10 +28,10 @@ use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, LOCATION, USER_
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
-use self::authorize::Away;
+use self::authorize::{Away, Subject};
 use self::pool::{Connection, Pool, RequestBody, SendError};
 use self::session::Introduction;
 use self::stream::Mailbox;
@@ -92,6 +92,8 @@ pub(crate) struct Shared {
     on_renewed: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Who answers when the server wants to know who is there.
     authorizer: Option<Arc<dyn Authorizer>>,
+    /// A request that somebody waits for was taken: whoever is there is known.
+    taken: Notify,
     away: Away,
     limits: Limits,
     desk: Arc<Desk>,
@@ -151,6 +153,7 @@ impl HttpLink {
             answered: AtomicU64::new(0),
             on_renewed: OnceLock::new(),
             authorizer: target.authorizer.as_ref().map(|shared| Arc::clone(&shared.0)),
+            taken: Notify::new(),
             away: Away::default(),
             limits,
             desk,
@@ -270,11 +273,11 @@ impl Shared {
         all
     }
 
-    /// Sends a request about `subject` (a method, and what it names) to the endpoint, wherever within its origin that has moved.
+    /// Sends a request about `subject` to the endpoint, wherever within its origin that has moved.
     async fn send(
         &self,
         verb: &Verb,
-        subject: (&str, Option<&str>),
+        subject: Subject<'_>,
         headers: impl Fn() -> HeaderMap,
         body: &Bytes,
     ) -> Result<(Response<Incoming>, Connection), CallError> {
@@ -284,7 +287,7 @@ impl Shared {
             *request.method_mut() = verb.clone();
             *request.uri_mut() = self.path.read().unwrap_or_else(PoisonError::into_inner).clone();
             *request.headers_mut() = headers();
-            let sent = self.let_in(verb, request.headers_mut()).await?;
+            let sent = self.let_in(verb, subject, request.headers_mut()).await?;
             let (response, connection) = self.pool.send(request).await.map_err(send_error)?;
             let status = response.status();
             if !status.is_redirection() {
@@ -292,6 +295,9 @@ impl Shared {
                     answer::finish(self, response, connection).await;
                     attempt += 1;
                     continue;
+                }
+                if status.is_success() && !subject.background {
+                    self.taken.notify_waiters();
                 }
                 return Ok((response, connection));
             }
@@ -350,7 +356,9 @@ impl Shared {
         session: &Session,
     ) -> Result<(), CallError> {
         let headers = || self.headers(speech, method, None, session);
-        let subject = (method.map_or("response", Method::name), None);
+        // The handshake is waited for, and nothing else that wants no answer.
+        let subject = Subject::new(method.map_or("response", Method::name), None)
+            .background(method != Some(&Method::Initialized));
         let sent = pin!(async {
             let (response, connection) = self.send(&Verb::POST, subject, headers, &body.into()).await?;
             let status = response.status();

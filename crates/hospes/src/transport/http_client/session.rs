@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use super::answer::{self, Kind};
+use super::authorize::Subject;
 use super::pool::Connection;
 use super::reader::Reader;
 use super::{LAST_EVENT_ID, NOTE_TIMEOUT, SESSION, Shared, call};
@@ -240,7 +241,7 @@ impl Shared {
         let headers = || self.headers(&speech, Some(&Method::Ping), None, &ended);
         let ending = async {
             let (response, connection) =
-                self.send(&Verb::DELETE, ("DELETE", None), headers, &Bytes::new()).await?;
+                self.send(&Verb::DELETE, Subject::new("DELETE", None), headers, &Bytes::new()).await?;
             answer::finish(self, response, connection).await;
             Ok::<(), CallError>(())
         };
@@ -248,13 +249,14 @@ impl Shared {
     }
 
     /// Asks for a stream by GET: the session's own, or the rest of one that broke after `last_event_id`. `method` is
-    /// that of what it belongs to, where that matters for its headers.
+    /// that of what it belongs to, where that matters for its headers; `background`: nobody waits for it.
     pub(super) async fn get_stream(
         &self,
         speech: &Speech,
         method: Option<&Method>,
         session: &Session,
         last_event_id: &str,
+        background: bool,
     ) -> Result<Opened, CallError> {
         let headers = || {
             let mut headers = self.headers(speech, method, None, session);
@@ -267,7 +269,8 @@ impl Shared {
             }
             headers
         };
-        let (response, connection) = self.send(&Verb::GET, ("GET", None), headers, &Bytes::new()).await?;
+        let subject = Subject::new("GET", None).background(background);
+        let (response, connection) = self.send(&Verb::GET, subject, headers, &Bytes::new()).await?;
         let status = response.status();
         if status.is_success() && matches!(answer::kind(response.headers()), Kind::Stream) {
             return Ok(Opened::Stream(response.into_body(), connection));
@@ -303,7 +306,7 @@ async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>, open
     let mut reader = Reader::new(shared.limits.max_message_bytes);
     let mut failures = 0;
     loop {
-        let opened = shared.get_stream(&speech, None, &session, reader.last_event_id()).await;
+        let opened = shared.get_stream(&speech, None, &session, reader.last_event_id(), true).await;
         if let Some(open) = open.take() {
             // Nobody may be waiting any more.
             let _ = open.send(());
@@ -325,6 +328,16 @@ async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>, open
                     }
                 });
                 return;
+            }
+            // No person is asked on its account, so it waits until a call was let in.
+            Ok(Opened::Refused(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN))
+                if shared.authorizer.is_some() =>
+            {
+                shared.taken.notified().await;
+            }
+            Err(CallError::NotAuthorized(why)) => {
+                tracing::debug!(%why, "the server's own stream is not for us now");
+                shared.taken.notified().await;
             }
             Ok(Opened::Refused(status)) if !status.is_server_error() => {
                 tracing::debug!(%status, "the server offers no stream of its own");

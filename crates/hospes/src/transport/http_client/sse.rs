@@ -101,7 +101,7 @@ impl Shared {
     async fn open_sse(&self) -> Result<(SseStream, Uri), CallError> {
         // The revision is still to be negotiated.
         let opened =
-            self.get_stream(&speech(None), Some(&Method::Initialize), &Session::default(), "").await?;
+            self.get_stream(&speech(None), Some(&Method::Initialize), &Session::default(), "", false).await?;
         let (body, connection) = match opened {
             Opened::Stream(body, connection) => (body, connection),
             Opened::Refused(status) if status.is_success() => {
@@ -341,7 +341,7 @@ impl Pump {
         let method = if revision.is_none() { Some(&Method::Initialize) } else { method };
         let (speech, session) = (speech(revision), Session::default());
         let headers = || self.shared.headers(&speech, method, None, &session);
-        let subject = (method.map_or("response", Method::name), None);
+        let subject = super::authorize::Subject::new(method.map_or("response", Method::name), None);
         let posted = pin!(async {
             let (response, connection) = self.shared.send(&Verb::POST, subject, headers, &body).await?;
             let status = response.status();

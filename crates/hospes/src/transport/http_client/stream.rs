@@ -237,7 +237,7 @@ impl Stream {
         let session = Arc::clone(&self.session);
         self.source = Source::Resuming(Box::pin(async move {
             tokio::time::sleep(pause).await;
-            shared.get_stream(&speech, None, &session, &last_id).await
+            shared.get_stream(&speech, None, &session, &last_id, false).await
         }));
     }
 

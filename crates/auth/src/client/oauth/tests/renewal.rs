@@ -101,6 +101,20 @@ async fn who_was_signed_out_by_another_process_is_signed_out() {
     assert!(store.names("tokens ").unwrap().is_empty());
 }
 
+#[tokio::test]
+async fn nobody_is_asked_for_what_nobody_waits_for() {
+    let site = Site::open().await;
+    site.script().is_silent = true;
+    let oauth = site.oauth();
+    let target = Target::url(site.mcp()).authorizer(Arc::new(oauth.clone()));
+    let client = Client::builder().revision(Revision::V2025_11_25).connect(target).await.unwrap();
+    call(&client, "x").await.unwrap();
+    // In turn, so after whatever the session's stream led to.
+    drop(oauth.turn().await);
+    let script = site.script();
+    assert_eq!((script.authorizations, script.refreshes), (1, 1));
+}
+
 /// A store that can be full.
 #[derive(Debug, Default)]
 struct Full {
