@@ -26,17 +26,23 @@ impl<K: Clone + Eq + Hash, V> Bounded<K, V> {
         self.entries.get(key).map(|(_, value)| value)
     }
 
-    /// Puts an entry in, as the youngest.
-    pub(crate) fn put(&mut self, key: K, value: V) {
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.entries.get_mut(key).map(|(_, value)| value)
+    }
+
+    /// Puts an entry in, as the youngest. What had to go for it.
+    pub(crate) fn put(&mut self, key: K, value: V) -> Option<K> {
         self.count += 1;
         self.order.insert(self.count, key.clone());
         if let Some((before, _)) = self.entries.insert(key, (self.count, value)) {
             self.order.remove(&before);
         }
-        while self.entries.len() > self.most {
-            let Some((_, oldest)) = self.order.pop_first() else { break };
-            self.entries.remove(&oldest);
+        if self.entries.len() <= self.most {
+            return None;
         }
+        let (_, oldest) = self.order.pop_first()?;
+        self.entries.remove(&oldest);
+        Some(oldest)
     }
 }
 
@@ -50,7 +56,7 @@ mod tests {
         map.put("a", 1);
         map.put("b", 2);
         map.put("a", 3);
-        map.put("c", 4);
+        assert_eq!(map.put("c", 4), Some("b"));
         assert_eq!((map.get("a"), map.get("b"), map.get("c")), (Some(&3), None, Some(&4)));
         assert_eq!(map.order.len(), 2);
     }

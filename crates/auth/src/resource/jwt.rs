@@ -160,7 +160,8 @@ fn principal(token: &str, claims: Claims, rules: &JwtRules, now: u64) -> Result<
         client_id: claims.client_id.or(claims.azp),
         scopes,
         token_id: claims.jti.unwrap_or_else(|| fingerprint(token)),
-        expires_at: Some(claims.exp),
+        // As long as it is taken.
+        expires_at: Some(claims.exp.saturating_add(CLOCK_SKEW)),
     })
 }
 

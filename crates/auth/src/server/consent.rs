@@ -1,5 +1,7 @@
 //! The user signs in and decides.
 
+use std::sync::PoisonError;
+
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use http::request::Parts;
@@ -11,6 +13,7 @@ use super::browser::Browser;
 use super::clients::{Client, Origin};
 use super::form::Form;
 use super::pages::{ConsentPage, Problem, SignInPage, page};
+use super::routes::sender;
 use super::settings::OFFLINE;
 use super::sign_in::OWNER;
 use super::store::{Kind, Record, StoreError, Taken};
@@ -80,7 +83,8 @@ impl AuthServer {
         };
         let user = match (form.get("user"), form.get("password"), form.get("code")) {
             (Some(user), Some(password), _) if self.0.sign_in.has_users() => {
-                if self.0.names.check(user.to_owned()).is_err() {
+                // Names may be as long as a form, and are nobody's business.
+                if self.0.names.check(hash(user)).is_err() {
                     tracing::warn!(user = crate::shown(user), "too many attempts to sign in");
                     let problem = Some("Too many attempts for this name. Try again in a minute.");
                     return Ok(self.next_page(&request, &asked, &before, problem));
@@ -97,6 +101,9 @@ impl AuthServer {
             *response.status_mut() = StatusCode::FORBIDDEN;
             return Ok(response);
         };
+        // Who is who they say may come as often as they like.
+        self.0.names.give_back(&hash(&user));
+        self.0.sign_ins.give_back(&sender(parts));
         let browser = self.signed_in(&before, &user).await?;
         self.put_pending(&request, &asked, &browser).await?;
         let response = self.next_page(&request, &asked, &browser, None);
@@ -157,7 +164,19 @@ impl AuthServer {
     async fn put_pending(&self, request: &str, asked: &Asked, browser: &Browser) -> Result<(), StoreError> {
         let value = encode(&PendingRecord { asked: asked.clone(), browser: browser.mark() });
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
-        self.store().put(Record::new(Kind::Pending, hash(request), value, until)).await?;
+        let key = hash(request);
+        let gone = {
+            let mut pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            pending.put(key.clone(), ())
+        };
+        if let Some(gone) = gone {
+            tracing::warn!(
+                limit = "max_pending_authorizations",
+                "an authorization request had to go for another"
+            );
+            self.store().forget(Kind::Pending, &gone).await?;
+        }
+        self.store().put(Record::new(Kind::Pending, key, value, until)).await?;
         Ok(())
     }
 

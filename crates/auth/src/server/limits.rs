@@ -1,14 +1,16 @@
 //! How often somebody may try.
 
-use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many parties are remembered: the limit `max_limited_parties`. At the cap those go who could try again anyway, and
-/// if there are none, all.
+use crate::bounded::Bounded;
+
+/// How many parties are remembered: the limit `max_limited_parties`. At the cap the one goes that has not tried for
+/// longest.
 const MAX_PARTIES: usize = 16 * 1024;
 
 /// The cell-rate rule: `due` is when one who came evenly would come next. Later than `now` by more than a burst is too
@@ -29,12 +31,12 @@ pub(super) fn pace(due: &mut Instant, now: Instant, interval: Duration, burst: u
 #[derive(Debug)]
 pub(super) struct Limit<K> {
     per_minute: u32,
-    due: Mutex<HashMap<K, Instant>>,
+    due: Mutex<Bounded<K, Instant>>,
 }
 
-impl<K: Eq + Hash> Limit<K> {
+impl<K: Clone + Eq + Hash> Limit<K> {
     pub(super) fn per_minute(times: u32) -> Self {
-        Self { per_minute: times.max(1), due: Mutex::default() }
+        Self { per_minute: times.max(1), due: Mutex::new(Bounded::new(MAX_PARTIES)) }
     }
 
     /// Whether this party may try now.
@@ -43,15 +45,35 @@ impl<K: Eq + Hash> Limit<K> {
     /// How long it has to wait.
     pub(super) fn check(&self, party: K) -> Result<(), Duration> {
         let now = Instant::now();
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        if due.len() >= MAX_PARTIES {
-            due.retain(|_, due| *due > now);
-            if due.len() >= MAX_PARTIES {
-                due.clear();
-            }
+        let mut known = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = known.get(&party).copied().unwrap_or(now);
+        let paced = pace(&mut due, now, self.interval(), self.per_minute);
+        known.put(party, due);
+        paced
+    }
+
+    /// That time does not count: it was not what the limit is for. It counted until now, so that of many at once no more
+    /// are let in.
+    pub(super) fn give_back(&self, party: &K) {
+        let mut known = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(due) = known.get_mut(party) {
+            *due = due.checked_sub(self.interval()).unwrap_or(*due);
         }
-        let interval = Duration::from_secs(60) / self.per_minute;
-        pace(due.entry(party).or_insert(now), now, interval, self.per_minute)
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60) / self.per_minute
+    }
+}
+
+/// Whom an address stands for: of IPv6 everybody has a whole /64.
+pub(super) fn party(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        v4 => v4,
     }
 }
 
@@ -70,8 +92,22 @@ mod tests {
         tokio::time::advance(Duration::from_secs(6)).await;
         assert_eq!(limit.check("ann"), Ok(()));
         assert!(limit.check("ann").is_err());
-        for party in 0..MAX_PARTIES {
-            let _ = Limit::per_minute(1).check(party);
+        limit.give_back(&"ann");
+        assert_eq!(limit.check("ann"), Ok(()));
+        let limit = Limit::per_minute(1);
+        for number in 0..=MAX_PARTIES {
+            assert_eq!(limit.check(number), Ok(()));
         }
+        assert!(limit.check(MAX_PARTIES).is_err() && limit.check(1).is_err(), "the rest are still known");
+        assert_eq!(limit.check(0), Ok(()), "the oldest is not");
+    }
+
+    #[test]
+    fn a_whole_network_is_one_party() {
+        let party = |text: &str| party(text.parse().unwrap());
+        assert_eq!(party("2001:db8:1:2:3::4"), party("2001:db8:1:2:ffff::1"));
+        assert_ne!(party("2001:db8:1:2::1"), party("2001:db8:1:3::1"));
+        assert_eq!(party("::ffff:192.0.2.1"), party("192.0.2.1"));
+        assert_ne!(party("192.0.2.1"), party("192.0.2.2"));
     }
 }

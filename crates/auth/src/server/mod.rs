@@ -25,8 +25,8 @@ mod tokens;
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -43,6 +43,7 @@ pub use sign_in::{NotAHash, OWNER, PasswordHash, SignIn};
 pub use store::SqliteStore;
 pub use store::{Kind, MemoryStore, Record, Store, StoreError, StoreFuture, Swapped, Taken};
 
+use crate::bounded::Bounded;
 use crate::clock::Clock;
 use crate::fetch::Fetch;
 use crate::{ClientId, Seed};
@@ -51,6 +52,10 @@ use limits::Limit;
 
 /// How often what has run out is dropped, in seconds.
 const SWEEP_SECONDS: u64 = 300;
+
+/// How many authorization requests wait for their users: the limit `max_pending_authorizations`. At the cap the oldest
+/// goes.
+const MAX_PENDING: usize = 16 * 1024;
 
 /// An authorization server. Cheap to clone; every clone is the same server.
 #[derive(Clone)]
@@ -71,6 +76,9 @@ struct Inner {
     registrations: Limit<Option<IpAddr>>,
     sign_ins: Limit<Option<IpAddr>>,
     names: Limit<String>,
+    authorizations: Limit<Option<IpAddr>>,
+    /// The authorization requests that wait for their users.
+    pending: Mutex<Bounded<String, ()>>,
     swept: AtomicU64,
 }
 
@@ -86,6 +94,8 @@ impl AuthServer {
             registrations: Limit::per_minute(settings.registrations_per_minute),
             sign_ins: Limit::per_minute(settings.sign_ins_per_minute),
             names: Limit::per_minute(settings.sign_ins_per_minute),
+            authorizations: Limit::per_minute(settings.authorizations_per_minute),
+            pending: Mutex::new(Bounded::new(MAX_PENDING)),
             settings,
             store,
             sign_in,

@@ -77,7 +77,8 @@ pub(super) fn page(status: StatusCode, template: &impl Template) -> Response<Byt
     );
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // Not `no-referrer`: browsers would hide the origin of our own forms from us.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -7,16 +7,18 @@ use bytes::Bytes;
 use hospes::transport::http_server::{Endpoint, Front, FrontFuture, RemoteAddress};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW,
-    CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+    CACHE_CONTROL, CONTENT_TYPE, HOST, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use serde::Serialize;
+use url::Url;
 
 use super::AuthServer;
 use super::clients::{AuthMethod, CODE, CREDENTIALS, REFRESH};
 use super::form::Form;
+use super::limits::party;
 use super::pages::STYLE;
 use super::register::NotRegistered;
 use super::settings::{OFFLINE, TrustedDocuments};
@@ -55,6 +57,11 @@ impl Route {
 
     fn takes(self, method: &Method) -> bool {
         self.methods().split(", ").any(|known| known == method.as_str())
+    }
+
+    /// Whether our own pages alone send forms there.
+    const fn is_for_people(self) -> bool {
+        matches!(self, Self::SignIn | Self::Consent)
     }
 
     /// Whether programs ask there, in browsers too, and never with a cookie.
@@ -132,6 +139,14 @@ impl AuthServer {
     }
 
     async fn answer_route(&self, route: Route, parts: &Parts, body: &[u8]) -> Response<Bytes> {
+        if !self.is_meant(parts) {
+            tracing::warn!(path = parts.uri.path(), "a request named another host");
+            return empty(StatusCode::MISDIRECTED_REQUEST);
+        }
+        if route.is_for_people() && self.is_from_elsewhere(parts) {
+            tracing::warn!(path = parts.uri.path(), "a page of another origin sent a form");
+            return empty(StatusCode::FORBIDDEN);
+        }
         if parts.method == Method::OPTIONS && route.is_for_programs() {
             return empty(StatusCode::NO_CONTENT);
         }
@@ -143,7 +158,7 @@ impl AuthServer {
         if let Err(error) = self.sweep().await {
             tracing::warn!(%error, "what has run out was not dropped");
         }
-        let from = parts.extensions.get::<RemoteAddress>().map(|from| from.0.ip());
+        let from = sender(parts);
         if let Err(wait) = self.pace(route, from) {
             let mut response = oauth_error(
                 StatusCode::TOO_MANY_REQUESTS,
@@ -190,11 +205,44 @@ impl AuthServer {
         }
     }
 
+    /// Whether a request names the issuer's host. A page whose name was made to point here (DNS rebinding) would else be of
+    /// our origin and could read and press what is on ours.
+    fn is_meant(&self, parts: &Parts) -> bool {
+        let Some(own) = self.settings().issuer.url() else { return false };
+        let mut named = parts.headers.get_all(HOST).iter();
+        let host = match (parts.uri.authority(), named.next(), named.next()) {
+            (_, _, Some(_)) | (None, None, None) => return false,
+            (Some(authority), _, None) => authority.as_str(),
+            (None, Some(host), None) => host.to_str().unwrap_or_default(),
+        };
+        // Parsed with the scheme, so that its own port may be said or not.
+        let asked = Url::parse(&format!("{}://{host}/", own.scheme()));
+        asked.is_ok_and(|asked| asked.origin() == own.origin() && asked.username().is_empty())
+    }
+
+    /// Whether a form was sent by a page of another origin.
+    fn is_from_elsewhere(&self, parts: &Parts) -> bool {
+        if parts.method != Method::POST {
+            return false;
+        }
+        let header = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        match (header("origin"), header("sec-fetch-site")) {
+            // Extensions and settings of a browser hide the origin.
+            (None | Some("null"), Some(site)) => site != "same-origin",
+            (Some(origin), _) => {
+                let own = self.settings().issuer.url().map(|url| url.origin());
+                Url::parse(origin).ok().map(|url| url.origin()) != own
+            }
+            (None, None) => false,
+        }
+    }
+
     fn pace(&self, route: Route, from: Option<IpAddr>) -> Result<(), Duration> {
         match route {
             Route::Token | Route::Revoke | Route::Introspect => self.0.tokens.check(from),
             Route::Register => self.0.registrations.check(from),
             Route::SignIn => self.0.sign_ins.check(from),
+            Route::Authorize => self.0.authorizations.check(from),
             _ => Ok(()),
         }
     }
@@ -255,6 +303,11 @@ impl<F: Front> Front for Beside<F> {
             self.front.receive(endpoint, request).await
         })
     }
+}
+
+/// Whom a request counts for; none where nobody knows.
+pub(super) fn sender(parts: &Parts) -> Option<IpAddr> {
+    parts.extensions.get::<RemoteAddress>().map(|from| party(from.0.ip()))
 }
 
 fn has_type(parts: &Parts, wanted: &str) -> bool {

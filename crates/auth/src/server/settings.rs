@@ -89,9 +89,12 @@ pub struct ServerSettings {
     pub lifetimes: Lifetimes,
     /// How many requests one address may send to the token endpoint in a minute: 600.
     pub token_requests_per_minute: u32,
+    /// How many times one address may begin to authorize a client in a minute: 120. Of IPv6, here and below, a /64 is one
+    /// address.
+    pub authorizations_per_minute: u32,
     /// How many clients one address may register in a minute: 10.
     pub registrations_per_minute: u32,
-    /// How many times one address, or one name, may try to sign in in a minute: 10.
+    /// How many times one address, or one name, may fail to sign in in a minute: 10.
     pub sign_ins_per_minute: u32,
 }
 
@@ -111,6 +114,7 @@ impl ServerSettings {
             private_schemes: false,
             lifetimes: Lifetimes::default(),
             token_requests_per_minute: 600,
+            authorizations_per_minute: 120,
             registrations_per_minute: 10,
             sign_ins_per_minute: 10,
         }

@@ -243,7 +243,7 @@ impl AuthServer {
             token = fingerprint(&token), client = %client.id, %scopes, grant = fingerprint(grant), "a token was made out"
         );
         let mut answer = json!({
-            "access_token": token, "token_type": "Bearer", "expires_in": until - now, "scope": scopes,
+            "access_token": token, "token_type": "Bearer", "expires_in": until.saturating_sub(now), "scope": scopes,
         });
         if let Some(refresh) = refresh {
             answer["refresh_token"] = refresh.into();

@@ -34,7 +34,7 @@ fn a_good_token_says_who_calls() {
     let who = check(&key, &key.sign(&claims())).unwrap();
     assert_eq!(
         (who.subject.as_str(), who.token_id.as_str(), who.expires_at),
-        ("ann", "t-1", Some(NOW + 600))
+        ("ann", "t-1", Some(NOW + 600 + 60))
     );
     assert_eq!(who.scopes.to_string(), "files:read mail");
     assert_eq!(who.client_id.unwrap().as_str(), "https://app.example/client.json");

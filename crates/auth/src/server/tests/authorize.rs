@@ -9,7 +9,7 @@ fn is_page(answer: &Answer) -> bool {
     let headers = answer.0.headers();
     assert!(headers["content-security-policy"].to_str().unwrap().contains("frame-ancestors 'none'"));
     assert_eq!((answer.header("x-frame-options"), answer.header("cache-control")), ("DENY", "no-store"));
-    assert_eq!(answer.header("referrer-policy"), "no-referrer");
+    assert_eq!(answer.header("referrer-policy"), "same-origin");
     answer.header("content-type").starts_with("text/html") && answer.back().is_none()
 }
 
@@ -228,6 +228,20 @@ async fn nobody_tries_passwords_for_long() {
     assert_eq!(last, StatusCode::TOO_MANY_REQUESTS);
 }
 
+#[tokio::test(start_paused = true)]
+async fn signing_in_counts_when_it_fails_and_asking_always() {
+    let site = Site::with(|settings| {
+        (settings.sign_ins_per_minute, settings.authorizations_per_minute) = (2, 12);
+    });
+    for _ in 0..6 {
+        let page = Browser::new(&site).sign_in(&Ask::new()).await;
+        assert!(page.text().contains("Allow"), "{}", page.text());
+    }
+    for status in [StatusCode::OK; 6].into_iter().chain([StatusCode::TOO_MANY_REQUESTS]) {
+        assert_eq!(site.get(&Ask::new().path()).await.status(), status);
+    }
+}
+
 #[tokio::test]
 async fn what_a_client_says_of_itself_is_text_on_the_page() {
     let site = Site::new();
@@ -246,4 +260,42 @@ async fn what_a_client_says_of_itself_is_text_on_the_page() {
     // A client that introduced itself is asked about every time.
     browser.decide(&consent, "allow").await;
     assert!(is_page(&browser.open(&Ask::of(id, "https://app.example/cb")).await));
+}
+
+#[tokio::test]
+async fn another_host_is_not_answered_and_pages_of_other_origins_send_no_forms() {
+    let site = Site::new();
+    for (host, good) in [
+        ("as.example", true),
+        ("AS.example:443", true),
+        ("as.example:8443", false),
+        ("evil.example", false),
+        ("as.example@evil.example", false),
+        ("", false),
+    ] {
+        for path in [&*Ask::new().path(), "/.well-known/oauth-authorization-server"] {
+            let request = http::Request::get(path).header("host", host).body(()).unwrap();
+            let status = site.send(request.into_parts().0, "").await.status();
+            assert_eq!(status == StatusCode::OK, good, "{host} {path}");
+        }
+    }
+    let mut browser = Browser::new(&site);
+    let page = browser.sign_in(&Ask::new()).await;
+    let (request, csrf, cookie) = (page.hidden("request"), page.hidden("csrf"), browser.cookie.unwrap());
+    let fields = [("request", &*request), ("csrf", &*csrf), ("decision", "allow")];
+    for (name, value) in [
+        ("origin", "https://evil.example"),
+        ("origin", "https://other.as.example"),
+        ("origin", "http://as.example"),
+        ("origin", "null"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+    ] {
+        for path in ["/consent", "/sign-in"] {
+            let refused = site.form_with(path, &fields, &[("cookie", &cookie), (name, value)]).await;
+            assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{path} {name}: {value}");
+        }
+    }
+    let own = [("cookie", &*cookie), ("origin", "null"), ("sec-fetch-site", "same-origin")];
+    assert!(site.form_with("/consent", &fields, &own).await.answer().contains_key("code"));
 }

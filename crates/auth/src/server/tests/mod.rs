@@ -56,6 +56,7 @@ fn settings() -> ServerSettings {
     settings.registration = true;
     // Those who come too often have tests of their own.
     (settings.registrations_per_minute, settings.sign_ins_per_minute) = (1000, 1000);
+    settings.authorizations_per_minute = 1000;
     settings
 }
 
@@ -93,7 +94,8 @@ impl Site {
         self.time.load(Ordering::Relaxed)
     }
 
-    async fn send(&self, parts: Parts, body: &str) -> Answer {
+    async fn send(&self, mut parts: Parts, body: &str) -> Answer {
+        parts.headers.entry("host").or_insert_with(|| "as.example".parse().unwrap());
         let response = self.server.answer(&parts, body.as_bytes()).await.expect("a path of the server's");
         Answer(response)
     }
