@@ -13,6 +13,9 @@ pub enum FlowError {
     /// The server wants to know who is there, and says nowhere who could vouch for us.
     #[error("the server wants authorization and says nowhere who gives it")]
     NoMetadata,
+    /// A token would travel in the open: the endpoint is neither https nor on this machine.
+    #[error("the server is reached over http, where anybody could read a token; use https")]
+    Insecure,
     /// No metadata of this authorization server was found.
     #[error("no metadata of the authorization server {0} was found")]
     NoServerMetadata(Issuer),

@@ -24,6 +24,7 @@ use super::sign_in::{Answer, Listening, SignIn};
 use super::store::{self, Store, StoreError};
 use super::tokens::Tokens;
 use crate::egress::GuardedClient;
+use crate::metadata::is_secure;
 use crate::{Challenge, Clock, Issuer, Scopes, Seed};
 
 /// How long nobody is asked again after somebody was asked and it came to nothing, in seconds: what waited meanwhile
@@ -53,6 +54,7 @@ pub struct OAuthClient(Arc<Inner>);
 
 struct Inner {
     endpoint: Url,
+    account: String,
     settings: Arc<Settings>,
     http: GuardedClient,
     store: Arc<dyn Store>,
@@ -180,12 +182,12 @@ impl OAuthClient {
     }
 
     async fn kept_document(&self) -> Result<Option<SecretString>, FlowError> {
-        let name = store::tokens_key(&self.0.endpoint);
+        let name = store::tokens_key(&self.0.endpoint, &self.0.account);
         self.stored(move |store| store.read(&name)).await
     }
 
     fn read_tokens(&self, document: &SecretString) -> Option<Tokens> {
-        store::read_tokens(document, self.0.settings.given.as_ref())
+        store::read_tokens(document, &self.0.endpoint, self.0.settings.given.as_ref())
     }
 
     /// Asks the store, which may take its time.
@@ -201,7 +203,7 @@ impl OAuthClient {
 
     /// Keeps new tokens in the place of the old.
     async fn keep(&self, tokens: Tokens, is_new: bool) -> Result<Arc<Tokens>, FlowError> {
-        let name = store::tokens_key(&self.0.endpoint);
+        let name = store::tokens_key(&self.0.endpoint, &self.0.account);
         let document = store::write_tokens(&tokens);
         let tokens = Arc::new(tokens);
         {
@@ -229,7 +231,7 @@ impl OAuthClient {
     }
 
     async fn forget(&self) -> Result<(), FlowError> {
-        let name = store::tokens_key(&self.0.endpoint);
+        let name = store::tokens_key(&self.0.endpoint, &self.0.account);
         {
             let mut held = self.held();
             held.tokens = None;
@@ -322,6 +324,9 @@ impl OAuthClient {
         challenge: Option<Challenge>,
         before: Scopes,
     ) -> Result<Got, FlowError> {
+        if !is_secure(&self.0.endpoint) {
+            return Err(FlowError::Insecure);
+        }
         let mut cause = Cause::new(self.0.endpoint.clone(), challenge);
         cause.requested_before = before;
         let beginning = store::registration_key("");
@@ -334,7 +339,7 @@ impl OAuthClient {
             None => Arc::new(ProofKey::generate()?),
         });
         if let Some(given) = &self.0.settings.given {
-            let name = store::binding_key(&self.0.endpoint, &given.id);
+            let name = store::binding_key(&self.0.endpoint, &self.0.account, &given.id);
             let bound = self.stored(move |store| store.read(&name)).await?;
             let bound =
                 bound.and_then(|text| serde_json::from_str::<store::Binding>(text.expose_secret()).ok());
@@ -428,7 +433,7 @@ impl OAuthClient {
             (store::registration_key(registration.issuer.as_str()), store::write_registration(registration))
         } else {
             let binding = store::Binding { issuer: registration.issuer.clone() };
-            let name = store::binding_key(&self.0.endpoint, &registration.client.id);
+            let name = store::binding_key(&self.0.endpoint, &self.0.account, &registration.client.id);
             (name, serde_json::to_string(&binding).ok().map(Into::into))
         };
         let document = document.ok_or_else(failed)?;

@@ -6,6 +6,7 @@ mod server;
 mod well_known;
 
 pub use client::{ApplicationType, ClientDocument, ClientMetadata, Registered};
+pub(crate) use resource::covers;
 pub use resource::{ProtectedResource, ResourceError};
 pub use server::{AuthorizationServer, ServerError};
 pub use well_known::{resource_metadata_urls, server_metadata_urls};

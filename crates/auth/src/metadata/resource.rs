@@ -97,7 +97,7 @@ impl ProtectedResource {
 }
 
 /// Whether `reached` is `resource`, or lies below it.
-fn covers(resource: &Url, reached: &Url, strict: bool) -> bool {
+pub(crate) fn covers(resource: &Url, reached: &Url, strict: bool) -> bool {
     // The parser has made the case of scheme and host, and default ports, the same.
     if resource.origin() != reached.origin() || !matches!(resource.scheme(), "http" | "https") {
         return false;

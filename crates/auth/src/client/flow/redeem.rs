@@ -5,10 +5,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::authorize::order;
 use super::register::given_client;
 use super::server::Found;
-use super::{Effect, Facts, Next, State, usable};
+use super::{Effect, Facts, Next, State, usable, vouch};
 use crate::Response;
 use crate::client::credentials::ClientAuth;
 use crate::client::error::FlowError;
+use crate::client::settings::Grant;
 use crate::client::token_request::{self, Order, nonce_wanted};
 use crate::egress::FetchError;
 
@@ -52,8 +53,18 @@ impl Redeem {
     }
 }
 
+/// Whatever asks nobody here.
+pub(super) fn unattended(facts: &mut Facts, found: Found) -> Next {
+    match facts.settings.grant.clone() {
+        Grant::Code => Err(FlowError::OutOfOrder),
+        Grant::ClientCredentials => client_credentials(facts, &found),
+        Grant::Enterprise(provider) => vouch::begin(facts, found, provider),
+        Grant::Workload(token) => assertion(facts, &found, &token),
+    }
+}
+
 /// The client asks for itself, by the credentials it was given and nothing else.
-pub(super) fn client_credentials(facts: &mut Facts, found: &Found) -> Next {
+fn client_credentials(facts: &mut Facts, found: &Found) -> Next {
     let order = given_order(facts, found)?;
     if matches!(order.client.auth, ClientAuth::None) {
         let why = "it has neither a secret nor a key".into();

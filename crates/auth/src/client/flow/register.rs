@@ -6,10 +6,10 @@ use url::Url;
 
 use super::authorize::Pending;
 use super::server::Found;
-use super::{Effect, Facts, Input, Next, State, usable};
+use super::{Effect, Facts, Input, Next, State, redeem, usable};
 use crate::client::credentials::{Client, ClientAuth};
 use crate::client::error::FlowError;
-use crate::client::settings::{GivenClient, Registration};
+use crate::client::settings::{GivenClient, Grant, Registration};
 use crate::exchange::without_query;
 use crate::metadata::{ApplicationType, ClientMetadata, Registered, is_loopback};
 use crate::{ErrorBody, ErrorCode, Issuer, RedirectUri, Request, Response, Scopes};
@@ -43,16 +43,8 @@ impl Register {
     pub(super) fn begin(facts: &Facts, found: Found) -> Next {
         if let Some(given) = &facts.settings.given {
             let client = given_client(given, facts.cause.bound.as_ref(), &found)?;
-            if given.issuer.is_none() && facts.cause.bound.is_none() {
-                let registration = Registration {
-                    issuer: found.server.issuer.clone(),
-                    client: Client::new(client.id.clone(), ClientAuth::None),
-                    redirect_uri: None,
-                    expires_at: None,
-                };
-                let stage = Stage::Bind(client);
-                let effect = Effect::Keep(Box::new(registration));
-                return Ok((State::Register(Box::new(Self { found, stage })), effect));
+            if is_unbound(facts) {
+                return Ok(Self::bind(found, client));
             }
             return Ok(Self::listen(facts, found, client));
         }
@@ -64,6 +56,28 @@ impl Register {
         }
         let effect = Effect::Recall(found.server.issuer.clone());
         Ok((State::Register(Box::new(Self { found, stage: Stage::Recall })), effect))
+    }
+
+    /// A given client belongs to the first server it meets, whatever it is to ask there for.
+    pub(super) fn begin_unattended(facts: &mut Facts, found: Found) -> Next {
+        if let Some(given) = &facts.settings.given
+            && is_unbound(facts)
+        {
+            let client = given_client(given, None, &found)?;
+            return Ok(Self::bind(found, client));
+        }
+        redeem::unattended(facts, found)
+    }
+
+    fn bind(found: Found, client: Client) -> (State, Effect) {
+        let registration = Registration {
+            issuer: found.server.issuer.clone(),
+            client: Client::new(client.id.clone(), ClientAuth::None),
+            redirect_uri: None,
+            expires_at: None,
+        };
+        let stage = Stage::Bind(client);
+        (State::Register(Box::new(Self { found, stage })), Effect::Keep(Box::new(registration)))
     }
 
     fn listen(facts: &Facts, found: Found, client: Client) -> (State, Effect) {
@@ -105,7 +119,10 @@ impl Register {
             (Stage::Keep(client, redirect_uri), Input::Kept) => {
                 Pending::begin(facts, &found, client, redirect_uri)
             }
-            (Stage::Bind(client), Input::Kept) => Ok(Self::listen(facts, found, client)),
+            (Stage::Bind(client), Input::Kept) => match facts.settings.grant {
+                Grant::Code => Ok(Self::listen(facts, found, client)),
+                _ => redeem::unattended(facts, found),
+            },
             _ => Err(FlowError::OutOfOrder),
         }
     }
@@ -182,6 +199,11 @@ impl Register {
         let stage = Stage::Keep(client, redirect_uri);
         Ok((State::Register(Box::new(Self { found, stage })), Effect::Keep(Box::new(registration))))
     }
+}
+
+fn is_unbound(facts: &Facts) -> bool {
+    let given = facts.settings.given.as_ref();
+    given.is_some_and(|given| given.issuer.is_none()) && facts.cause.bound.is_none()
 }
 
 /// The client that was given, if it belongs to this server, and how it shows who it is.

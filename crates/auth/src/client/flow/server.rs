@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
 use super::register::Register;
-use super::{Effect, Facts, Next, State, redeem, usable, vouch};
+use super::{Effect, Facts, Next, State, usable};
 use crate::client::error::FlowError;
 use crate::client::settings::{Grant, LegacyDiscovery};
 use crate::egress::FetchError;
@@ -106,27 +106,20 @@ impl FindServer {
                 }
                 Register::begin(facts, found)
             }
-            Grant::ClientCredentials => redeem::client_credentials(facts, &found),
-            Grant::Enterprise(provider) => {
-                let provider = provider.clone();
-                vouch::begin(facts, found, provider)
-            }
-            Grant::Workload(token) => {
-                let token = token.clone();
-                redeem::assertion(facts, &found, &token)
-            }
+            _ => Register::begin_unattended(facts, found),
         }
     }
 }
 
-/// One that knows us, else one that a given client is registered with, else the first.
+/// The one that a given client belongs to, else one that knows us, else the first.
 fn choose(facts: &Facts, servers: &[Issuer]) -> Option<Issuer> {
-    let given = facts.settings.given.as_ref().and_then(|given| given.issuer.as_ref());
+    let given = facts.settings.given.as_ref();
+    let given = given.and_then(|given| given.issuer.as_ref().or(facts.cause.bound.as_ref()));
     let known = |issuer: &&Issuer| facts.cause.known.contains(issuer);
     let chosen = servers
         .iter()
-        .find(known)
-        .or_else(|| servers.iter().find(|issuer| given == Some(issuer)))
+        .find(|issuer| given == Some(issuer))
+        .or_else(|| servers.iter().find(known))
         .or_else(|| servers.first());
     chosen.cloned()
 }
@@ -159,12 +152,13 @@ fn default_endpoints(base: &Issuer) -> AuthorizationServer {
     server
 }
 
-/// How an endpoint that says nothing of itself is named: its URL, without a slash that means nothing.
+/// How an endpoint that says nothing of itself is named: its URL, without a slash that means nothing, and without a
+/// query, which may hold a secret.
 fn canonical(endpoint: &Url) -> String {
     let mut url = endpoint.clone();
     url.set_fragment(None);
+    url.set_query(None);
     let _ = url.set_username("");
     let _ = url.set_password(None);
-    let text = url.as_str();
-    if url.query().is_none() { text.trim_end_matches('/').to_owned() } else { text.to_owned() }
+    url.as_str().trim_end_matches('/').to_owned()
 }

@@ -11,6 +11,7 @@ use super::{COOL_DOWN_SECONDS, Got, OAuthClient, Outcome, Turn, seed};
 use crate::client::error::FlowError;
 use crate::client::proof::{DPOP, DPOP_NONCE};
 use crate::client::tokens::{TokenKind, Tokens};
+use crate::metadata::is_secure;
 use crate::{Challenge, Scopes};
 
 /// How long a renewal that failed is not tried again while the token is still good, in seconds: whoever does not answer
@@ -47,7 +48,7 @@ impl Authorizer for OAuthClient {
 impl OAuthClient {
     async fn let_in(&self, request: Outbound<'_>) -> Result<HeaderMap, FlowError> {
         // A token is shown to nobody but whom it is for.
-        if request.url.origin() != self.0.endpoint.origin() {
+        if request.url.origin() != self.0.endpoint.origin() || !is_secure(request.url) {
             return Ok(HeaderMap::new());
         }
         self.load().await?;

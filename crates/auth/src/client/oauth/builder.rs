@@ -16,6 +16,7 @@ use crate::{ClientId, Clock};
 /// Makes an [`OAuthClient`].
 pub struct OAuthClientBuilder {
     endpoint: Url,
+    account: String,
     settings: Settings,
     egress: Egress,
     store: Arc<dyn Store>,
@@ -28,6 +29,7 @@ impl OAuthClientBuilder {
         Self {
             egress: Egress::of_endpoint(&endpoint),
             endpoint,
+            account: String::new(),
             settings: Settings::default(),
             store: Arc::new(MemoryStore::new()),
             sign_in: None,
@@ -46,6 +48,13 @@ impl OAuthClientBuilder {
     #[must_use]
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = store;
+        self
+    }
+
+    /// On whose account: tokens of several people for one endpoint are kept apart under their names. Empty without this.
+    #[must_use]
+    pub fn account(mut self, account: impl Into<String>) -> Self {
+        self.account = account.into();
         self
     }
 
@@ -97,6 +106,7 @@ impl OAuthClientBuilder {
     pub fn build(self) -> OAuthClient {
         OAuthClient(Arc::new(Inner {
             endpoint: self.endpoint,
+            account: self.account,
             settings: Arc::new(self.settings),
             http: GuardedClient::new(self.egress),
             store: self.store,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use aws_lc_rs::digest;
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
@@ -13,11 +14,26 @@ use crate::client::credentials::{Client, ClientAuth};
 use crate::client::proof::ProofKey;
 use crate::client::settings::{GivenClient, Registration};
 use crate::client::tokens::{TokenKind, Tokens};
+use crate::metadata::covers;
 use crate::{ClientId, Issuer, RedirectUri, Resource, Scopes};
 
-/// Under which name the tokens for an endpoint are kept.
-pub(in crate::client) fn tokens_key(endpoint: &Url) -> String {
-    format!("tokens {}", crate::exchange::without_query(endpoint))
+/// Under which name the tokens of an account at an endpoint are kept.
+pub(in crate::client) fn tokens_key(endpoint: &Url, account: &str) -> String {
+    format!("tokens {}", place(endpoint, account))
+}
+
+/// An endpoint as one name among those of a store, which are not secret: whatever in it may be secret, and the account,
+/// tell it from others only by their hash.
+fn place(endpoint: &Url, account: &str) -> String {
+    let shown = crate::exchange::without_query(endpoint);
+    let mut whole = endpoint.clone();
+    whole.set_fragment(None);
+    if whole.as_str() == shown && account.is_empty() {
+        return shown;
+    }
+    let told = format!("{whole} {account}");
+    let hash = digest::digest(&digest::SHA256, told.as_bytes());
+    format!("{shown}#{}", URL_SAFE_NO_PAD.encode(hash.as_ref()))
 }
 
 /// Under which name it is kept how a server knows us.
@@ -26,8 +42,8 @@ pub(in crate::client) fn registration_key(issuer: &str) -> String {
 }
 
 /// Under which name it is kept where a given client belongs.
-pub(in crate::client) fn binding_key(endpoint: &Url, client: &ClientId) -> String {
-    format!("binding {} {client}", crate::exchange::without_query(endpoint))
+pub(in crate::client) fn binding_key(endpoint: &Url, account: &str, client: &ClientId) -> String {
+    format!("binding {} {client}", place(endpoint, account))
 }
 
 /// Where a given client belongs.
@@ -138,9 +154,16 @@ pub(in crate::client) fn write_tokens(tokens: &Tokens) -> Option<SecretString> {
     })
 }
 
-/// What was kept, if it can still be used with what is given now.
-pub(in crate::client) fn read_tokens(document: &SecretString, given: Option<&GivenClient>) -> Option<Tokens> {
+/// What was kept, if it is for this endpoint and can still be used with what is given now.
+pub(in crate::client) fn read_tokens(
+    document: &SecretString,
+    endpoint: &Url,
+    given: Option<&GivenClient>,
+) -> Option<Tokens> {
     let record: TokensRecord = serde_json::from_str(document.expose_secret()).ok()?;
+    if !record.resource.url().is_some_and(|resource| covers(&resource, endpoint, false)) {
+        return None;
+    }
     let proof_key = match &record.proof_key {
         Some(text) => {
             let document = Zeroizing::new(STANDARD.decode(text.expose_secret()).ok()?);

@@ -41,6 +41,23 @@ fn a_client_asks_for_itself_with_its_secret() {
 }
 
 #[test]
+fn a_client_that_asks_for_itself_belongs_to_the_first_it_meets() {
+    let vouched = Grant::Workload("platform-jwt".to_owned().into());
+    for grant in [Grant::ClientCredentials, vouched] {
+        let mut world = machine().settings(|settings| settings.grant = grant);
+        world.play().unwrap();
+        assert_eq!((world.kept[0].issuer.as_str(), world.kept[0].client.id.as_str()), ("https://as", "us"));
+        world.cause.bound = Some(crate::Issuer::new("https://as").unwrap());
+        world.play().unwrap();
+        assert_eq!(world.kept.len(), 1);
+        let asked = world.asked.len();
+        world.cause.bound = Some(crate::Issuer::new("https://old").unwrap());
+        assert!(matches!(world.play(), Err(FlowError::OtherIssuer { .. })));
+        assert!(!world.urls()[asked..].contains(&"https://as/token"));
+    }
+}
+
+#[test]
 fn a_client_asks_for_itself_with_its_key() {
     let document =
         EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();

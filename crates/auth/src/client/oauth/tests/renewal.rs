@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use hospes::client::{Authorizer as _, CallError, Outbound};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use super::*;
 use crate::client::sign_in::{SignInError, SigningIn};
@@ -113,6 +113,35 @@ async fn nobody_is_asked_for_what_nobody_waits_for() {
     drop(oauth.turn().await);
     let script = site.script();
     assert_eq!((script.authorizations, script.refreshes), (1, 1));
+}
+
+#[tokio::test]
+async fn tenants_and_accounts_share_no_tokens() {
+    let site = Site::open().await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let builder = |query: &str| {
+        let url = format!("{}{query}", site.mcp());
+        OAuthClient::builder(&url).unwrap().store(Arc::clone(&store)).sign_in(site.person())
+    };
+    let mine = builder("?tenant=s3cret").account("me").build();
+    mine.sign_in(None).await.unwrap();
+    assert!(builder("?tenant=s3cret").account("me").build().tokens().await.unwrap().is_some());
+    for other in [builder("").account("me"), builder("?tenant=b").account("me"), builder("?tenant=s3cret")] {
+        assert!(other.build().tokens().await.unwrap().is_none());
+    }
+    assert!(!format!("{:?}", store.names("").unwrap()).contains("s3cret"), "names are no secrets");
+    // What was kept under its name for another resource is not for it.
+    let name = store.names("tokens ").unwrap().remove(0);
+    let document = store.read(&name).unwrap().unwrap();
+    let document = document.expose_secret().replace("/mcp\"", "/other\"");
+    store.write(&name, &document.into()).unwrap();
+    assert!(builder("?tenant=s3cret").account("me").build().tokens().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn nothing_is_signed_in_to_in_the_open() {
+    let oauth = OAuthClient::builder("http://m.example/mcp").unwrap().build();
+    assert_eq!(oauth.sign_in(None).await.unwrap_err(), FlowError::Insecure);
 }
 
 /// A store that can be full.
