@@ -137,7 +137,8 @@ impl std::error::Error for ErrorBody {}
 #[must_use]
 pub fn shown(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut short: String = words.chars().filter(|c| !c.is_control()).take(MAX_SHOWN + 1).collect();
+    let mut short: String =
+        words.chars().filter(|c| !c.is_control() && !is_invisible(*c)).take(MAX_SHOWN + 1).collect();
     if let Some((end, _)) = short.char_indices().nth(MAX_SHOWN) {
         short.truncate(end);
         short.push('…');
@@ -145,9 +146,20 @@ pub fn shown(text: &str) -> String {
     short
 }
 
+/// What is not seen, or turns around what is: zero-width characters, and those of writing direction.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_shown_is_what_is_there() {
+        assert_eq!(shown("a\u{202e}b\u{200b}c\u{2066}d\u{feff}e\u{e0061} é"), "abcde é");
+    }
 
     #[test]
     fn a_refusal_reads_and_writes_as_oauth_has_it() {

@@ -212,6 +212,8 @@ impl Introspection {
             return None;
         };
         let mut principal = Principal::new(self.issuer.clone(), subject);
+        principal.is_client =
+            said.client_id.as_ref().is_some_and(|client| client.as_str() == principal.subject);
         principal.client_id = said.client_id;
         principal.scopes = said.scope.unwrap_or_default();
         principal.token_id = said.jti.unwrap_or_else(|| fingerprint(token));

@@ -1,5 +1,7 @@
 //! Tokens that say themselves what they are: JWTs (RFC 9068).
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::{Jwk, JwkSet, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
 use serde::Deserialize;
@@ -105,6 +107,9 @@ pub fn check_jwt(token: &str, keys: &JwkSet, rules: &JwtRules, now: u64) -> Resu
     // An algorithm that is not known, `none` among them, does not get past this.
     let header = jsonwebtoken::decode_header(token)
         .map_err(|_| JwtFlaw::Invalid("it is no JWT that could be read"))?;
+    if is_critical(token) {
+        return Err(JwtFlaw::Invalid("it asks for extensions that are not understood"));
+    }
     if !ALGORITHMS.contains(&header.alg) || !rules.algorithms.contains(&header.alg) {
         return Err(JwtFlaw::Invalid("it is signed with an algorithm that is not taken"));
     }
@@ -154,15 +159,25 @@ fn principal(token: &str, claims: Claims, rules: &JwtRules, now: u64) -> Result<
         Some(Listed::One(scopes)) => scopes,
         Some(Listed::Many(list)) => list.iter().map(String::as_str).collect(),
     });
+    let client_id = claims.client_id.or(claims.azp);
     Ok(Principal {
+        // So they say it (RFC 9068, section 2.2).
+        is_client: client_id.as_ref().is_some_and(|client| client.as_str() == claims.sub),
         issuer: claims.iss,
         subject: claims.sub,
-        client_id: claims.client_id.or(claims.azp),
+        client_id,
         scopes,
         token_id: claims.jti.unwrap_or_else(|| fingerprint(token)),
         // As long as it is taken.
         expires_at: Some(claims.exp.saturating_add(CLOCK_SKEW)),
     })
+}
+
+/// Whether the header says `crit` (RFC 7515, section 4.1.11): none of its extensions is understood here.
+fn is_critical(token: &str) -> bool {
+    let header = token.split('.').next().and_then(|header| URL_SAFE_NO_PAD.decode(header).ok());
+    let header = header.and_then(|header| serde_json::from_slice::<Value>(&header).ok());
+    header.is_none_or(|header| header.get("crit").is_some())
 }
 
 fn is_access_token(header: &Header) -> bool {

@@ -13,6 +13,8 @@ pub struct Principal {
     pub subject: String,
     /// Which client it was given to.
     pub client_id: Option<ClientId>,
+    /// Whether that client acts for itself, and nobody has agreed to anything.
+    pub is_client: bool,
     /// What it is good for.
     pub scopes: Scopes,
     /// What stands for the token in logs: its identifier, or a fingerprint.
@@ -29,6 +31,7 @@ impl Principal {
             issuer,
             subject: subject.into(),
             client_id: None,
+            is_client: false,
             scopes: Scopes::none(),
             token_id: String::new(),
             expires_at: None,
@@ -39,8 +42,7 @@ impl Principal {
     /// itself is never a person, whatever the two call themselves.
     #[must_use]
     pub fn name(&self) -> String {
-        let itself = self.client_id.as_ref().is_some_and(|client| client.as_str() == self.subject);
-        let kind = if itself { "client" } else { "user" };
+        let kind = if self.is_client { "client" } else { "user" };
         // No issuer has a space in it.
         format!("{} {kind} {}", self.issuer, self.subject)
     }

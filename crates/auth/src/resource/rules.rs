@@ -56,10 +56,10 @@ impl ScopeRules {
         self.name("prompts/get", name, scopes)
     }
 
-    /// Reading the resource of this URI needs these.
+    /// Reading the resource of this URI, and subscribing to it, needs these. It is the same however it is percent-encoded.
     #[must_use]
     pub fn resource(self, uri: &str, scopes: Scopes) -> Self {
-        self.name("resources/read", uri, scopes)
+        self.name("resources/read", &plain(uri), scopes)
     }
 
     /// Whoever holds `scope` holds these as well.
@@ -101,10 +101,11 @@ impl ScopeRules {
             needed = needed.union(scopes);
         }
         let view = params.view();
+        let uri = view.uri.as_deref().map(plain);
         let named = match method {
             Method::ToolsCall => ("tools/call", view.name.as_deref()),
             Method::PromptsGet => ("prompts/get", view.name.as_deref()),
-            Method::ResourcesRead => ("resources/read", view.uri.as_deref()),
+            Method::ResourcesRead | Method::ResourcesSubscribe => ("resources/read", uri.as_deref()),
             _ => ("", None),
         };
         if let (method, Some(name)) = named
@@ -136,6 +137,27 @@ impl ScopeRules {
     }
 }
 
+/// A URI without percent-encoding, for comparison: to take two for one asks for more scopes, never for fewer.
+fn plain(uri: &str) -> String {
+    let mut rest = uri.as_bytes();
+    let mut plain = Vec::with_capacity(rest.len());
+    while let [first, after @ ..] = rest {
+        let digit = |at: usize| after.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+        let decoded = digit(0).zip(digit(1)).filter(|_| *first == b'%');
+        match decoded.and_then(|(high, low)| u8::try_from(high * 16 + low).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                plain.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
 impl fmt::Debug for ScopeRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { always, methods, named, implied, .. } = self;
@@ -145,5 +167,26 @@ impl fmt::Debug for ScopeRules {
             .field("named", named)
             .field("implied", implied)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_the_same_however_it_is_written() {
+        let rules = ScopeRules::default().resource("file:///srv/a%20b", Scopes::parse("files"));
+        for method in [Method::ResourcesRead, Method::ResourcesSubscribe] {
+            for uri in ["file:///srv/a%20b", "file:///srv/%61 b", "file:///%73rv/a b"] {
+                let text = serde_json::json!({ "uri": uri }).to_string();
+                let raw = hospes_model::RawJson::parse(text).unwrap();
+                let params = Params::new(raw);
+                assert_eq!(rules.needed(&method, &params), Scopes::parse("files"), "{uri}");
+            }
+        }
+        assert_eq!(plain("100%"), "100%");
+        assert_eq!(plain("%4"), "%4");
+        assert_eq!(plain("%zz%2"), "%zz%2");
     }
 }

@@ -33,10 +33,14 @@ impl OwnTokens {
         if !self.resources.contains(resource) || !server.settings().resources.contains(resource) {
             return Err(Flaw::Invalid);
         }
+        if !server.is_there(&record.given) {
+            return Err(Flaw::Invalid);
+        }
         if record.given.upstream {
             server.check_upstream(&grant).await?;
         }
         let mut principal = Principal::new(server.settings().issuer.clone(), record.given.subject);
+        principal.is_client = record.given.client;
         principal.client_id = Some(record.client_id);
         principal.scopes = record.given.scopes;
         principal.token_id = crate::fingerprint(token);

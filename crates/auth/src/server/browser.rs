@@ -60,7 +60,8 @@ impl AuthServer {
         let Some(secret) = cookie(headers, self.cookie_name()) else { return Ok(Browser::new(None)) };
         let record = self.store().get(Kind::Browser, &hash(&secret), self.now()).await?;
         let user = record.and_then(|record| serde_json::from_str::<BrowserRecord>(&record.value).ok());
-        Ok(Browser { secret, user: user.map(|record| record.user), fresh: false })
+        let user = user.map(|record| record.user).filter(|user| self.0.sign_in.knows(user));
+        Ok(Browser { secret, user, fresh: false })
     }
 
     /// Signs somebody in: under a new secret, so that one that was planted before is worth nothing.

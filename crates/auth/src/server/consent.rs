@@ -286,6 +286,7 @@ impl AuthServer {
             resource: asked.resource.clone(),
             scopes: asked.scopes.clone(),
             end: end.unwrap_or_else(|| self.now() + lifetimes.grant.as_secs()),
+            client: false,
             upstream: end.is_some(),
         };
         let value = encode(&CodeRecord {

@@ -51,9 +51,14 @@ fn location(id: &ClientId, trusted: &TrustedDocuments) -> Result<Url, &'static s
     }
     match trusted {
         TrustedDocuments::Any => Ok(url),
-        TrustedDocuments::Hosts(hosts) if hosts.iter().any(|host| Some(&**host) == url.host_str()) => Ok(url),
+        TrustedDocuments::Hosts(hosts) if hosts.iter().any(|host| is_at(&url, host)) => Ok(url),
         TrustedDocuments::Hosts(_) | TrustedDocuments::None => Err("its host is not trusted"),
     }
+}
+
+/// Whether a URL is at this host: at the port that is given with it, else at the default one.
+fn is_at(url: &Url, host: &str) -> bool {
+    Url::parse(&format!("https://{host}/")).is_ok_and(|known| known.origin() == url.origin())
 }
 
 fn is_dots(part: &str) -> bool {

@@ -124,6 +124,11 @@ impl SignIn {
         !self.users.is_empty()
     }
 
+    /// Whether somebody of that name may sign in.
+    pub(super) fn knows(&self, user: &str) -> bool {
+        self.users.contains_key(user) || (self.show.is_some() && user == OWNER)
+    }
+
     /// Shows a code, unless one was shown that is still good: nobody can fill the owner's screen.
     pub(super) fn show_code(&self, now: u64) {
         let Some(show) = &self.show else { return };

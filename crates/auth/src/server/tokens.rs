@@ -33,6 +33,9 @@ pub(super) struct Given {
     pub(super) scopes: Scopes,
     /// When all of it ends, in seconds since 1970.
     pub(super) end: u64,
+    /// Whether a client acts for itself.
+    #[serde(default)]
+    pub(super) client: bool,
     /// Whether it rests on an account at somebody else's.
     #[serde(default)]
     pub(super) upstream: bool,
@@ -145,6 +148,9 @@ impl AuthServer {
             self.revoke_grant_of(&record).await?;
             return refuse(ErrorCode::InvalidGrant, bad);
         }
+        if !self.is_there(&known.given) {
+            return refuse(ErrorCode::InvalidGrant, bad);
+        }
         let same_redirect = form.get("redirect_uri").is_none_or(|uri| uri == known.redirect_uri.as_str());
         if !same_redirect || !verify_challenge(verifier, &known.challenge) {
             return refuse(ErrorCode::InvalidGrant, bad);
@@ -172,6 +178,11 @@ impl AuthServer {
                 let known: TokenRecord = decode(&record)?;
                 if known.client_id != client.id {
                     tracing::warn!(token = fingerprint(old), client = %client.id, "another client's refresh token");
+                    self.revoke_grant_of(&record).await?;
+                    return refuse(ErrorCode::InvalidGrant, bad);
+                }
+                if !self.is_there(&known.given) {
+                    tracing::info!(token = fingerprint(old), "a user who is gone");
                     self.revoke_grant_of(&record).await?;
                     return refuse(ErrorCode::InvalidGrant, bad);
                 }
@@ -216,9 +227,20 @@ impl AuthServer {
         let Some(scopes) = scopes(form.get("scope"), client, self.settings()) else {
             return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
         };
-        let given =
-            Given { subject: client.id.to_string(), resource, scopes, end: u64::MAX, upstream: false };
+        let given = Given {
+            subject: client.id.to_string(),
+            resource,
+            scopes,
+            end: u64::MAX,
+            client: true,
+            upstream: false,
+        };
         self.issue(client, &given, &given.scopes, &random_text(), None).await
+    }
+
+    /// Whether whom something was given to is still one of ours: who has left the configuration takes nothing along.
+    pub(super) fn is_there(&self, given: &Given) -> bool {
+        given.client || given.upstream || self.0.sign_in.knows(&given.subject)
     }
 
     /// Makes out an access token.
@@ -318,8 +340,11 @@ impl AuthServer {
     /// Answers the introspection endpoint (RFC 7662), to clients that can keep a secret.
     pub(super) async fn introspect(&self, parts: &Parts, form: &Form) -> Result<Value, NoToken> {
         let client = self.authenticate(parts, form).await?;
-        if client.auth == AuthMethod::None {
-            return refuse(ErrorCode::InvalidClient, "only a client with a secret may ask");
+        if client.auth == AuthMethod::None || client.origin != Origin::Configured {
+            return refuse(
+                ErrorCode::InvalidClient,
+                "only a client of the configuration, with a secret, may ask",
+            );
         }
         let Some(token) = form.get("token") else {
             return refuse(ErrorCode::InvalidRequest, "token is missing");
@@ -328,6 +353,9 @@ impl AuthServer {
             return Ok(json!({ "active": false }));
         };
         let TokenRecord { client_id, given } = decode(&record)?;
+        if !self.is_there(&given) {
+            return Ok(json!({ "active": false }));
+        }
         Ok(json!({
             "active": true, "iss": self.settings().issuer, "sub": given.subject, "aud": given.resource,
             "client_id": client_id, "scope": given.scopes, "exp": record.until, "token_type": "Bearer",

@@ -500,6 +500,7 @@ fn a_client_that_acts_for_itself_is_nobody_else() {
     let user = principal("c1", "");
     let mut client = principal("c1", "");
     client.client_id = Some(crate::ClientId::new("c1").unwrap());
+    client.is_client = true;
     assert_ne!(user.name(), client.name());
     assert_eq!(Flaw::from(JwtFlaw::Expired), Flaw::Expired);
 }

@@ -171,3 +171,15 @@ proptest! {
         prop_assert!(check_jwt(&token, &keys, &rules(), NOW).is_err());
     }
 }
+
+#[test]
+fn a_token_that_asks_for_extensions_is_refused() {
+    let key = SigningKey::new("k1");
+    let token = key.sign(&claims());
+    let (header, rest) = token.split_once('.').unwrap();
+    let mut header: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).unwrap()).unwrap();
+    header["crit"] = json!(["b64"]);
+    let token = format!("{}.{rest}", URL_SAFE_NO_PAD.encode(header.to_string()));
+    let flaw = JwtFlaw::Invalid("it asks for extensions that are not understood");
+    assert_eq!(check(&key, &token), Err(flaw));
+}

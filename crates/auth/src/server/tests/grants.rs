@@ -1,14 +1,14 @@
 //! The token endpoint, and what is asked about tokens.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use serde_json::json;
 
-use super::{APP, ASKED, Ask, RESOURCE, Site};
+use super::{APP, ASKED, Ask, Browser, REDIRECT, RESOURCE, Site};
 use crate::server::{MemoryStore, Store};
 
 fn basic(id: &str, secret: &str) -> String {
@@ -329,4 +329,38 @@ async fn a_token_opens_the_resource_that_it_was_made_out_for() {
     assert!(first.verify(&token, now).await.is_ok());
     assert_eq!(site.server.tokens_for([other]).verify(&token, now).await, Err(Flaw::Invalid));
     assert_eq!(site.server.tokens_for([]).verify(&token, now).await, Err(Flaw::Invalid));
+}
+
+#[tokio::test]
+async fn who_has_left_the_configuration_takes_nothing_along() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let before = Site::on(Arc::clone(&store), |_| {}, Arc::new(AtomicU64::new(1_000_000)));
+    let mut browser = Browser::new(&before);
+    browser.sign_in(&Ask::new()).await;
+    let (access, refresh) = before.tokens().await;
+    let time = Arc::clone(&before.time);
+    let sign_in = super::SignIn::users([("bob".to_owned(), super::password())]);
+    let server = super::AuthServer::new(super::settings(), store, sign_in)
+        .clock(super::Clock::new(move || time.load(Ordering::Relaxed)));
+    let after = Site { server, time: Arc::clone(&before.time) };
+    assert!(before.is_good(&access).await && !after.is_good(&access).await);
+    browser.site = after.clone();
+    assert!(browser.open(&Ask::new()).await.text().contains("Sign in"));
+    assert_eq!(after.refresh(&refresh, APP, &[]).await.error(), (400, "invalid_grant".to_owned()));
+    assert!(!before.is_good(&access).await, "the grant has ended");
+}
+
+/// Whoever chooses the name of a client does not choose to be that user.
+#[tokio::test]
+async fn a_user_is_no_client_of_the_same_name() {
+    let site = Site::with(|settings| {
+        settings
+            .clients
+            .push(super::Client::public(super::client_id("ann"), vec![super::redirect_uri(REDIRECT)]));
+    });
+    let ask = Ask::of("ann", ASKED);
+    let code = site.code(&ask).await;
+    let (token, _) = site.redeem(&ask, &code).await.tokens();
+    let who = crate::resource::Verify::verify(&site.guard(), &token, site.now()).await.unwrap();
+    assert_eq!(who.name(), "https://as.example user ann");
 }
