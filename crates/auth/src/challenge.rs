@@ -61,7 +61,9 @@ impl Challenge {
     #[must_use]
     pub fn all(headers: &HeaderMap) -> Vec<Self> {
         let lines = headers.get_all(WWW_AUTHENTICATE).iter();
-        lines.filter_map(|line| line.to_str().ok()).flat_map(Self::parse).collect()
+        // A realm in another alphabet is no reason not to see what else is said.
+        let read = |byte: &u8| if byte.is_ascii() { char::from(*byte) } else { '?' };
+        lines.flat_map(|line| Self::parse(&line.as_bytes().iter().map(read).collect::<String>())).collect()
     }
 
     /// The first that a bearer token would answer, or one bound to a key.
@@ -138,6 +140,13 @@ mod tests {
         assert_eq!(ours.scopes().unwrap().to_string(), "a b");
         assert_eq!(ours.get("Resource_Metadata"), Some("https://m/x"));
         assert!(!ours.wants_more_scopes());
+    }
+
+    #[test]
+    fn a_byte_beyond_ascii_drops_no_line() {
+        let line = HeaderValue::from_bytes(b"Bearer realm=\"caf\xe9\", scope=\"a\"").unwrap();
+        let headers: HeaderMap = [(WWW_AUTHENTICATE, line)].into_iter().collect();
+        assert_eq!(Challenge::for_tokens(&headers).unwrap().scopes().unwrap().to_string(), "a");
     }
 
     #[test]

@@ -97,12 +97,16 @@ impl Egress {
             IpAddr::V6(address) => carried(address).map_or(IpAddr::V6(address), IpAddr::V4),
             address @ IpAddr::V4(_) => address,
         };
+        let named = Url::parse(&format!("http://{host}/")).is_ok_and(|url| is_loopback(&url));
+        // Over http it was let through for its name; whatever that stands for elsewhere is somewhere in the open.
+        if named && !plain.is_loopback() {
+            return false;
+        }
         if self.networks.iter().any(|network| network.contains(address) || network.contains(plain)) {
             return true;
         }
         if plain.is_loopback() || plain.is_unspecified() {
             // A name elsewhere that says to be this machine is not believed.
-            let named = Url::parse(&format!("http://{host}/")).is_ok_and(|url| is_loopback(&url));
             return self.loopback && named && plain.is_loopback();
         }
         is_public(address) || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
@@ -162,6 +166,7 @@ mod tests {
         assert!(!check(&local, "https://10.0.0.1/"));
         assert!(!check(&local, "http://as.example/"));
         assert!(local.permits("localhost", "127.0.0.1".parse().unwrap()));
+        assert!(!local.permits("x.localhost", "1.1.1.1".parse().unwrap()), "it only says to be here");
         assert!(!local.permits("as.example", "127.0.0.1".parse().unwrap()));
         let remote = Egress::of_endpoint(&Url::parse("https://m.example/mcp").unwrap());
         assert!(!check(&remote, "http://127.0.0.1:2/"));

@@ -89,7 +89,6 @@ impl fmt::Debug for Visit {
 }
 
 /// What came of it.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Input {
     /// The response, or why there is none.
@@ -106,8 +105,22 @@ pub enum Input {
     Failed(FlowError),
 }
 
+// The URL carries the code.
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Response(_) => "Response(..)",
+            Self::Registration(_) => "Registration(..)",
+            Self::Listening(_) => "Listening(..)",
+            Self::Kept => "Kept",
+            Self::Redirected(_) => "Redirected(..)",
+            Self::Failed(_) => "Failed(..)",
+        })
+    }
+}
+
 /// What leads to an authorization.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Cause {
     /// The MCP endpoint.
@@ -122,6 +135,17 @@ pub struct Cause {
     pub proof_key: Option<Arc<ProofKey>>,
     /// The authorization server to which the given client was bound when it was first used.
     pub bound: Option<Issuer>,
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cause")
+            .field("endpoint", &without_query(&self.endpoint))
+            .field("challenge", &self.challenge)
+            .field("requested_before", &self.requested_before)
+            .field("bound", &self.bound)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Cause {

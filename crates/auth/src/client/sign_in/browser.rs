@@ -21,7 +21,7 @@ use url::Url;
 use super::{Answer, Listening, SignIn, SignInError, SigningIn};
 use crate::RedirectUri;
 use crate::client::flow::Visit;
-use crate::metadata::is_secure;
+use crate::metadata::{is_loopback, is_secure};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -71,7 +71,9 @@ impl SignIn for Browser {
         Box::pin(async move {
             let failed =
                 |error| SignInError::new("no listener could be opened on this machine").because(error);
+            // Anywhere else nobody would hear the answer: least of all under a name that is not this machine's.
             let preferred = preferred.and_then(RedirectUri::url);
+            let preferred = preferred.filter(|url| url.scheme() == "http" && is_loopback(url));
             let path = preferred.as_ref().map_or(PATH, Url::path).to_owned();
             let host = preferred.as_ref().and_then(Url::host_str).unwrap_or("127.0.0.1").to_owned();
             let port = preferred.as_ref().and_then(Url::port).unwrap_or_default();

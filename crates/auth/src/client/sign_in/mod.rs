@@ -34,13 +34,23 @@ pub trait Listening: Send + Sync {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer {
     /// The URL to which the browser was sent back.
     Redirected(String),
     /// It comes later and by another way: [`crate::client::OAuthClient::finish`].
     Later,
+}
+
+// The URL carries the code.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Redirected(_) => "Redirected(..)",
+            Self::Later => "Later",
+        })
+    }
 }
 
 /// Why nobody could be asked.

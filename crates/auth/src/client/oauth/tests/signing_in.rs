@@ -145,6 +145,32 @@ async fn the_port_of_before_is_taken_where_it_is_free() {
 }
 
 #[tokio::test]
+async fn a_browser_is_sent_back_to_this_machine_only() {
+    let (browser, _urls) = browser();
+    for elsewhere in ["https://127.0.0.1/callback", "http://m.example/callback", "app:/callback"] {
+        let Ok(elsewhere) = RedirectUri::new(elsewhere) else { continue };
+        let place = browser.listen(Some(&elsewhere)).await.unwrap().redirect_uri();
+        assert!(place.as_str().starts_with("http://127.0.0.1:"), "{place}");
+    }
+}
+
+#[test]
+fn what_came_back_is_not_shown() {
+    let url = "http://127.0.0.1:1/callback?code=s3cret&state=s3cret".to_owned();
+    let endpoint = Url::parse("https://me:s3cret@m/mcp?key=s3cret").unwrap();
+    let cause = Cause::new(endpoint, None);
+    let flow = Flow::new(Arc::default(), cause.clone(), Seed::new(&[7; 32]), 1);
+    for shown in [
+        format!("{:?}", Input::Redirected(url.clone())),
+        format!("{:?}", Answer::Redirected(url)),
+        format!("{cause:?}"),
+        format!("{flow:?}"),
+    ] {
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn an_error_of_a_call_says_what_is_the_matter() {
     let site = Site::open().await;
     let oauth = site.builder().sign_in(site.person()).build();
