@@ -47,7 +47,8 @@ pub use question::{Missing, Question};
 pub use roots::Roots;
 pub use sample::{DEFAULT_MAX_TOKENS, IntoMessages, Sample};
 #[cfg(feature = "client")]
-pub(crate) use sample::{check_conversation, check_said};
+pub(crate) use sample::check_conversation;
+pub(crate) use sample::check_said;
 
 use crate::context::Context;
 

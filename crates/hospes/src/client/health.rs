@@ -111,7 +111,9 @@ async fn keep_checking(core: Weak<Core>, check: HealthCheck) {
 /// Whether somebody is there who did not like the question.
 fn is_answer(error: &CallError) -> bool {
     match error {
-        CallError::Rpc(_) | CallError::Malformed { .. } | CallError::NotAuthorized(_) => true,
+        CallError::Rpc(_) | CallError::Malformed { .. } => true,
+        #[cfg(feature = "http")]
+        CallError::NotAuthorized(_) => true,
         // Bad gateway, gateway timeout: a proxy is there, and the server is not.
         CallError::Http(failure) => failure.status.is_some_and(|status| !matches!(status, 502 | 504)),
         _ => false,

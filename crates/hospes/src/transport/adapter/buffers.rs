@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+#[cfg(feature = "http")]
 use bytes::Bytes;
 
 /// What is smaller is left to the allocator.
