@@ -45,10 +45,10 @@ pub use error::AskError;
 pub use form::{DEFAULT_FIELD, FormError, Misfit, check_content, form_for};
 pub use question::{Missing, Question};
 pub use roots::Roots;
-pub use sample::{DEFAULT_MAX_TOKENS, IntoMessages, Sample};
 #[cfg(feature = "client")]
 pub(crate) use sample::check_conversation;
 pub(crate) use sample::check_said;
+pub use sample::{DEFAULT_MAX_TOKENS, IntoMessages, Sample};
 
 use crate::context::Context;
 
