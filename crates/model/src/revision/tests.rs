@@ -301,6 +301,60 @@ fn errors_of_peers_are_read_as_ours() {
     }
 }
 
+/// The same is said with the code that the revision spoken has for it.
+#[test]
+fn an_error_of_ours_has_the_code_of_the_revision_spoken() {
+    let sent = |method: Method, to, error: &RpcError| encode_error(&method, to, error.clone());
+    let missing = RpcError::resource_not_found("notes://none");
+    let bad = RpcError::invalid_params("no cursor");
+    let version = RpcError::unsupported_version("v9", &Revision::ALL);
+    let url = RpcError::new(code::URL_ELICITATION_REQUIRED, "go");
+    for to in [V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25] {
+        let told = sent(Method::ResourcesRead, to, &missing);
+        assert_eq!(told, RpcError { code: code::RESOURCE_NOT_FOUND, ..missing.clone() }, "{to}");
+        assert_eq!(sent(Method::ResourcesRead, to, &bad), bad, "{to}");
+        assert_eq!(sent(Method::ToolsCall, to, &missing), missing, "{to}");
+        let told = sent(Method::Initialize, to, &version);
+        assert_eq!(told, RpcError { code: code::INVALID_PARAMS, ..version.clone() }, "{to}");
+        let told = sent(Method::ToolsCall, to, &version);
+        assert_eq!((told.code, &told.message), (code::INTERNAL_ERROR, &version.message), "{to}");
+        assert_eq!(told.data.unwrap().decode::<RpcError>().unwrap(), version, "{to}");
+        let told = sent(Method::ToolsCall, to, &url);
+        assert_eq!(told == url, to == V2025_11_25, "{to}");
+    }
+    let to = V2026_07_28;
+    assert_eq!(sent(Method::ResourcesRead, to, &missing), missing);
+    let older = RpcError::new(code::RESOURCE_NOT_FOUND, "none").with_data(&json!({ "uri": "notes://none" }));
+    assert_eq!(sent(Method::ToolsCall, to, &older), RpcError { code: code::INVALID_PARAMS, ..older.clone() });
+    for kept in [
+        code::HEADER_MISMATCH,
+        code::MISSING_CLIENT_CAPABILITY,
+        code::UNSUPPORTED_VERSION,
+        code::PARSE_ERROR,
+        code::INVALID_REQUEST,
+        code::METHOD_NOT_FOUND,
+        code::INVALID_PARAMS,
+        code::INTERNAL_ERROR,
+    ] {
+        let error = RpcError::new(kept, "so it is").with_data(&json!({ "a": 1 }));
+        assert_eq!(sent(Method::ToolsCall, to, &error), error);
+    }
+}
+
+#[test]
+fn a_revision_is_written_as_its_date() {
+    let dates = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+    for (revision, date) in Revision::ALL.into_iter().zip(dates) {
+        assert_eq!(date.parse::<Revision>().unwrap(), revision);
+        assert_eq!(revision.to_string(), date);
+        assert_eq!(value(&revision), date);
+    }
+    assert_eq!(
+        "2025-06-19".parse::<Revision>().unwrap_err().to_string(),
+        "unknown protocol version \"2025-06-19\""
+    );
+}
+
 /// Whatever code a handler makes up, none is sent that JSON-RPC or the specification keep for themselves.
 ///
 /// covers: ERR-05 ERR-06 ERR-09
