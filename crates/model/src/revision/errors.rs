@@ -146,3 +146,7 @@ impl RpcError {
             .with_data(&Data { elicitations })
     }
 }
+
+#[cfg(test)]
+#[path = "errors_tests.rs"]
+mod tests;
