@@ -157,7 +157,12 @@ impl Area {
         arguments.extend(how);
         // The properties' own number of cases makes a mutant that is caught slow to catch; what a debugger wants is only
         // in the way.
-        let settings = [("PROPTEST_CASES", "32".to_owned()), ("CARGO_PROFILE_DEV_DEBUG", "0".to_owned())];
+        let mut settings =
+            vec![("PROPTEST_CASES", "32".to_owned()), ("CARGO_PROFILE_DEV_DEBUG", "0".to_owned())];
+        // The copy that is broken stands elsewhere, where the schemas are not beside it.
+        if let Ok(schemas) = place::shared().join("spec/schema").canonicalize() {
+            settings.push(("HOSPES_SCHEMAS", schemas.display().to_string()));
+        }
         match cargo::run_with(&arguments, &settings) {
             // That some survived is no failure of the run; whether it came to its end is seen by what it wrote.
             Outcome::Passed(_) | Outcome::Failed(_) => Ok(()),
