@@ -427,7 +427,8 @@ async fn streams_of_changes_end_with_the_token() {
         .header("mcp-session-id", &session)
         .header("authorization", "Bearer short");
     let legacy = begin(site.address, stream.body(Full::default()).unwrap()).await;
-    for stream in [modern, legacy] {
+    let (oldest, _) = sse(&site, "Bearer short").await;
+    for stream in [modern, legacy, oldest] {
         assert_eq!(
             (stream.status, &stream.headers["content-type"]),
             (StatusCode::OK, &"text/event-stream".parse().unwrap())

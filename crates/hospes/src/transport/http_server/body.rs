@@ -37,6 +37,11 @@ pub(super) trait Source: Send {
 
     /// It is about to be cut off, after one more poll.
     fn end(&mut self) {}
+
+    /// Whether it ends by itself once it was told to, instead of being cut off.
+    fn lingers(&self) -> bool {
+        false
+    }
 }
 
 struct Events {
@@ -117,7 +122,7 @@ impl Events {
                 Poll::Pending => {}
             }
         }
-        if cut_off {
+        if cut_off && self.source.as_ref().is_some_and(|source| !source.lingers()) {
             self.source = None;
         }
         if !out.is_empty() {

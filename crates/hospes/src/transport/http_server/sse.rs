@@ -259,6 +259,8 @@ struct Open {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
+    /// What was accepted is taken, and nothing more.
+    Ending,
     /// Calls may finish.
     Draining,
     /// Calls were told to stop.
@@ -267,7 +269,7 @@ enum Stage {
 
 impl Open {
     fn heed_closing(&mut self) {
-        if self.stage == Stage::Serving && self.endpoint.is_closing() {
+        if matches!(self.stage, Stage::Serving | Stage::Ending) && self.endpoint.is_closing() {
             self.stage = Stage::Draining;
             self.desk.close();
         }
@@ -285,21 +287,34 @@ impl Open {
 }
 
 impl Source for Open {
-    // All answers of its session come on it, and whatever is posted is checked by itself.
-    fn is_lasting(&self) -> bool {
-        false
+    /// All answers of its session come on it, so those that are owed still go out.
+    fn end(&mut self) {
+        if self.stage == Stage::Serving {
+            self.stage = Stage::Ending;
+            self.posted.close();
+        }
+    }
+
+    fn lingers(&self) -> bool {
+        true
     }
 
     fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
         self.stream.waker.register(cx.waker());
         self.heed_closing();
         self.desk.poll_opening(cx, &mut self.lines);
-        while self.stage == Stage::Serving
+        while matches!(self.stage, Stage::Serving | Stage::Ending)
             && !self.desk.is_opening()
             && self.lines.len() < MAX_UNWRITTEN_BYTES
-            && let Poll::Ready(Some(body)) = self.posted.poll_recv(cx)
+            && let Poll::Ready(posted) = self.posted.poll_recv(cx)
         {
-            self.desk.handle_line(Line::Message(body), cx, &mut self.lines);
+            match posted {
+                Some(body) => self.desk.handle_line(Line::Message(body), cx, &mut self.lines),
+                None => {
+                    self.stage = Stage::Draining;
+                    self.desk.close();
+                }
+            }
         }
         self.desk.start_queued(cx, &mut self.lines);
         let idle = self.desk.is_idle();
