@@ -1,0 +1,129 @@
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::arguments::Arguments;
+use crate::destination::Destinations;
+use crate::effects::Effects;
+
+/// Something that is about to happen, and for whom.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Asked<'a> {
+    /// The server it concerns, by the name the person gave it.
+    pub server: &'a str,
+    /// What would happen.
+    pub action: Action<'a>,
+    /// The name that the application gave itself. Anybody can call itself anything.
+    pub application: Option<&'a str>,
+    /// Who signed in, if sign-in is on.
+    pub principal: Option<&'a str>,
+}
+
+impl<'a> Asked<'a> {
+    /// An action of nobody in particular.
+    #[must_use]
+    pub fn new(server: &'a str, action: Action<'a>) -> Self {
+        Self { server, action, application: None, principal: None }
+    }
+
+    /// Which application asks.
+    #[must_use]
+    pub fn with_application(mut self, application: Option<&'a str>) -> Self {
+        self.application = application;
+        self
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn with_principal(mut self, principal: Option<&'a str>) -> Self {
+        self.principal = principal;
+        self
+    }
+}
+
+/// What would happen.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Action<'a> {
+    /// A tool is called.
+    Tool {
+        /// Its name at the server, without the server's prefix.
+        name: &'a str,
+        /// What it says it may do.
+        effects: Effects,
+        /// What it is called with.
+        arguments: &'a Arguments,
+        /// What these point to.
+        destinations: Destinations,
+    },
+    /// A prompt is fetched.
+    Prompt {
+        /// Its name at the server.
+        name: &'a str,
+    },
+    /// A resource is read or subscribed to.
+    Resource {
+        /// Its URI at the server.
+        uri: &'a str,
+    },
+    /// The server asks for a model's answer.
+    Sampling,
+    /// The server asks the person something.
+    Elicitation,
+    /// The server asks for the roots.
+    Roots,
+}
+
+impl<'a> Action<'a> {
+    /// A call of a tool.
+    #[must_use]
+    pub fn tool(name: &'a str, effects: Effects, arguments: &'a Arguments) -> Self {
+        Self::Tool { name, effects, arguments, destinations: Destinations::of(arguments) }
+    }
+
+    /// Which kind it is.
+    #[must_use]
+    pub const fn about(&self) -> About {
+        match self {
+            Self::Tool { .. } => About::Tool,
+            Self::Prompt { .. } => About::Prompt,
+            Self::Resource { .. } => About::Resource,
+            Self::Sampling => About::Sampling,
+            Self::Elicitation => About::Elicitation,
+            Self::Roots => About::Roots,
+        }
+    }
+}
+
+/// The kinds of [`Action`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum About {
+    /// Calls of tools.
+    Tool,
+    /// Prompts fetched.
+    Prompt,
+    /// Resources read or subscribed to.
+    Resource,
+    /// Answers of a model that servers ask for.
+    Sampling,
+    /// Questions of servers to the person.
+    Elicitation,
+    /// Roots that servers ask for.
+    Roots,
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tool => "a tool call",
+            Self::Prompt => "a prompt",
+            Self::Resource => "a resource",
+            Self::Sampling => "sampling",
+            Self::Elicitation => "elicitation",
+            Self::Roots => "roots",
+        })
+    }
+}

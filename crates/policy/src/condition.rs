@@ -1,0 +1,382 @@
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::{Number, Value};
+
+use crate::file::{OneOrMore, Reading};
+use crate::paths;
+use crate::pattern::{Doubt, Patterns};
+
+/// What a rule says of one argument.
+///
+/// A text or a list of texts are patterns for a string; a number or a boolean is itself; a table has one or more of
+///
+/// | key | holds for |
+/// |---|---|
+/// | `is` | this value and no other |
+/// | `like` | a string that one of the patterns fits |
+/// | `under` | an absolute path (or `file` URL) in one of the folders, or one of them; links are not looked at |
+/// | `at_least`, `at_most` | a number not below, not above |
+/// | `regex` | a string that the expression fits from end to end |
+/// | `longer_than` | a string of more characters |
+/// | `present` | whatever is there, or with `false` nothing |
+///
+/// All that are given must hold.
+#[derive(Clone, Debug)]
+pub struct Condition(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Patterns(Patterns),
+    Is(Value),
+    Tests(Box<Tests>),
+}
+
+#[derive(Clone, Debug)]
+struct Tests {
+    is: Option<Value>,
+    like: Option<Patterns>,
+    under: Option<Folders>,
+    at_least: Option<Number>,
+    at_most: Option<Number>,
+    regex: Option<Whole>,
+    longer_than: Option<usize>,
+    present: Option<bool>,
+}
+
+/// The table as it stands in the file.
+#[derive(Deserialize, PartialEq, Default)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    is: Option<Value>,
+    like: Option<OneOrMore>,
+    under: Option<OneOrMore>,
+    at_least: Option<Number>,
+    at_most: Option<Number>,
+    regex: Option<String>,
+    longer_than: Option<usize>,
+    present: Option<bool>,
+}
+
+impl Condition {
+    /// # Errors
+    /// What is wrong, as the end of a sentence.
+    pub(crate) fn read(written: toml::Value, reading: &Reading) -> Result<Self, String> {
+        let kind = match written {
+            toml::Value::String(text) => Kind::Patterns(Patterns::new(&[text])?),
+            toml::Value::Array(_) => {
+                let texts = OneOrMore::deserialize(written).map_err(|error| error.message().to_owned())?;
+                Kind::Patterns(Patterns::new(&texts.0)?)
+            }
+            toml::Value::Table(_) => {
+                let tests = Written::deserialize(written).map_err(|error| error.message().to_owned())?;
+                Kind::Tests(Box::new(Tests::new(tests, reading)?))
+            }
+            toml::Value::Integer(number) => Kind::Is(number.into()),
+            toml::Value::Float(number) => Kind::Is(number.into()),
+            toml::Value::Boolean(truth) => Kind::Is(truth.into()),
+            toml::Value::Datetime(_) => return Err("a date is no JSON value; write it as a text".to_owned()),
+        };
+        Ok(Self(kind))
+    }
+
+    /// Whether what stands at the place of the argument fits. Of several values a rule that permits wants all, a rule
+    /// that forbids any.
+    pub(crate) fn fits(&self, values: &[&Value], doubt: Doubt) -> bool {
+        if let Kind::Tests(tests) = &self.0
+            && tests.present == Some(false)
+        {
+            return values.is_empty();
+        }
+        let one = |value: &&Value| match &self.0 {
+            Kind::Patterns(patterns) => value.as_str().is_some_and(|text| patterns.fits(text, doubt)),
+            Kind::Is(wanted) => same(wanted, value),
+            Kind::Tests(tests) => tests.fit(value, doubt),
+        };
+        match doubt {
+            Doubt::Refuses => !values.is_empty() && values.iter().all(one),
+            Doubt::Counts => values.iter().any(one),
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Patterns(patterns) => write!(f, "like {patterns}"),
+            Kind::Is(value) => write!(f, "{value}"),
+            Kind::Tests(tests) => f.write_str(&tests.described().join(" and ")),
+        }
+    }
+}
+
+impl Tests {
+    fn new(written: Written, reading: &Reading) -> Result<Self, String> {
+        if written == Written::default() {
+            return Err("an empty condition says nothing; leave the argument out".to_owned());
+        }
+        if written.present == Some(false)
+            && written != (Written { present: Some(false), ..Written::default() })
+        {
+            return Err("what is not present cannot be anything else".to_owned());
+        }
+        Ok(Self {
+            is: written.is,
+            like: written.like.map(|texts| Patterns::new(&texts.0)).transpose()?,
+            under: written.under.map(|texts| Folders::new(&texts.0, reading)).transpose()?,
+            at_least: written.at_least,
+            at_most: written.at_most,
+            regex: written.regex.as_deref().map(Whole::new).transpose()?,
+            longer_than: written.longer_than,
+            present: written.present,
+        })
+    }
+
+    fn fit(&self, value: &Value, doubt: Doubt) -> bool {
+        let text = value.as_str();
+        let of_text = |holds: &dyn Fn(&str) -> bool| text.is_some_and(holds);
+        self.is.as_ref().is_none_or(|wanted| same(wanted, value))
+            && self.like.as_ref().is_none_or(|like| of_text(&|text| like.fits(text, doubt)))
+            && self.under.as_ref().is_none_or(|under| of_text(&|text| under.hold(text, doubt)))
+            && self
+                .at_least
+                .as_ref()
+                .is_none_or(|bound| compare(value, bound).is_some_and(|order| order.is_ge()))
+            && self
+                .at_most
+                .as_ref()
+                .is_none_or(|bound| compare(value, bound).is_some_and(|order| order.is_le()))
+            && self.regex.as_ref().is_none_or(|regex| of_text(&|text| regex.fits(text, doubt)))
+            && self.longer_than.is_none_or(|bound| of_text(&|text| text.chars().count() > bound))
+    }
+
+    fn described(&self) -> Vec<String> {
+        let mut parts = Vec::new();
+        parts.extend(self.is.as_ref().map(Value::to_string));
+        parts.extend(self.like.as_ref().map(|like| format!("like {like}")));
+        parts.extend(self.under.as_ref().map(|under| format!("a path in {under}")));
+        parts.extend(self.at_least.as_ref().map(|bound| format!("at least {bound}")));
+        parts.extend(self.at_most.as_ref().map(|bound| format!("at most {bound}")));
+        parts.extend(self.regex.as_ref().map(|Whole { text, .. }| format!("of the form `{text}`")));
+        parts.extend(self.longer_than.map(|bound| format!("longer than {bound} characters")));
+        parts.extend(self.present.map(|there| if there { "there" } else { "absent" }.to_owned()));
+        parts
+    }
+}
+
+/// Folders that paths may be in.
+#[derive(Clone, Debug)]
+pub(crate) struct Folders {
+    folders: Vec<String>,
+    home: Option<String>,
+}
+
+impl Folders {
+    fn new(texts: &[String], reading: &Reading) -> Result<Self, String> {
+        let mut all = Self { folders: Vec::new(), home: reading.home.clone() };
+        for text in texts {
+            all.folders.push(all.folder(text)?);
+        }
+        Ok(all)
+    }
+
+    /// # Errors
+    /// When the text is no absolute path, or one that climbs.
+    pub(crate) fn of(text: &str, reading: &Reading) -> Result<Self, String> {
+        Self::new(&[text.to_owned()], reading)
+    }
+
+    fn folder(&self, text: &str) -> Result<String, String> {
+        let whole =
+            self.at_home(text).ok_or_else(|| format!("whose home is meant by `{text}` is not known"))?;
+        if !is_absolute(&whole) || !paths::is_plain(&whole) {
+            return Err(format!("`{text}` is not an absolute path that means just what it says"));
+        }
+        Ok(paths::resolved(&whole.replace('\\', "/")))
+    }
+
+    /// The text with the home folder in the place of its `~`; nothing when that is needed and not known.
+    fn at_home(&self, text: &str) -> Option<String> {
+        match text.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with(['/', '\\']) => {
+                self.home.as_ref().map(|home| format!("{home}{rest}"))
+            }
+            _ => Some(text.to_owned()),
+        }
+    }
+
+    /// Whether the text is a path in one of the folders.
+    pub(crate) fn hold(&self, text: &str, doubt: Doubt) -> bool {
+        let path = paths::without_scheme(text);
+        match doubt {
+            Doubt::Refuses => {
+                is_absolute(path)
+                    && paths::is_plain(path)
+                    && self.is_in(&paths::resolved(&path.replace('\\', "/")))
+            }
+            Doubt::Counts => paths::readings(path).iter().any(|reading| {
+                self.at_home(reading)
+                    .is_some_and(|path| self.is_in(&paths::resolved(&path.replace('\\', "/"))))
+            }),
+        }
+    }
+
+    fn is_in(&self, path: &str) -> bool {
+        self.folders.iter().any(|folder| paths::is_under(path, folder))
+    }
+}
+
+impl fmt::Display for Folders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let folders: Vec<String> = self.folders.iter().map(|folder| format!("`{folder}`")).collect();
+        f.write_str(&folders.join(" or "))
+    }
+}
+
+/// `/…`, `C:\…` or `C:/…`.
+pub(crate) fn is_absolute(text: &str) -> bool {
+    let drive = matches!(text.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
+    drive || text.starts_with('/')
+}
+
+/// A regular expression over a whole text. Its engine takes time in proportion to the text, whatever stands in either.
+#[derive(Clone, Debug)]
+struct Whole {
+    text: String,
+    regex: regex::Regex,
+}
+
+impl Whole {
+    fn new(text: &str) -> Result<Self, String> {
+        // Alone first, so that a mistake is shown as it was written.
+        let regex = regex::Regex::new(text).and_then(|_| regex::Regex::new(&format!("^(?:{text})$")));
+        Ok(Self { text: text.to_owned(), regex: regex.map_err(|error| error.to_string())? })
+    }
+
+    fn fits(&self, text: &str, doubt: Doubt) -> bool {
+        match doubt {
+            Doubt::Refuses => !text.chars().any(paths::is_hidden) && self.regex.is_match(text),
+            Doubt::Counts => paths::readings(text).iter().any(|reading| self.regex.is_match(reading)),
+        }
+    }
+}
+
+/// Whether two values are one, numbers by what they are and not by how they are written.
+fn same(wanted: &Value, value: &Value) -> bool {
+    match wanted {
+        Value::Number(wanted) => compare(value, wanted).is_some_and(|order| order.is_eq()),
+        wanted => wanted == value,
+    }
+}
+
+fn compare(value: &Value, bound: &Number) -> Option<std::cmp::Ordering> {
+    let Value::Number(value) = value else { return None };
+    match (value.as_i128(), bound.as_i128()) {
+        (Some(value), Some(bound)) => Some(value.cmp(&bound)),
+        _ => value.as_f64()?.partial_cmp(&bound.as_f64()?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn condition(written: &str) -> Result<Condition, String> {
+        let mut table: toml::Table = toml::from_str(&format!("it = {written}")).unwrap();
+        let reading = Reading { home: Some("/home/me".to_owned()) };
+        Condition::read(table.remove("it").unwrap(), &reading)
+    }
+
+    fn fits(written: &str, value: &Value, doubt: Doubt) -> bool {
+        condition(written).unwrap().fits(&[value], doubt)
+    }
+
+    #[test]
+    fn values_are_compared_by_what_they_are() {
+        for doubt in [Doubt::Refuses, Doubt::Counts] {
+            assert!(fits("3", &json!(3.0), doubt));
+            assert!(fits("{ at_most = 10 }", &json!(10), doubt));
+            assert!(!fits("{ at_most = 10 }", &json!(10.5), doubt));
+            assert!(!fits("{ at_most = 10 }", &json!("1"), doubt), "a string is no number");
+            assert!(fits("{ at_least = 9007199254740993 }", &json!(9_007_199_254_740_993_u64), doubt));
+            assert!(!fits("{ at_least = 9007199254740993 }", &json!(9_007_199_254_740_992_u64), doubt));
+            assert!(fits("true", &json!(true), doubt));
+            assert!(!fits("true", &json!("true"), doubt));
+            assert!(fits("{ is = { a = [1] } }", &json!({ "a": [1] }), doubt));
+            assert!(fits("{ regex = '[a-z]+', longer_than = 2 }", &json!("abc"), doubt));
+            assert!(!fits("{ regex = '[a-z]+' }", &json!("abc1"), doubt), "from end to end");
+            assert!(!fits("{ regex = 'a|b' }", &json!("ab"), doubt), "the whole of an alternative");
+        }
+    }
+
+    #[test]
+    fn a_permission_wants_every_value_and_a_prohibition_any() {
+        let (good, bad) = (json!("good"), json!("bad"));
+        let condition = condition("'good'").unwrap();
+        assert!(condition.fits(&[&good, &good], Doubt::Refuses));
+        assert!(!condition.fits(&[&good, &bad], Doubt::Refuses));
+        assert!(condition.fits(&[&good, &bad], Doubt::Counts));
+        assert!(!condition.fits(&[], Doubt::Refuses));
+        assert!(!condition.fits(&[], Doubt::Counts));
+    }
+
+    #[test]
+    fn absence_can_be_asked_for() {
+        let absent = condition("{ present = false }").unwrap();
+        let there = condition("{ present = true }").unwrap();
+        for doubt in [Doubt::Refuses, Doubt::Counts] {
+            assert!(absent.fits(&[], doubt) && !absent.fits(&[&json!(null)], doubt));
+            assert!(there.fits(&[&json!(null)], doubt) && !there.fits(&[], doubt));
+        }
+    }
+
+    /// The disguises of a path: each is let through by no permission, and held by every prohibition.
+    #[test]
+    fn a_path_in_disguise_gets_no_permission_and_no_escape() {
+        let within = "{ under = '~/work' }";
+        let outside = "{ under = ['/etc', '/home/me/.ssh'] }";
+        assert!(fits(within, &json!("/home/me/work/a.txt"), Doubt::Refuses));
+        assert!(fits(within, &json!("file:///home/me/work"), Doubt::Refuses));
+        for (path, meant) in [
+            ("/home/me/work/../.ssh/id", true),
+            ("/home/me/work/%2e%2e/.ssh/id", true),
+            ("/home/me/work/..\\.ssh/id", true),
+            ("~/.ssh/id", true),
+            ("file:///home/me/.ssh/id", true),
+            ("/etc/passwd", true),
+            ("/e\u{200b}tc/passwd", true),
+            ("/home/me/workshop", false),
+            ("work/a.txt", false),
+            ("", false),
+        ] {
+            assert!(!fits(within, &json!(path), Doubt::Refuses), "{path:?}");
+            assert_eq!(fits(outside, &json!(path), Doubt::Counts), meant, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_condition_that_cannot_be_meant_is_refused() {
+        for (written, why) in [
+            ("{}", "says nothing"),
+            ("[]", "empty list"),
+            ("{ undr = '/a' }", "unknown field `undr`"),
+            ("{ under = 'work' }", "not an absolute path"),
+            ("{ under = '/a/../b' }", "not an absolute path"),
+            ("{ regex = '(' }", "unclosed group"),
+            ("'[a'", "unclosed character class"),
+            ("{ present = false, at_most = 1 }", "cannot be anything else"),
+            ("2026-01-01", "a date is no JSON value"),
+        ] {
+            let error = condition(written).expect_err(written);
+            assert!(error.contains(why), "{written}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_condition_reads_as_a_sentence() {
+        let condition = condition("{ under = '~/work', longer_than = 3 }").unwrap();
+        assert_eq!(condition.to_string(), "a path in `/home/me/work` and longer than 3 characters");
+    }
+}

@@ -1,0 +1,81 @@
+//! What may be called, by whom, with what: ordered rules that a person can read.
+//!
+//! A [`Policy`] is read from a TOML file. [`Policy::decide`] looks at one [`Asked`] and says allow, ask or deny, and which
+//! rule said so; [`Policy::explain`] says the same for a person, rule by rule. Nothing here does I/O, and nothing here
+//! knows what became of a decision.
+//!
+//! ```
+//! use hospes_policy::{Action, Arguments, Asked, Decision, Effects, Policy};
+//!
+//! let policy = Policy::read(
+//!     r#"
+//!     [[rule]]
+//!     decide = "deny"
+//!     tool = "delete_*"
+//!     reason = "this project only grows"
+//!
+//!     [[rule]]
+//!     decide = "allow"
+//!     server = "files"
+//!     tool = ["read_*", "list_*"]
+//!     arguments.path = { under = "/home/me/project" }
+//!     "#,
+//!     &hospes_policy::Reading::default(),
+//! )?;
+//!
+//! let arguments = Arguments::read(r#"{ "path": "/home/me/project/README.md" }"#)?;
+//! let asked = Asked::new("files", Action::tool("read_file", Effects::unknown(), &arguments));
+//! assert_eq!(policy.decide(&asked, jiff::Timestamp::now()).decision, Decision::Allow);
+//!
+//! let outside = Arguments::read(r#"{ "path": "/home/me/project/../.ssh/id_ed25519" }"#)?;
+//! let asked = Asked::new("files", Action::tool("read_file", Effects::unknown(), &outside));
+//! assert_eq!(policy.decide(&asked, jiff::Timestamp::now()).decision, Decision::Ask);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The file
+//!
+//! Rules stand in order; the first that fits decides. A condition that is absent holds always.
+//!
+//! | key | fits when |
+//! |---|---|
+//! | `decide` | `"allow"`, `"ask"` or `"deny"`; owed |
+//! | `server`, `tool`, `prompt`, `resource` | one of the patterns is the server's, tool's or prompt's own name, or the resource's URI |
+//! | `about` | it is one of `"tool"`, `"prompt"`, `"resource"`, `"sampling"`, `"elicitation"`, `"roots"` |
+//! | `application`, `principal` | one of the patterns is the name that the application gave itself, or the name of who signed in |
+//! | `effects` | the tool's `read_only`, `destructive`, `idempotent` and `open_world` are as said ([`Effects`]) |
+//! | `arguments.NAME` | the argument is as said ([`Condition`]); `a.b` and `/a/b` reach inside, `*` means all |
+//! | `destinations` | what the arguments point to is there ([`Destination`]) |
+//! | `until` | the day (which it includes, UTC) or moment has not passed |
+//!
+//! and beside the conditions: `name` and `reason` (a refusal's reason is told to the model), `strong = true` (only the
+//! console may approve), `remember = false` ("always" is not offered), `review = true` (the result is shown before it is
+//! delivered). `trusted = ["git"]` at the top names the servers whose annotations are believed.
+//!
+//! In patterns, `*` is any text without `/`, `**` any text, `?` one character, `[a-z]` one of these, `{a,b}` either.
+//!
+//! **In doubt, nothing is permitted.** A rule that allows fits only if it fits in every reading: an argument with `..`, with
+//! percent-encoding, with hidden characters or of many values must fit as it stands, each one. A rule that asks or denies
+//! fits if it does in any reading. Arguments that two readers could read differently are denied before any rule.
+
+mod action;
+mod arguments;
+mod condition;
+mod destination;
+mod effects;
+mod file;
+mod paths;
+mod pattern;
+mod policy;
+mod rule;
+mod verdict;
+
+pub use action::{About, Action, Asked};
+pub use arguments::{Arguments, ArgumentsError};
+pub use condition::Condition;
+pub use destination::{Destination, Destinations, MAX_DESTINATIONS};
+pub use effects::Effects;
+pub use file::{PolicyError, Reading};
+pub use policy::{Explanation, Policy, Step};
+pub use rule::{Miss, Rule};
+pub use verdict::{Because, Decision, Ordinary, Verdict};

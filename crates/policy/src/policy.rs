@@ -1,0 +1,169 @@
+use std::fmt;
+
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use crate::action::{Action, Asked};
+use crate::arguments::ArgumentsError;
+use crate::effects::Effects;
+use crate::file::{PolicyError, Reading, WrittenPolicy};
+use crate::rule::{Miss, Rule};
+use crate::verdict::{Because, Decision, Ordinary, Verdict};
+
+/// Rules in their order, and what is done where none fits.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    rules: Vec<Rule>,
+    trusted: Vec<String>,
+    version: [u8; 32],
+}
+
+/// A decision, and how it came about.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Explanation<'p> {
+    /// The rules that were looked at, in order; only the last one can have fitted.
+    pub steps: Vec<Step<'p>>,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+/// One rule that was looked at.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Step<'p> {
+    /// The rule.
+    pub rule: &'p Rule,
+    /// The first condition that does not hold; nothing when the rule fits.
+    pub miss: Option<Miss>,
+}
+
+impl Policy {
+    /// Without rules: what is ordinary is done.
+    #[must_use]
+    pub fn ordinary() -> Self {
+        Self { rules: Vec::new(), trusted: Vec::new(), version: Sha256::digest([]).into() }
+    }
+
+    /// Reads a policy file's text.
+    ///
+    /// # Errors
+    /// [`PolicyError`], with the place: what is no TOML, an unknown key, or a rule that cannot be meant.
+    pub fn read(text: &str, reading: &Reading) -> Result<Self, PolicyError> {
+        let written: WrittenPolicy = toml::from_str(text).map_err(PolicyError::Written)?;
+        let mut rules = Vec::with_capacity(written.rule.len());
+        for (index, rule) in written.rule.into_iter().enumerate() {
+            let number = index + 1;
+            let line = 1 + text[..rule.span().start].matches('\n').count();
+            let rule = Rule::new(number, line, rule.into_inner(), reading);
+            rules.push(rule.map_err(|what| PolicyError::Rule { number, line, what })?);
+        }
+        Ok(Self { rules, trusted: written.trusted, version: Sha256::digest(text).into() })
+    }
+
+    /// The rules.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Whether a server's annotations are believed.
+    #[must_use]
+    pub fn trusts(&self, server: &str) -> bool {
+        self.trusted.iter().any(|trusted| trusted == server)
+    }
+
+    /// SHA-256 of the text it was read from. An approval given under one version is none under another.
+    #[must_use]
+    pub fn version(&self) -> &[u8; 32] {
+        &self.version
+    }
+
+    /// What is to be done.
+    #[must_use]
+    pub fn decide(&self, asked: &Asked<'_>, now: Timestamp) -> Verdict {
+        let effects = self.believed(asked);
+        self.rules
+            .iter()
+            .find(|rule| rule.fits(asked, effects, now).is_ok())
+            .map_or_else(|| ordinary(&asked.action, effects), Rule::verdict)
+    }
+
+    /// What is to be done, and why, rule by rule.
+    #[must_use]
+    pub fn explain(&self, asked: &Asked<'_>, now: Timestamp) -> Explanation<'_> {
+        let effects = self.believed(asked);
+        let mut steps = Vec::new();
+        for rule in &self.rules {
+            let miss = rule.fits(asked, effects, now).err();
+            let fits = miss.is_none();
+            steps.push(Step { rule, miss });
+            if fits {
+                return Explanation { steps, verdict: rule.verdict() };
+            }
+        }
+        Explanation { steps, verdict: ordinary(&asked.action, effects) }
+    }
+
+    /// What is done with arguments that have more than one reading: no rule is asked.
+    #[must_use]
+    pub fn unreadable(error: &ArgumentsError) -> Verdict {
+        Verdict {
+            decision: Decision::Deny,
+            because: Because::Unreadable(error.to_string()),
+            may_remember: false,
+            strong: false,
+            review: false,
+        }
+    }
+
+    /// The effects of the tool, if there is one, as far as its server is trusted.
+    fn believed(&self, asked: &Asked<'_>) -> Effects {
+        match asked.action {
+            Action::Tool { effects, .. } if self.trusts(asked.server) => effects,
+            _ => Effects::unknown(),
+        }
+    }
+}
+
+/// Where no rule fits.
+fn ordinary(action: &Action<'_>, effects: Effects) -> Verdict {
+    let (decision, ordinary) = match action {
+        Action::Tool { .. } if effects.read_only && !effects.open_world => {
+            (Decision::Allow, Ordinary::Harmless)
+        }
+        Action::Tool { .. } if effects.destructive && effects.open_world => {
+            (Decision::Ask, Ordinary::Dangerous)
+        }
+        Action::Tool { .. } => (Decision::Ask, Ordinary::Tool),
+        Action::Prompt { .. } | Action::Resource { .. } => (Decision::Allow, Ordinary::Fetched),
+        Action::Sampling | Action::Roots => (Decision::Ask, Ordinary::Wanted),
+        Action::Elicitation => (Decision::Allow, Ordinary::Question),
+    };
+    Verdict {
+        decision,
+        because: Because::Ordinary(ordinary),
+        may_remember: decision == Decision::Ask && ordinary != Ordinary::Dangerous,
+        strong: false,
+        review: false,
+    }
+}
+
+impl fmt::Display for Explanation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Step { rule, miss } in &self.steps {
+            write!(f, "rule {} (line {})", rule.number(), rule.line())?;
+            if let Some(name) = rule.name() {
+                write!(f, " `{name}`")?;
+            }
+            match miss {
+                Some(miss) => writeln!(f, ": {miss}")?,
+                None => writeln!(f, ": fits")?,
+            }
+        }
+        write!(f, "{}: {}", self.verdict.decision, self.verdict.because)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+use super::*;
+use crate::arguments::Arguments;
+
+const TRUSTING: &str = "trusted = ['git']\n";
+
+fn policy(text: &str) -> Policy {
+    Policy::read(text, &Reading::at_home("/home/me")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn now() -> Timestamp {
+    "2026-06-01T12:00:00Z".parse().unwrap()
+}
+
+fn effects(read_only: bool, destructive: bool, open_world: bool) -> Effects {
+    Effects { read_only, destructive, idempotent: read_only, open_world }
+}
+
+fn tool<'a>(server: &'a str, name: &'a str, effects: Effects, arguments: &'a Arguments) -> Asked<'a> {
+    Asked::new(server, Action::tool(name, effects, arguments))
+}
+
+fn decided(policy: &Policy, asked: &Asked<'_>) -> (Decision, String) {
+    let verdict = policy.decide(asked, now());
+    assert_eq!(policy.explain(asked, now()).verdict, verdict, "the explanation explains what is decided");
+    (verdict.decision, verdict.because.to_string())
+}
+
+/// Whatever is said nowhere: nothing that may change or reach something happens unasked, and what a server says of its
+/// tool counts only when the person trusts the server.
+#[test]
+fn without_rules_only_a_trusted_servers_harmless_tool_is_not_asked_about() {
+    let policy = policy(TRUSTING);
+    let none = Arguments::none();
+    for trusted in [true, false] {
+        for bits in 0..8 {
+            let said = effects(bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
+            let asked = tool(if trusted { "git" } else { "shady" }, "x", said, &none);
+            let verdict = policy.decide(&asked, now());
+            let harmless = trusted && said.read_only && !said.open_world;
+            assert_eq!(verdict.decision == Decision::Allow, harmless, "{trusted} {said:?}");
+            assert_ne!(verdict.decision, Decision::Deny);
+            let dangerous = !trusted || said.destructive && said.open_world;
+            assert_eq!(verdict.may_remember, !harmless && !dangerous, "{trusted} {said:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_server_wants_of_a_person_is_asked_about_and_what_the_application_fetches_is_not() {
+    let policy = Policy::ordinary();
+    for (action, decision) in [
+        (Action::Sampling, Decision::Ask),
+        (Action::Roots, Decision::Ask),
+        (Action::Elicitation, Decision::Allow),
+        (Action::Prompt { name: "p" }, Decision::Allow),
+        (Action::Resource { uri: "a://b" }, Decision::Allow),
+    ] {
+        assert_eq!(decided(&policy, &Asked::new("s", action)).0, decision);
+    }
+}
+
+#[test]
+fn the_first_rule_that_fits_decides() {
+    let policy = policy(
+        r#"
+        [[rule]]
+        decide = "allow"
+        server = "files"
+        tool = "read_*"
+
+        [[rule]]
+        name = "no writing"
+        decide = "deny"
+        server = "files"
+        reason = "this project is read-only"
+
+        [[rule]]
+        decide = "ask"
+        "#,
+    );
+    let none = Arguments::none();
+    let of = |server, name| decided(&policy, &tool(server, name, Effects::unknown(), &none));
+    assert_eq!(of("files", "read_file"), (Decision::Allow, "rule 1 (line 2)".to_owned()));
+    assert_eq!(
+        of("files", "write_file"),
+        (Decision::Deny, "rule 2 (line 7) `no writing`: this project is read-only".to_owned())
+    );
+    assert_eq!(of("other", "read_file"), (Decision::Ask, "rule 3 (line 13)".to_owned()));
+    // A rule that names no kind is about all of them.
+    assert_eq!(decided(&policy, &Asked::new("files", Action::Sampling)).0, Decision::Deny);
+    assert_eq!(
+        decided(&policy, &Asked::new("files", Action::Resource { uri: "file:///a" })).0,
+        Decision::Deny
+    );
+}
+
+#[test]
+fn every_condition_of_a_rule_must_hold_and_the_first_that_does_not_is_told() {
+    let policy = policy(
+        r#"
+        trusted = ["mail"]
+        [[rule]]
+        decide = "allow"
+        server = "mail"
+        tool = "send"
+        application = "claude*"
+        principal = "alice"
+        effects = { open_world = true, destructive = false }
+        arguments.to = "*@example.com"
+        arguments."options.copies" = { at_most = 3 }
+        destinations = "example.com"
+        until = 2026-12-31
+        "#,
+    );
+    let arguments = |to: &str, copies: u32| {
+        Arguments::read(&format!(r#"{{"to":"{to}","options":{{"copies":{copies}}}}}"#))
+    };
+    let good = arguments("me@example.com", 1).unwrap();
+    let safe = effects(false, false, true);
+    let asked = |name, application, principal, effects, arguments| {
+        tool("mail", name, effects, arguments).with_application(application).with_principal(principal)
+    };
+    let (claude, alice) = (Some("claude-desktop"), Some("alice"));
+    let whole = asked("send", claude, alice, safe, &good);
+    assert_eq!(decided(&policy, &whole).0, Decision::Allow);
+
+    let (outside, many) = (arguments("me@evil.example", 1).unwrap(), arguments("me@example.com", 9).unwrap());
+    for (asked, key) in [
+        (asked("sent", claude, alice, safe, &good), "tool"),
+        (asked("send", Some("cursor"), alice, safe, &good), "application"),
+        (asked("send", None, alice, safe, &good), "application"),
+        (asked("send", claude, None, safe, &good), "principal"),
+        (asked("send", claude, alice, Effects::unknown(), &good), "effects.destructive"),
+        (asked("send", claude, alice, safe, &outside), "arguments.to"),
+        (asked("send", claude, alice, safe, &many), "arguments.options.copies"),
+    ] {
+        assert_eq!(decided(&policy, &asked).0, Decision::Ask, "{key}");
+        let explanation = policy.explain(&asked, now());
+        assert_eq!(explanation.steps[0].miss.as_ref().map(|miss| miss.key.as_str()), Some(key));
+    }
+    let late: Timestamp = "2027-01-01T00:00:00Z".parse().unwrap();
+    assert_eq!(policy.decide(&whole, late).decision, Decision::Ask);
+    let last: Timestamp = "2026-12-31T23:59:59Z".parse().unwrap();
+    assert_eq!(policy.decide(&whole, last).decision, Decision::Allow, "the day is included");
+}
+
+/// A name is a text like any other: what hides in it earns no permission.
+#[test]
+fn a_tool_with_hidden_characters_in_its_name_gets_no_permission_by_a_wildcard() {
+    let policy = policy("[[rule]]\ndecide = 'allow'\ntool = 'read*'");
+    let none = Arguments::none();
+    assert_eq!(decided(&policy, &tool("s", "read_file", Effects::unknown(), &none)).0, Decision::Allow);
+    assert_eq!(decided(&policy, &tool("s", "read\u{200b}file", Effects::unknown(), &none)).0, Decision::Ask);
+}
+
+/// Effects that are not believed cannot make a rule fit, and those that are not there at all cannot either.
+#[test]
+fn effects_of_a_rule_are_of_believed_tools_only() {
+    let policy = policy("trusted = ['git']\n[[rule]]\ndecide = 'allow'\neffects = { read_only = true }");
+    let none = Arguments::none();
+    let open = effects(true, false, true);
+    assert_eq!(decided(&policy, &tool("git", "log", open, &none)).0, Decision::Allow);
+    assert_eq!(decided(&policy, &tool("shady", "log", open, &none)).0, Decision::Ask);
+    assert_eq!(decided(&policy, &Asked::new("git", Action::Sampling)).0, Decision::Ask);
+}
+
+#[test]
+fn a_denial_by_destination_needs_one_and_a_permission_all() {
+    let policy = policy(
+        r#"
+        [[rule]]
+        decide = "deny"
+        destinations = ["*.evil.example", "~/.ssh"]
+        [[rule]]
+        decide = "allow"
+        destinations = ["example.com"]
+        "#,
+    );
+    let of = |arguments: &str| {
+        let arguments = Arguments::read(arguments).unwrap();
+        decided(&policy, &tool("s", "t", Effects::unknown(), &arguments)).0
+    };
+    assert_eq!(of(r#"{"u":"https://example.com","v":"https://x.evil.example"}"#), Decision::Deny);
+    assert_eq!(of(r#"{"u":"https://example.com","p":"~/.ssh/id"}"#), Decision::Deny);
+    assert_eq!(of(r#"{"u":"https://example.com"}"#), Decision::Allow);
+    assert_eq!(of(r#"{"u":"https://example.com","v":"https://example.org"}"#), Decision::Ask);
+}
+
+#[test]
+fn an_explanation_reads_from_top_to_bottom() {
+    let policy = policy(
+        "[[rule]]\nname = 'reads'\ndecide = 'allow'\ntool = ['read_*', 'list_*']\n[[rule]]\ndecide = 'deny'\nserver = 'f*'",
+    );
+    let none = Arguments::none();
+    let asked = tool("files", "write", Effects::unknown(), &none);
+    assert_eq!(
+        policy.explain(&asked, now()).to_string(),
+        "rule 1 (line 1) `reads`: `tool` is not `read_*` or `list_*`\n\
+         rule 2 (line 5): fits\n\
+         deny: rule 2 (line 5)"
+    );
+    let other = tool("other", "write", Effects::unknown(), &none);
+    assert!(
+        policy
+            .explain(&other, now())
+            .to_string()
+            .ends_with("ask: no rule fits: a tool that may destroy something and is open to the world is asked about each time")
+    );
+}
+
+#[test]
+fn arguments_with_two_readings_are_denied() {
+    let error = Arguments::read(r#"{"a":1,"a":2}"#).unwrap_err();
+    let verdict = Policy::unreadable(&error);
+    assert_eq!(verdict.decision, Decision::Deny);
+    assert!(verdict.because.to_string().contains("`a` stands there twice"));
+}
+
+#[test]
+fn a_version_is_of_the_text() {
+    assert_ne!(policy("").version(), policy(TRUSTING).version());
+    assert_eq!(policy("").version(), Policy::ordinary().version());
+}
+
+#[test]
+fn what_cannot_be_meant_is_a_mistake_with_its_place() {
+    for (rule, what) in [
+        ("decide = 'allow'\ntol = 'x'", "unknown field `tol`"),
+        ("decide = 'maybe'", "unknown variant `maybe`"),
+        ("tool = 'x'", "missing field `decide`"),
+        ("decide = 'allow'\ntool = []", "an empty list fits nothing"),
+        ("decide = 'allow'\ntool = '[a'", "rule 1 (line 2): `tool`: "),
+        ("decide = 'allow'\ntool = 'a'\nprompt = 'b'", "at once"),
+        ("decide = 'allow'\nprompt = 'a'\ndestinations = 'b'", "are a tool's"),
+        ("decide = 'deny'\ntool = 'a'\nabout = 'sampling'", "names more than the rest"),
+        ("decide = 'allow'\nstrong = true", "about asking"),
+        ("decide = 'deny'\nreview = true", "no result to review"),
+        ("decide = 'allow'\nuntil = 12:00:00", "wanted a day"),
+        ("decide = 'allow'\narguments.a = { under = 'x' }", "`arguments.a`: `x` is not an absolute path"),
+        ("decide = 'allow'\ndestinations = 'https://a'", "`destinations`: `https://a`: name the host alone"),
+    ] {
+        let text = format!("# a comment\n[[rule]]\n{rule}\n");
+        let error = Policy::read(&text, &Reading::default()).expect_err(rule).to_string();
+        assert!(error.contains(what), "{rule}: {error}");
+    }
+}
+
+proptest::proptest! {
+    /// More doubt never gives more permission: what is allowed by patterns over one argument means just what it says.
+    #[test]
+    fn what_is_allowed_is_below_what_was_allowed(path in "(/|[.]{1,2}|%2e|%2f|work|home|me|~|\\\\|\u{200b}){0,12}") {
+        let policy = policy("[[rule]]\ndecide = 'allow'\narguments.p = { under = '~/work' }");
+        let arguments = Arguments::read(&serde_json::json!({ "p": path }).to_string()).unwrap();
+        if policy.decide(&tool("s", "t", Effects::unknown(), &arguments), now()).decision == Decision::Allow {
+            let mut at: Vec<&str> = Vec::new();
+            for part in path.split('/').filter(|part| !part.is_empty()) {
+                proptest::prop_assert!(part != ".." && part != "." && !part.contains('%'));
+                at.push(part);
+            }
+            proptest::prop_assert_eq!(&at[..3], &["home", "me", "work"][..]);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+use std::fmt;
+
+use serde::Deserialize;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
+pub enum Decision {
+    /// It happens.
+    Allow,
+    /// A person decides.
+    Ask,
+    /// It does not happen.
+    Deny,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        })
+    }
+}
+
+/// A decision, why it was made, and how a person may be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// The decision.
+    pub decision: Decision,
+    /// What made it.
+    pub because: Because,
+    /// Whether "always" may be offered to a person who is asked.
+    pub may_remember: bool,
+    /// Whether only the console may approve: an application that answers for its user may be the one that asks.
+    pub strong: bool,
+    /// Whether the result is shown to the person before it is delivered.
+    pub review: bool,
+}
+
+/// What made a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Because {
+    /// A rule of the file.
+    Rule {
+        /// Which one, from 1.
+        number: usize,
+        /// The line where it begins, from 1.
+        line: usize,
+        /// Its name.
+        name: Option<String>,
+        /// Its reason.
+        reason: Option<String>,
+    },
+    /// No rule fits.
+    Ordinary(Ordinary),
+    /// The arguments have more than one reading ([`ArgumentsError`](crate::ArgumentsError)).
+    Unreadable(String),
+}
+
+/// What is done where no rule fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ordinary {
+    /// Allowed: a trusted server says that the tool changes nothing and reaches nothing outside.
+    Harmless,
+    /// Asked: a tool that may change or reach something, or whose server is not trusted.
+    Tool,
+    /// Asked: a tool that may destroy something and is open to the world. "Always" is not offered.
+    Dangerous,
+    /// Allowed: what the person's own application fetches.
+    Fetched,
+    /// Asked: what a server wants of the person, their models or their files.
+    Wanted,
+    /// Allowed: a question to a person, which the person answers or not.
+    Question,
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule { number, line, name, reason } => {
+                write!(f, "rule {number} (line {line})")?;
+                if let Some(name) = name {
+                    write!(f, " `{name}`")?;
+                }
+                reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {reason}"))
+            }
+            Self::Ordinary(ordinary) => write!(f, "no rule fits: {ordinary}"),
+            Self::Unreadable(why) => f.write_str(why),
+        }
+    }
+}
+
+impl fmt::Display for Ordinary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Harmless => {
+                "a trusted server's tool that changes nothing and reaches nothing outside is allowed"
+            }
+            Self::Tool => "a tool call is asked about",
+            Self::Dangerous => {
+                "a tool that may destroy something and is open to the world is asked about each time"
+            }
+            Self::Fetched => "what an application fetches is allowed",
+            Self::Wanted => "what a server wants of you is asked about",
+            Self::Question => "a question of a server reaches you",
+        })
+    }
+}
