@@ -30,6 +30,15 @@ impl<K: Clone + Eq + Hash, V> Bounded<K, V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
 
+    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        if let Some((count, _)) = self.entries.remove(key) {
+            self.order.remove(&count);
+        }
+    }
+
     /// Puts an entry in, as the youngest. What had to go for it.
     pub(crate) fn put(&mut self, key: K, value: V) -> Option<K> {
         self.count += 1;
@@ -58,6 +67,7 @@ mod tests {
         map.put("a", 3);
         assert_eq!(map.put("c", 4), Some("b"));
         assert_eq!((map.get("a"), map.get("b"), map.get("c")), (Some(&3), None, Some(&4)));
-        assert_eq!(map.order.len(), 2);
+        map.remove("a");
+        assert_eq!((map.get("a"), map.order.len(), map.entries.len()), (None, 1, 1));
     }
 }

@@ -13,6 +13,7 @@ mod error;
 mod exchange;
 mod fetch;
 mod ids;
+mod merged;
 pub mod metadata;
 pub mod pkce;
 pub mod resource;

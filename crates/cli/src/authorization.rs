@@ -179,7 +179,8 @@ fn server(
         });
     }
     let sign_in = sign_in(config, settings.issuer.as_str(), output)?;
-    Ok(AuthServer::new(settings, store(config)?, sign_in).fetching(GuardedClient::new(Egress::public())))
+    let server = identifier("auth.base_url", AuthServer::new(settings, store(config)?, sign_in))?;
+    Ok(server.fetching(GuardedClient::new(Egress::public())))
 }
 
 fn sign_in(config: &AuthConfig, issuer: &str, output: Output) -> Outcome<SignIn> {
@@ -199,7 +200,7 @@ fn sign_in(config: &AuthConfig, issuer: &str, output: Output) -> Outcome<SignIn>
             true => {
                 PasswordHash::parse(text).map_err(|error| mistake(&format!("auth.users.{name}"), &error))?
             }
-            false => PasswordHash::of(text),
+            false => PasswordHash::of_user(text, name, issuer),
         };
         users.push((name.clone(), hash));
     }

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hospes::Params;
 use hospes::transport::http_server::{self, CallGuard, Endpoint, Front, FrontFuture, StreamsUntil};
+use hospes_model::{Message, RawJson, message};
 use http::header::{
     ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION,
     CACHE_CONTROL, CONTENT_TYPE,
 };
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
 use url::Url;
 
 use super::{MAX_TOKEN_LENGTH, Principal, Refused, ScopeRules, Verify};
@@ -22,6 +25,10 @@ use crate::{Issuer, Resource, Scopes};
 
 /// For how long others may keep the metadata.
 pub const DEFAULT_METADATA_AGE: Duration = Duration::from_secs(300);
+
+/// How much of a request that lacks a scope is read, in bytes, to say what else it will lack, and for how long.
+const MAX_READ_FOR_SCOPES: usize = 256 * 1024;
+const READ_FOR_SCOPES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Stands before an endpoint: every request to it shows a token that was made out for it, or is refused.
 ///
@@ -111,13 +118,40 @@ impl Guard {
     /// The response to a request that does not come through.
     pub async fn check<B>(&self, request: &mut Request<B>) -> Result<(), Response<Bytes>> {
         let checked = self.admit(request).await;
-        let refuse = |refused: Refused| {
-            tracing::info!(path = request.uri().path(), ?refused, "a request was refused");
-            refused.response(self.0.location(request.uri().path()), &self.0.scopes)
-        };
-        let principal = checked.map_err(refuse)?;
+        let principal = checked.map_err(|refused| self.refuse(&refused, request.uri().path()))?;
         self.introduce(principal, request);
         Ok(())
+    }
+
+    fn refuse(&self, refused: &Refused, path: &str) -> Response<Bytes> {
+        tracing::info!(path, ?refused, "a request was refused");
+        refused.response(self.0.location(path), &self.0.scopes)
+    }
+
+    /// All that the calls of a request need that is refused anyway, so that its client asks its user once and not for
+    /// one scope after the other. What cannot be read in time adds nothing.
+    async fn needed(&self, request: &mut Request<hyper::body::Incoming>) -> Scopes {
+        let rules = &self.0.rules;
+        let always = rules.for_all().clone();
+        if !rules.differ() || request.method() != Method::POST {
+            return always;
+        }
+        let body = Limited::new(request.body_mut(), MAX_READ_FOR_SCOPES).collect();
+        let Ok(Ok(body)) = tokio::time::timeout(READ_FOR_SCOPES_TIMEOUT, body).await else { return always };
+        let body = body.to_bytes();
+        let needed = |message: &Message<'_>| {
+            let Message::Request(request) = message else { return Scopes::none() };
+            let params = request.params.map_or_else(RawJson::empty_object, |raw| RawJson::within(&body, raw));
+            rules.needed(&hospes_model::Method::from_name(&request.method), &Params::new(params))
+        };
+        match message::decode(&body) {
+            Ok(message::Frame::Single(message)) => always.union(&needed(&message)),
+            Ok(message::Frame::Batch(messages)) => {
+                let read = messages.iter().filter_map(|message| message.as_ref().ok());
+                read.fold(always, |all, message| all.union(&needed(message)))
+            }
+            Err(_) => always,
+        }
     }
 
     async fn admit<B>(&self, request: &Request<B>) -> Result<Principal, Refused> {
@@ -188,7 +222,15 @@ impl Front for Guard {
                 // The endpoint says so: a page that may not ask is told of no tokens.
                 return None;
             }
-            let mut refusal = self.check(request).await.err()?;
+            let refused = match self.admit(request).await {
+                Ok(principal) => {
+                    self.introduce(principal, request);
+                    return None;
+                }
+                Err(Refused::Scopes(_)) => Refused::Scopes(self.needed(request).await),
+                Err(refused) => refused,
+            };
+            let mut refusal = self.refuse(&refused, request.uri().path());
             endpoint.show(&head, &mut refusal);
             Some(refusal)
         })

@@ -1,6 +1,5 @@
 //! Tokens that say nothing: their issuer is asked (RFC 7662).
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,13 +11,14 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::Semaphore;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
 use super::{Flaw, Principal, Verify, VerifyFuture};
 use crate::bounded::Bounded;
 use crate::fetch::Fetch;
+use crate::merged::Merged;
 use crate::secret::fingerprint;
 use crate::{ClientId, Issuer, Request, Resource, Scopes};
 
@@ -43,6 +43,7 @@ pub struct Introspection {
     fetch: Arc<dyn Fetch>,
     client_for_subject: bool,
     answers: Mutex<Answers>,
+    under_way: Merged<Hash, Result<Principal, Flaw>>,
     turns: Semaphore,
 }
 
@@ -52,12 +53,7 @@ type Hash = [u8; 32];
 struct Answers {
     good: Bounded<Hash, (Principal, u64)>,
     bad: Bounded<Hash, u64>,
-    /// The questions that are under way.
-    asked: HashMap<Hash, Arc<Question>>,
 }
-
-/// One asks; whoever shows the same token meanwhile waits for what is said. If the one hangs up, the next asks.
-type Question = OnceCell<Result<Principal, Flaw>>;
 
 impl Answers {
     fn known(&self, key: &Hash, now: u64) -> Option<Result<Principal, Flaw>> {
@@ -65,25 +61,6 @@ impl Answers {
             (Some((principal, until)), _) if *until > now => Some(Ok(principal.clone())),
             (_, Some(until)) if *until > now => Some(Err(Flaw::Invalid)),
             _ => None,
-        }
-    }
-}
-
-/// Somebody's part in a question, which is forgotten with the last of them.
-struct Part<'a> {
-    of: &'a Introspection,
-    key: Hash,
-    question: Arc<Question>,
-}
-
-impl Drop for Part<'_> {
-    fn drop(&mut self) {
-        let mut answers = self.of.answers();
-        // Here and in the map.
-        let last = Arc::strong_count(&self.question) <= 2;
-        let same = answers.asked.get(&self.key).is_some_and(|asked| Arc::ptr_eq(asked, &self.question));
-        if same && (last || self.question.initialized()) {
-            answers.asked.remove(&self.key);
         }
     }
 }
@@ -135,11 +112,8 @@ impl Introspection {
             credentials: format!("Basic {pair}").into(),
             fetch: Arc::new(fetch),
             client_for_subject: false,
-            answers: Mutex::new(Answers {
-                good: Bounded::new(MAX_GOOD),
-                bad: Bounded::new(MAX_BAD),
-                asked: HashMap::new(),
-            }),
+            answers: Mutex::new(Answers { good: Bounded::new(MAX_GOOD), bad: Bounded::new(MAX_BAD) }),
+            under_way: Merged::default(),
             turns: Semaphore::new(MAX_AT_ONCE),
         }
     }
@@ -155,18 +129,21 @@ impl Introspection {
     async fn check(&self, token: &str, now: u64) -> Result<Principal, Flaw> {
         let mut key = [0; 32];
         key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-        let part = {
-            let mut answers = self.answers();
-            if let Some(known) = answers.known(&key, now) {
-                return known;
-            }
-            let question = Arc::clone(answers.asked.entry(key).or_default());
-            Part { of: self, key, question }
-        };
-        part.question.get_or_init(|| self.ask(token, key, now)).await.clone()
+        if let Some(known) = self.known(&key, now) {
+            return known;
+        }
+        self.under_way.ask(key, || self.ask(token, key, now)).await
+    }
+
+    fn known(&self, key: &Hash, now: u64) -> Option<Result<Principal, Flaw>> {
+        self.answers().known(key, now)
     }
 
     async fn ask(&self, token: &str, key: Hash, now: u64) -> Result<Principal, Flaw> {
+        // Since it was last looked for, an answer may have come.
+        if let Some(known) = self.known(&key, now) {
+            return known;
+        }
         let Ok(Ok(_turn)) = tokio::time::timeout(TURN_TIMEOUT, self.turns.acquire()).await else {
             tracing::warn!(issuer = %self.issuer, limit = "max_introspections_at_once", "an issuer is slow to say whose tokens are");
             return Err(Flaw::Unavailable);

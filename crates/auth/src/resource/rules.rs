@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hospes::Params;
-use hospes_model::Method;
+use hospes_model::{Method, SubscriptionsListenParams};
 
 use crate::Scopes;
 
@@ -56,7 +56,8 @@ impl ScopeRules {
         self.name("prompts/get", name, scopes)
     }
 
-    /// Reading the resource of this URI, and subscribing to it, needs these. It is the same however it is percent-encoded.
+    /// Reading the resource of this URI, and hearing of its changes in any way, needs these. It is the same however it is
+    /// percent-encoded.
     #[must_use]
     pub fn resource(self, uri: &str, scopes: Scopes) -> Self {
         self.name("resources/read", &plain(uri), scopes)
@@ -101,17 +102,26 @@ impl ScopeRules {
             needed = needed.union(scopes);
         }
         let view = params.view();
-        let uri = view.uri.as_deref().map(plain);
-        let named = match method {
-            Method::ToolsCall => ("tools/call", view.name.as_deref()),
-            Method::PromptsGet => ("prompts/get", view.name.as_deref()),
-            Method::ResourcesRead | Method::ResourcesSubscribe => ("resources/read", uri.as_deref()),
-            _ => ("", None),
+        let name = || view.name.as_deref().map(Box::from);
+        let (kind, names): (_, Vec<Box<str>>) = match method {
+            Method::ToolsCall => ("tools/call", name().into_iter().collect()),
+            Method::PromptsGet => ("prompts/get", name().into_iter().collect()),
+            Method::ResourcesRead | Method::ResourcesSubscribe => {
+                ("resources/read", view.uri.iter().map(|uri| plain(uri).into()).collect())
+            }
+            // Params that cannot be read open no stream.
+            Method::SubscriptionsListen => {
+                let listen = params.decode::<SubscriptionsListenParams>().ok();
+                let uris = listen.map(|listen| listen.notifications.resource_subscriptions);
+                let uris = uris.unwrap_or_default();
+                ("resources/read", uris.iter().map(|uri| plain(uri).into()).collect())
+            }
+            _ => ("", Vec::new()),
         };
-        if let (method, Some(name)) = named
-            && let Some(scopes) = self.named.get(&(method, Box::from(name)))
-        {
-            needed = needed.union(scopes);
+        for name in names {
+            if let Some(scopes) = self.named.get(&(kind, name)) {
+                needed = needed.union(scopes);
+            }
         }
         match &self.more {
             Some(more) => needed.union(&more(method, params)),
@@ -185,6 +195,9 @@ mod tests {
                 assert_eq!(rules.needed(&method, &params), Scopes::parse("files"), "{uri}");
             }
         }
+        let text = r#"{"notifications":{"resourceSubscriptions":["file:///other","file:///srv/%61%20b"]}}"#;
+        let listen = Params::new(hospes_model::RawJson::parse(text.to_owned()).unwrap());
+        assert_eq!(rules.needed(&Method::SubscriptionsListen, &listen), Scopes::parse("files"));
         assert_eq!(plain("100%"), "100%");
         assert_eq!(plain("%4"), "%4");
         assert_eq!(plain("%zz%2"), "%zz%2");

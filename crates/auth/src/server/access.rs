@@ -1,6 +1,7 @@
 //! The server's own tokens, checked: they are looked up, not read.
 
 use super::AuthServer;
+use super::tokens::By;
 use crate::Resource;
 use crate::resource::{Flaw, Principal, Verify, VerifyFuture};
 
@@ -36,11 +37,11 @@ impl OwnTokens {
         if !server.is_there(&record.given) {
             return Err(Flaw::Invalid);
         }
-        if record.given.upstream {
+        if record.given.by == By::Upstream {
             server.check_upstream(&grant).await?;
         }
         let mut principal = Principal::new(server.settings().issuer.clone(), record.given.subject);
-        principal.is_client = record.given.client;
+        principal.is_client = record.given.by == By::Client;
         principal.client_id = Some(record.client_id);
         principal.scopes = record.given.scopes;
         principal.token_id = crate::fingerprint(token);

@@ -26,6 +26,8 @@ pub(super) struct Browser {
 #[derive(Serialize, Deserialize)]
 struct BrowserRecord {
     user: String,
+    /// As they signed in then.
+    mark: Option<String>,
 }
 
 impl Browser {
@@ -60,7 +62,10 @@ impl AuthServer {
         let Some(secret) = cookie(headers, self.cookie_name()) else { return Ok(Browser::new(None)) };
         let record = self.store().get(Kind::Browser, &hash(&secret), self.now()).await?;
         let user = record.and_then(|record| serde_json::from_str::<BrowserRecord>(&record.value).ok());
-        let user = user.map(|record| record.user).filter(|user| self.0.sign_in.knows(user));
+        let still = |record: &BrowserRecord| {
+            record.mark.is_some() && record.mark == self.0.sign_in.mark(&record.user)
+        };
+        let user = user.filter(still).map(|record| record.user);
         Ok(Browser { secret, user, fresh: false })
     }
 
@@ -68,7 +73,7 @@ impl AuthServer {
     pub(super) async fn signed_in(&self, before: &Browser, user: &str) -> Result<Browser, StoreError> {
         let browser = Browser::new(Some(user.to_owned()));
         let until = self.now() + self.settings().lifetimes.browser.as_secs();
-        let value = encode(&BrowserRecord { user: user.to_owned() });
+        let value = encode(&BrowserRecord { user: user.to_owned(), mark: self.0.sign_in.mark(user) });
         self.store().put(Record::new(Kind::Browser, browser.mark(), value, until)).await?;
         self.store().forget(Kind::Browser, &before.mark()).await?;
         tracing::info!(user, "somebody has signed in");

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::form::Form;
 use super::hash;
-use crate::{ClientId, RedirectUri, Scopes};
+use crate::{ClientId, RedirectUri, Resource, Scopes};
 
 /// How a client is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +90,9 @@ pub struct Client {
     pub grants: Vec<String>,
     /// What it may get; everything unless this says otherwise.
     pub scopes: Option<Scopes>,
+    /// The resources that it serves: it may ask whose the tokens for these are.
+    #[serde(default)]
+    pub serves: Vec<Resource>,
     /// How it is known.
     pub origin: Origin,
 }
@@ -107,6 +110,7 @@ impl Client {
             secret: None,
             grants: vec![CODE.to_owned(), REFRESH.to_owned()],
             scopes: None,
+            serves: Vec::new(),
             origin: Origin::Configured,
         }
     }
@@ -123,6 +127,13 @@ impl Client {
     #[must_use]
     pub fn with_secret(mut self, secret: &str, auth: AuthMethod) -> Self {
         (self.secret, self.auth) = (Some(hash(secret)), auth);
+        self
+    }
+
+    /// Serves these resources: it may ask whose the tokens for them are (RFC 7662).
+    #[must_use]
+    pub fn serving(mut self, resources: impl IntoIterator<Item = Resource>) -> Self {
+        self.serves.extend(resources);
         self
     }
 

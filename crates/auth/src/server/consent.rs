@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, SET_COOKIE};
+use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 use super::authorize::{Asked, Refused, answer, check, check_redirect};
 use super::browser::Browser;
 use super::clients::{Client, Origin};
+use super::documents::Lookup;
 use super::form::Form;
 use super::pages::{ConsentPage, Problem, SignInPage, page};
-use super::routes::sender;
+use super::routes::{RETRY_SECONDS, sender};
 use super::settings::OFFLINE;
 use super::sign_in::OWNER;
 use super::store::{Kind, Record, StoreError, Taken};
-use super::tokens::{CodeRecord, Given, encode};
+use super::tokens::{By, CodeRecord, Given, encode};
 use super::{AuthServer, hash, random_text, redirects};
 use crate::metadata::is_loopback;
 use crate::{ClientId, Scopes};
@@ -46,8 +47,13 @@ impl AuthServer {
         let Some(id) = form.get("client_id").and_then(|id| ClientId::new(id).ok()) else {
             return Ok(self.problem("Who is asking?", unknown));
         };
-        let Some(client) = self.client(&id).await? else {
-            return Ok(self.problem("Who is asking?", unknown));
+        let client = match self.client(&id).await? {
+            Lookup::Client(client) => *client,
+            Lookup::Nobody => return Ok(self.problem("Who is asking?", unknown)),
+            // Not to where it says: who it is cannot be known.
+            Lookup::Unavailable => {
+                return Ok(self.later("The page that says who the application is cannot be read now."));
+            }
         };
         let checked =
             check_redirect(form, &client).and_then(|redirect| check(form, client, redirect, self.settings()));
@@ -234,8 +240,8 @@ impl AuthServer {
     }
 
     /// What a consent is remembered under.
-    fn consent_key(user: &str, asked: &Asked) -> String {
-        hash(&encode(&(user, &asked.client.id, &asked.resource)))
+    fn consent_key(&self, user: &str, asked: &Asked) -> String {
+        hash(&encode(&(user, self.0.sign_in.mark(user), &asked.client.id, &asked.resource)))
     }
 
     /// Whether the user need not be asked again: nothing is new. A client that has introduced itself is nobody's, and
@@ -245,7 +251,7 @@ impl AuthServer {
         if asked.client.origin == Origin::Registered || !redirects::is_certain(&asked.redirect_uri) {
             return Ok(false);
         }
-        let key = Self::consent_key(user, asked);
+        let key = self.consent_key(user, asked);
         let record = self.store().get(Kind::Consent, &key, self.now()).await?;
         let known = record.and_then(|record| serde_json::from_str::<ConsentRecord>(&record.value).ok());
         Ok(known.is_some_and(|known| {
@@ -260,7 +266,7 @@ impl AuthServer {
                 redirects: asked.client.redirects_hash(),
             });
             let until = self.now() + self.settings().lifetimes.consent.as_secs();
-            let key = Self::consent_key(user, asked);
+            let key = self.consent_key(user, asked);
             self.store().put(Record::new(Kind::Consent, key, value, until)).await?;
         }
         Ok(())
@@ -281,13 +287,16 @@ impl AuthServer {
     ) -> Page {
         let code = random_text();
         let lifetimes = &self.settings().lifetimes;
+        let by = match end {
+            Some(_) => By::Upstream,
+            None => By::User { mark: self.0.sign_in.mark(user).unwrap_or_default() },
+        };
         let given = Given {
             subject: user.to_owned(),
             resource: asked.resource.clone(),
             scopes: asked.scopes.clone(),
             end: end.unwrap_or_else(|| self.now() + lifetimes.grant.as_secs()),
-            client: false,
-            upstream: end.is_some(),
+            by,
         };
         let value = encode(&CodeRecord {
             client_id: asked.client.id.clone(),
@@ -311,6 +320,14 @@ impl AuthServer {
 
     pub(super) fn problem(&self, title: &str, text: &str) -> Response<Bytes> {
         page(StatusCode::BAD_REQUEST, &Problem { base: self.base(), title, text })
+    }
+
+    /// A page for what may work in a moment.
+    pub(super) fn later(&self, text: &str) -> Response<Bytes> {
+        let mut response = self.problem("Not now", text);
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
+        response
     }
 
     fn too_late(&self) -> Response<Bytes> {

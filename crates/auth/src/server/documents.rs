@@ -1,24 +1,35 @@
 //! Clients whose name is the URL of a document about them.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
+use tokio::sync::Semaphore;
 use url::Url;
 
 use super::clients::{AuthMethod, CODE, Client, Origin, REFRESH};
+use super::limits::Limit;
 use super::redirects;
 use super::settings::TrustedDocuments;
+use crate::bounded::Bounded;
+use crate::egress::FetchError;
 use crate::fetch::Fetch;
+use crate::merged::Merged;
 use crate::metadata::ClientDocument;
 use crate::{ClientId, MAX_CLIENT_BYTES, Request, Response, shown};
 
 /// For how long a document is used at least, and at most, in seconds.
 const MIN_AGE: u64 = 300;
 const MAX_AGE: u64 = 24 * 3600;
-/// How many documents are remembered: the limit `max_client_documents`. At the cap all are fetched anew.
+/// How many documents are remembered: the limit `max_client_documents`. At the cap the oldest goes.
 const MAX_DOCUMENTS: usize = 1024;
+/// How many are fetched at once: the limit `max_documents_at_once`; the rest wait for their turn. And how many of one
+/// host's in a minute: the limit `max_documents_from_host`.
+const MAX_AT_ONCE: usize = 16;
+const MAX_FROM_HOST: u32 = 60;
+/// How long one may take, its turn included.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whether a client's name is the URL of its document.
 pub(super) fn is_url(id: &ClientId) -> bool {
@@ -113,28 +124,70 @@ fn read(id: &ClientId, response: &Response) -> Result<Client, &'static str> {
         secret: None,
         grants: grants.into_iter().filter(|grant| grant == CODE || grant == REFRESH).collect(),
         scopes: metadata.scope,
+        serves: Vec::new(),
         origin: Origin::Document,
     })
 }
 
-/// For how many seconds a document may be used (RFC 9111, as far as it matters here).
-fn lifetime(headers: &HeaderMap) -> u64 {
+/// For how many seconds a document is used without a look whether it still holds, and for how many when there is no other
+/// to be had (RFC 9111 and RFC 5861, as far as they matter here).
+fn lifetime(headers: &HeaderMap) -> (u64, u64) {
     let lines = headers.get_all(CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
     let mut age = None;
+    let mut last = MAX_AGE;
     for directive in lines.flat_map(|line| line.split(',')).map(|text| text.trim().to_ascii_lowercase()) {
         match directive.split_once('=') {
-            _ if directive == "no-store" || directive == "no-cache" => return MIN_AGE,
+            _ if directive == "no-store" || directive == "no-cache" => return (MIN_AGE, MIN_AGE),
+            _ if directive == "must-revalidate" => last = MIN_AGE,
             Some(("max-age", seconds)) => age = seconds.trim_matches('"').parse::<u64>().ok(),
             _ => {}
         }
     }
     let passed = headers.get(AGE).and_then(|age| age.to_str().ok()?.parse().ok()).unwrap_or(0);
-    age.unwrap_or(MIN_AGE).saturating_sub(passed).clamp(MIN_AGE, MAX_AGE)
+    let fresh = age.unwrap_or(MIN_AGE).saturating_sub(passed).clamp(MIN_AGE, MAX_AGE);
+    (fresh, last.max(fresh))
+}
+
+/// What is known of a client's name.
+#[derive(Clone, Debug)]
+pub(super) enum Lookup {
+    /// It is this client's.
+    Client(Box<Client>),
+    /// It is nobody's.
+    Nobody,
+    /// Its document cannot be had now.
+    Unavailable,
+}
+
+/// A document that was fetched.
+#[derive(Debug)]
+struct Kept {
+    client: Client,
+    /// Until then nobody looks for another.
+    fresh: u64,
+    /// Until then it will do when there is no other to be had.
+    last: u64,
 }
 
 /// The clients whose documents were fetched. What failed is not remembered: it may be mended the next moment.
-#[derive(Debug, Default)]
-pub(super) struct Documents(Mutex<HashMap<ClientId, (Client, u64)>>);
+#[derive(Debug)]
+pub(super) struct Documents {
+    kept: Mutex<Bounded<ClientId, Kept>>,
+    under_way: Merged<ClientId, Lookup>,
+    turns: Semaphore,
+    hosts: Limit<String>,
+}
+
+impl Default for Documents {
+    fn default() -> Self {
+        Self {
+            kept: Mutex::new(Bounded::new(MAX_DOCUMENTS)),
+            under_way: Merged::default(),
+            turns: Semaphore::new(MAX_AT_ONCE),
+            hosts: Limit::per_minute(MAX_FROM_HOST),
+        }
+    }
+}
 
 impl Documents {
     /// The client of this name, if there is a document that describes it.
@@ -144,39 +197,87 @@ impl Documents {
         fetch: &dyn Fetch,
         trusted: &TrustedDocuments,
         now: u64,
-    ) -> Option<Client> {
-        if let Some((client, until)) = self.known().get(id)
-            && *until > now
-        {
-            return Some(client.clone());
-        }
-        let found = match location(id, trusted) {
-            Ok(url) => match fetch.fetch(Request::get(url, MAX_CLIENT_BYTES)).await {
-                Ok(response) => read(id, &response).map(|client| (client, lifetime(&response.headers))),
-                Err(error) => {
-                    tracing::info!(client = %id, %error, "a client's document was not fetched");
-                    return None;
-                }
-            },
-            Err(why) => Err(why),
+    ) -> Lookup {
+        let url = match location(id, trusted) {
+            Ok(url) => url,
+            Err(why) => return refused(id, why),
         };
-        match found {
-            Ok((client, age)) => {
-                let mut known = self.known();
-                if known.len() >= MAX_DOCUMENTS {
-                    known.clear();
-                }
-                known.insert(id.clone(), (client.clone(), now + age));
-                Some(client)
+        if let Some(client) = self.kept(id, |kept| kept.fresh > now) {
+            return client;
+        }
+        self.under_way.ask(id.clone(), || self.look(id, url, fetch, now)).await
+    }
+
+    async fn look(&self, id: &ClientId, url: Url, fetch: &dyn Fetch, now: u64) -> Lookup {
+        // Since it was last looked for, it may have come.
+        if let Some(client) = self.kept(id, |kept| kept.fresh > now) {
+            return client;
+        }
+        match self.fetch(id, url, fetch, now).await {
+            Lookup::Unavailable => self.kept(id, |kept| kept.last > now).unwrap_or(Lookup::Unavailable),
+            found => found,
+        }
+    }
+
+    async fn fetch(&self, id: &ClientId, url: Url, fetch: &dyn Fetch, now: u64) -> Lookup {
+        let host = url.host_str().unwrap_or_default().to_owned();
+        if self.hosts.check(host).is_err() {
+            tracing::warn!(client = %id, limit = "max_documents_from_host", "a client's document was not fetched");
+            return Lookup::Unavailable;
+        }
+        let fetched = async {
+            let _turn = self.turns.acquire().await;
+            fetch.fetch(Request::get(url, MAX_CLIENT_BYTES)).await
+        };
+        let response = match tokio::time::timeout(TIMEOUT, fetched).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                tracing::info!(client = %id, %error, "a client's document was not fetched");
+                return match error.downcast_ref::<FetchError>() {
+                    Some(FetchError::Forbidden(_) | FetchError::TooLarge { .. }) => self.gone(id),
+                    _ => Lookup::Unavailable,
+                };
+            }
+            Err(_) => {
+                tracing::info!(client = %id, limit = "max_documents_at_once", "a client's document took too long");
+                return Lookup::Unavailable;
+            }
+        };
+        if response.status.is_server_error() || response.status == StatusCode::TOO_MANY_REQUESTS {
+            tracing::info!(client = %id, status = %response.status, "a client's document was not to be had");
+            return Lookup::Unavailable;
+        }
+        match read(id, &response) {
+            Ok(client) => {
+                let (fresh, last) = lifetime(&response.headers);
+                let kept = Kept { client: client.clone(), fresh: now + fresh, last: now + last };
+                self.all().put(id.clone(), kept);
+                Lookup::Client(Box::new(client))
             }
             Err(why) => {
-                tracing::info!(client = %id, why, "a client's document was refused");
-                None
+                self.gone(id);
+                refused(id, why)
             }
         }
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<ClientId, (Client, u64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self, id: &ClientId, will_do: impl Fn(&Kept) -> bool) -> Option<Lookup> {
+        let all = self.all();
+        all.get(id).filter(|kept| will_do(kept)).map(|kept| Lookup::Client(Box::new(kept.client.clone())))
     }
+
+    /// Its owner has taken the document back, or made it unfit.
+    fn gone(&self, id: &ClientId) -> Lookup {
+        self.all().remove(id);
+        Lookup::Nobody
+    }
+
+    fn all(&self) -> MutexGuard<'_, Bounded<ClientId, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refused(id: &ClientId, why: &str) -> Lookup {
+    tracing::info!(client = %id, why, "a client's document was refused");
+    Lookup::Nobody
 }

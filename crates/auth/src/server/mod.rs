@@ -46,8 +46,9 @@ pub use store::{Kind, MemoryStore, Record, Store, StoreError, StoreFuture, Swapp
 use crate::bounded::Bounded;
 use crate::clock::Clock;
 use crate::fetch::Fetch;
-use crate::{ClientId, Seed};
-use documents::Documents;
+use crate::metadata::is_secure;
+use crate::{ClientId, Issuer, Seed};
+use documents::{Documents, Lookup};
 use limits::Limit;
 
 /// How often what has run out is dropped, in seconds.
@@ -82,13 +83,27 @@ struct Inner {
     swept: AtomicU64,
 }
 
+/// An authorization server would send passwords and tokens in the clear.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the issuer {0} is neither https nor http on this machine")]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing else to say")]
+pub struct InsecureIssuer(pub Issuer);
+
 impl AuthServer {
     /// A server that keeps what it must in `store` and lets those in whom `sign_in` knows.
-    pub fn new(settings: ServerSettings, store: Arc<dyn Store>, sign_in: SignIn) -> Self {
-        let url = settings.issuer.url();
-        let path = url.as_ref().map_or("", |url| url.path()).trim_end_matches('/').to_owned();
-        Self(Arc::new(Inner {
-            https: url.is_some_and(|url| url.scheme() == "https"),
+    ///
+    /// # Errors
+    /// When the issuer is neither https nor this machine: passwords, codes and tokens go there.
+    pub fn new(
+        settings: ServerSettings,
+        store: Arc<dyn Store>,
+        sign_in: SignIn,
+    ) -> Result<Self, InsecureIssuer> {
+        let url = settings.issuer.url().filter(is_secure);
+        let url = url.ok_or_else(|| InsecureIssuer(settings.issuer.clone()))?;
+        let path = url.path().trim_end_matches('/').to_owned();
+        Ok(Self(Arc::new(Inner {
+            https: url.scheme() == "https",
             base: path,
             tokens: Limit::per_minute(settings.token_requests_per_minute),
             registrations: Limit::per_minute(settings.registrations_per_minute),
@@ -104,7 +119,7 @@ impl AuthServer {
             clock: Clock::system(),
             documents: Documents::default(),
             swept: AtomicU64::new(0),
-        }))
+        })))
     }
 
     /// Fetches the documents of clients with this; without it there are no such clients.
@@ -150,17 +165,18 @@ impl AuthServer {
     }
 
     /// The client of this name.
-    async fn client(&self, id: &ClientId) -> Result<Option<Client>, StoreError> {
+    async fn client(&self, id: &ClientId) -> Result<Lookup, StoreError> {
         let settings = self.settings();
         if let Some(client) = settings.clients.iter().find(|client| client.id == *id) {
-            return Ok(Some(client.clone()));
+            return Ok(Lookup::Client(Box::new(client.clone())));
         }
         if documents::is_url(id) {
-            let Some(fetch) = &self.0.fetch else { return Ok(None) };
+            let Some(fetch) = &self.0.fetch else { return Ok(Lookup::Nobody) };
             return Ok(self.0.documents.client(id, &**fetch, &settings.documents, self.now()).await);
         }
         let record = self.store().get(Kind::Client, id.as_str(), self.now()).await?;
-        Ok(record.and_then(|record| serde_json::from_str(&record.value).ok()))
+        let client = record.and_then(|record| serde_json::from_str(&record.value).ok());
+        Ok(client.map_or(Lookup::Nobody, Lookup::Client))
     }
 
     /// Drops what has run out, now and then.

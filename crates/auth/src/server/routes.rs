@@ -31,6 +31,8 @@ use crate::{Challenge, ErrorBody, ErrorCode, Issuer};
 const MAX_FORM_BYTES: usize = 64 * 1024;
 /// How long it may take.
 const FORM_TIMEOUT: Duration = Duration::from_secs(30);
+/// When to ask again what cannot be answered now, in seconds.
+pub(super) const RETRY_SECONDS: &str = "5";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
@@ -250,9 +252,7 @@ impl AuthServer {
     fn or_page(&self, page: Result<Response<Bytes>, StoreError>) -> Response<Bytes> {
         page.unwrap_or_else(|error| {
             tracing::error!(%error, "an authorization request failed");
-            let mut response = self.problem("Something broke", "The server cannot look anything up now.");
-            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-            response
+            self.later("The server cannot look anything up.")
         })
     }
 
@@ -340,9 +340,13 @@ fn oauth_error(status: StatusCode, body: &ErrorBody) -> Response<Bytes> {
 
 fn store_error(error: &StoreError) -> Response<Bytes> {
     tracing::error!(%error, "a request to the authorization server failed");
+    later()
+}
+
+fn later() -> Response<Bytes> {
     let mut response =
         oauth_error(StatusCode::SERVICE_UNAVAILABLE, &ErrorBody::from(ErrorCode::TemporarilyUnavailable));
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
     response
 }
 
@@ -361,6 +365,7 @@ fn or_error(done: Result<Response<Bytes>, NoToken>) -> Response<Bytes> {
             }
             response
         }
+        Err(NoToken::Later) => later(),
         Err(NoToken::Store(error)) => store_error(&error),
     }
 }

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
+use super::tokens::encode;
 use super::{hash, random_text};
 
 /// How often a password is hashed, as OWASP recommends for PBKDF2 with SHA-256.
@@ -38,17 +39,24 @@ impl PasswordHash {
     /// That of this password. It takes a good part of a second, on purpose.
     #[must_use]
     pub fn of(password: &str) -> Self {
-        Self::after(password, ROUNDS)
+        Self::salted(password, &random_text(), ROUNDS)
+    }
+
+    /// That of a password which stands in a configuration as it is: the same for the same password of the same user,
+    /// after every start and at every node, so that what was given to the user lasts as long as the password. `place` is
+    /// where the user signs in, the issuer. It takes a good part of a second.
+    #[must_use]
+    pub fn of_user(password: &str, user: &str, place: &str) -> Self {
+        Self::salted(password, &hash(&encode(&(place, user))), ROUNDS)
     }
 
     #[cfg(test)]
     pub(super) fn cheap(password: &str) -> Self {
-        Self::after(password, 1)
+        Self::salted(password, "the same", 1)
     }
 
-    fn after(password: &str, rounds: u32) -> Self {
-        let salt = random_text();
-        let hash = URL_SAFE_NO_PAD.encode(derive(password, &salt, rounds));
+    fn salted(password: &str, salt: &str, rounds: u32) -> Self {
+        let hash = URL_SAFE_NO_PAD.encode(derive(password, salt, rounds));
         Self(format!("pbkdf2-sha256${rounds}${salt}${hash}").into())
     }
 
@@ -124,9 +132,12 @@ impl SignIn {
         !self.users.is_empty()
     }
 
-    /// Whether somebody of that name may sign in.
-    pub(super) fn knows(&self, user: &str) -> bool {
-        self.users.contains_key(user) || (self.show.is_some() && user == OWNER)
+    /// What stands for how somebody of that name signs in, and changes when that does; none when nobody of that name may.
+    pub(super) fn mark(&self, user: &str) -> Option<String> {
+        match self.users.get(user) {
+            Some(password) => Some(hash(password.expose())),
+            None => (self.show.is_some() && user == OWNER).then(|| OWNER.to_owned()),
+        }
     }
 
     /// Shows a code, unless one was shown that is still good: nobody can fill the owner's screen.
@@ -190,6 +201,20 @@ mod tests {
             ["", "secret", "pbkdf2-sha256$1$a$b", "pbkdf2-sha256$600000$a", "pbkdf2-sha256$600000$a$b$c"]
         {
             assert!(PasswordHash::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_password_of_the_configuration_has_one_hash() {
+        let one = || PasswordHash::of_user("correct horse", "ann", "https://as.example");
+        let hash = one();
+        assert!(hash.is_of("correct horse") && hash.expose() == one().expose());
+        for other in [
+            PasswordHash::of_user("correct horse", "bob", "https://as.example"),
+            PasswordHash::of_user("correct horse", "ann", "https://other.example"),
+            PasswordHash::of_user("correct horse!", "ann", "https://as.example"),
+        ] {
+            assert_ne!(hash.expose(), other.expose());
         }
     }
 

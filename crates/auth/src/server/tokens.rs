@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::authorize::{resource, scopes};
 use super::clients::{AuthMethod, CODE, CREDENTIALS, Client, Credentials, NoClient, Origin, REFRESH};
+use super::documents::Lookup;
 use super::form::Form;
 use super::store::{Kind, Record, StoreError, Swapped, Taken};
 use super::{AuthServer, hash, random_text};
@@ -33,12 +34,23 @@ pub(super) struct Given {
     pub(super) scopes: Scopes,
     /// When all of it ends, in seconds since 1970.
     pub(super) end: u64,
-    /// Whether a client acts for itself.
-    #[serde(default)]
-    pub(super) client: bool,
-    /// Whether it rests on an account at somebody else's.
-    #[serde(default)]
-    pub(super) upstream: bool,
+    /// On whose word.
+    pub(super) by: By,
+}
+
+/// On whose word something was given, which holds as long as they are known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum By {
+    /// A user who signs in here, as they signed in then.
+    User {
+        /// What stands for their password.
+        mark: String,
+    },
+    /// A client that acts for itself.
+    Client,
+    /// A user with an account at somebody else's.
+    Upstream,
 }
 
 /// What an access or a refresh token stands for.
@@ -59,6 +71,8 @@ pub(super) enum NoToken {
     Refused(ErrorBody),
     /// The client did not show that it is itself; it tried HTTP Basic.
     Basic(ErrorBody),
+    /// Who the client is cannot be found out now.
+    Later,
     /// The store does not answer.
     Store(StoreError),
 }
@@ -112,9 +126,10 @@ impl AuthServer {
             Err(NoClient::Malformed(why)) => return refuse(ErrorCode::InvalidRequest, why),
             Err(NoClient::Missing) => return refuse(ErrorCode::InvalidClient, "no client is named"),
         };
-        let known = self.client(&credentials.id).await?;
-        if let Some(client) = known.filter(|client| credentials.are_of(client)) {
-            return Ok(client);
+        match self.client(&credentials.id).await? {
+            Lookup::Client(client) if credentials.are_of(&client) => return Ok(*client),
+            Lookup::Client(_) | Lookup::Nobody => {}
+            Lookup::Unavailable => return Err(NoToken::Later),
         }
         tracing::info!(client = %credentials.id, "a client did not show that it is itself");
         let body = ErrorBody::new(
@@ -227,20 +242,21 @@ impl AuthServer {
         let Some(scopes) = scopes(form.get("scope"), client, self.settings()) else {
             return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
         };
-        let given = Given {
-            subject: client.id.to_string(),
-            resource,
-            scopes,
-            end: u64::MAX,
-            client: true,
-            upstream: false,
-        };
+        let given = Given { subject: client.id.to_string(), resource, scopes, end: u64::MAX, by: By::Client };
         self.issue(client, &given, &given.scopes, &random_text(), None).await
     }
 
-    /// Whether whom something was given to is still one of ours: who has left the configuration takes nothing along.
+    /// Whether on whose word something was given is still one of ours: who has left the configuration takes nothing along,
+    /// and a new password ends what was given under the old one.
     pub(super) fn is_there(&self, given: &Given) -> bool {
-        given.client || given.upstream || self.0.sign_in.knows(&given.subject)
+        match &given.by {
+            By::User { mark } => self.0.sign_in.mark(&given.subject).as_ref() == Some(mark),
+            By::Client => {
+                let mut clients = self.settings().clients.iter();
+                clients.any(|client| client.id.as_str() == given.subject && client.may(CREDENTIALS))
+            }
+            By::Upstream => self.provider().is_some(),
+        }
     }
 
     /// Makes out an access token.
@@ -337,7 +353,8 @@ impl AuthServer {
         Ok(())
     }
 
-    /// Answers the introspection endpoint (RFC 7662), to clients that can keep a secret.
+    /// Answers the introspection endpoint (RFC 7662), to clients that can keep a secret: about their own tokens, and about
+    /// those for the resources that they serve.
     pub(super) async fn introspect(&self, parts: &Parts, form: &Form) -> Result<Value, NoToken> {
         let client = self.authenticate(parts, form).await?;
         if client.auth == AuthMethod::None || client.origin != Origin::Configured {
@@ -353,7 +370,10 @@ impl AuthServer {
             return Ok(json!({ "active": false }));
         };
         let TokenRecord { client_id, given } = decode(&record)?;
-        if !self.is_there(&given) {
+        // RFC 7662, section 2.2: what does not concern who asks is not active.
+        let concerned = client_id == client.id || client.serves.contains(&given.resource);
+        if !concerned || !self.is_there(&given) {
+            tracing::debug!(token = fingerprint(token), client = %client.id, concerned, "a token is not active");
             return Ok(json!({ "active": false }));
         }
         Ok(json!({

@@ -311,6 +311,11 @@ async fn a_call_needs_the_scopes_of_its_tool() {
     };
     refused(&site.call("who", &[("authorization", "Bearer weak-token")]).await, "mcp");
     let all = "mcp files:read files:write";
+    // Its client asks its user once.
+    refused(&site.call("delete", &[("authorization", "Bearer weak-token")]).await, all);
+    let batch = json!([tool("who"), tool("delete")]);
+    let request = post("/mcp", &batch, &[("authorization", "Bearer weak-token")]);
+    refused(&send(site.address, request).await, all);
     refused(&site.call("delete", &[("authorization", "Bearer ann-token")]).await, all);
     let answer = site.call("delete", &[("authorization", "Bearer strong-token")]).await;
     assert_eq!(answer.status, StatusCode::OK, "one scope implies the others");

@@ -127,6 +127,7 @@ fn site(web: &Web, change: impl FnOnce(&mut super::ServerSettings)) -> Site {
     let time = Arc::clone(&site.time);
     let sign_in = SignIn::users([("ann".to_owned(), super::password())]);
     site.server = AuthServer::new(settings, Arc::new(MemoryStore::new()), sign_in)
+        .unwrap()
         .fetching(web.clone())
         .clock(crate::Clock::new(move || time.load(Ordering::Relaxed)));
     site
@@ -248,6 +249,77 @@ async fn a_document_is_kept_as_long_as_it_says_within_reason() {
     }
 }
 
+/// Who is asking cannot be known now, which is not the same as never: nobody is told to go away for good.
+#[tokio::test(start_paused = true)]
+async fn a_document_that_is_not_to_be_had_now_may_be_later() {
+    let web = Web::default();
+    let site = site(&web, |_| {});
+    let ask = Ask::of(DOCUMENT, ASKED);
+    let later = async || {
+        let page = site.get(&ask.path()).await;
+        assert_eq!((page.status(), page.header("retry-after")), (StatusCode::SERVICE_UNAVAILABLE, "5"));
+        assert!(page.back().is_none());
+        let token = site.refresh("x", DOCUMENT, &[]).await;
+        assert_eq!(token.error(), (503, "temporarily_unavailable".to_owned()));
+        assert_eq!(token.header("retry-after"), "5");
+    };
+    later().await;
+    for status in [500, 503, 429] {
+        web.put(DOCUMENT, response(status, "{}", &[]));
+        later().await;
+    }
+    web.put(DOCUMENT, response(200, &document().to_string(), &[]));
+    let code = site.code(&ask).await;
+    assert_eq!(site.redeem(&ask, &code).await.status(), StatusCode::OK);
+    // What was good a while ago will do, for a day.
+    web.cut(DOCUMENT);
+    site.pass(24 * 3600 - 1);
+    assert_eq!(site.get(&ask.path()).await.status(), StatusCode::OK);
+    site.pass(1);
+    later().await;
+    web.put(DOCUMENT, response(200, &document().to_string(), &[("cache-control", "must-revalidate")]));
+    assert_eq!(site.get(&ask.path()).await.status(), StatusCode::OK);
+    site.pass(300);
+    web.cut(DOCUMENT);
+    later().await;
+    // What its owner has taken back is gone at once.
+    web.put(DOCUMENT, response(200, &document().to_string(), &[]));
+    assert_eq!(site.get(&ask.path()).await.status(), StatusCode::OK);
+    web.put(DOCUMENT, response(404, "", &[]));
+    site.pass(300);
+    assert_eq!(site.get(&ask.path()).await.status(), StatusCode::BAD_REQUEST);
+    web.cut(DOCUMENT);
+    later().await;
+}
+
+/// Whoever sends many here has us fetch no more than one by one, and so many a minute.
+#[tokio::test(start_paused = true)]
+async fn documents_are_fetched_within_limits() {
+    let web = Web::default().with(DOCUMENT, response(200, &document().to_string(), &[]));
+    let at_once = site(&web, |_| {});
+    let path = Ask::of(DOCUMENT, ASKED).path();
+    let asked = (0..50).map(|_| {
+        let (site, path) = (at_once.clone(), path.clone());
+        tokio::spawn(async move { site.get(&path).await.status() })
+    });
+    for asked in asked.collect::<Vec<_>>() {
+        assert_eq!(asked.await.unwrap(), StatusCode::OK);
+    }
+    assert_eq!(web.fetched.swap(0, Ordering::Relaxed), 1, "of one document, one at a time");
+
+    let many = site(&web, |_| {});
+    for number in 0..70 {
+        let id = format!("https://app.example/{number}.json");
+        assert_eq!(many.get(&Ask::of(&id, ASKED).path()).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+    assert_eq!(web.fetched.swap(0, Ordering::Relaxed), 60, "of one host, 60 a minute");
+    assert_eq!(many.get(&path).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    many.get(&Ask::of("https://other.example/client.json", ASKED).path()).await;
+    assert_eq!(web.fetched.load(Ordering::Relaxed), 1, "others are others");
+    tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    assert_eq!(many.get(&path).await.status(), StatusCode::OK);
+}
+
 /// Whoever changes where the answers go is somebody else.
 #[tokio::test]
 async fn a_document_that_has_changed_is_asked_about_again() {
@@ -267,6 +339,7 @@ async fn a_document_that_has_changed_is_asked_about_again() {
     let store = Arc::clone(&one.server.0.store);
     let sign_in = SignIn::users([("ann".to_owned(), super::password())]);
     let server = AuthServer::new(settings(), store, sign_in)
+        .unwrap()
         .fetching(web)
         .clock(crate::Clock::new(move || time.load(Ordering::Relaxed)));
     browser.site.server = server;

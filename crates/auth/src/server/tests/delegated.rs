@@ -125,6 +125,7 @@ fn node(third: &Third, store: Arc<dyn Store>, time: &Arc<AtomicU64>) -> Site {
         Provider::new(Issuer::new(THIRD).unwrap(), ClientId::new("hospes-there").unwrap(), &[7; 32]).unwrap();
     let now = Arc::clone(time);
     let server = AuthServer::new(settings(), store, SignIn::default())
+        .unwrap()
         .fetching(third.clone())
         .delegating(provider.secret("s3cret"))
         .clock(Clock::new(move || now.load(Ordering::Relaxed)));

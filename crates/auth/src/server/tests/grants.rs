@@ -301,6 +301,13 @@ async fn only_a_client_with_a_secret_is_told_of_tokens() {
         json!({ "active": true, "iss": super::ISSUER, "sub": "ann", "aud": RESOURCE, "client_id": APP,
             "scope": "mcp", "exp": site.now() + 600, "token_type": "Bearer" })
     );
+    // What is neither for a resource of who asks nor their own does not concern them.
+    let other = basic("elsewhere", "secret");
+    let headers_of_other = [("authorization", &*other)];
+    assert_eq!(ask(&access, &headers_of_other, &[]).await.json(), json!({ "active": false }));
+    let grant = [("grant_type", "client_credentials")];
+    let (own, _) = site.form_with("/token", &grant, &headers_of_other).await.tokens();
+    assert_eq!(ask(&own, &headers_of_other, &[]).await.json()["sub"], "elsewhere");
     for unknown in ["x", &*refresh] {
         assert_eq!(ask(unknown, &headers, &[]).await.json(), json!({ "active": false }));
     }
@@ -341,6 +348,7 @@ async fn who_has_left_the_configuration_takes_nothing_along() {
     let time = Arc::clone(&before.time);
     let sign_in = super::SignIn::users([("bob".to_owned(), super::password())]);
     let server = super::AuthServer::new(super::settings(), store, sign_in)
+        .unwrap()
         .clock(super::Clock::new(move || time.load(Ordering::Relaxed)));
     let after = Site { server, time: Arc::clone(&before.time) };
     assert!(before.is_good(&access).await && !after.is_good(&access).await);
@@ -348,6 +356,39 @@ async fn who_has_left_the_configuration_takes_nothing_along() {
     assert!(browser.open(&Ask::new()).await.text().contains("Sign in"));
     assert_eq!(after.refresh(&refresh, APP, &[]).await.error(), (400, "invalid_grant".to_owned()));
     assert!(!before.is_good(&access).await, "the grant has ended");
+}
+
+/// Whoever has learned the old password keeps nothing.
+#[tokio::test]
+async fn a_new_password_ends_what_was_given_under_the_old_one() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let before = Site::on(Arc::clone(&store), |_| {}, Arc::new(AtomicU64::new(1_000_000)));
+    let with = |password: &str| {
+        let sign_in = super::SignIn::users([("ann".to_owned(), super::PasswordHash::cheap(password))]);
+        let time = Arc::clone(&before.time);
+        let server = super::AuthServer::new(super::settings(), Arc::clone(&store), sign_in).unwrap();
+        let server = server.clock(super::Clock::new(move || time.load(Ordering::Relaxed)));
+        Site { server, time: Arc::clone(&before.time) }
+    };
+    let (same, after) = (with("correct horse"), with("another"));
+    let ask = Ask::of("machine", "https://machine.example/callback");
+    let mut browser = Browser::new(&before);
+    let consent = browser.sign_in(&ask).await;
+    browser.decide(&consent, "allow").await;
+    let (access, refresh) = before.tokens().await;
+    let asked = Ask::new();
+    let code = before.code(&asked).await;
+    browser.site = same.clone();
+    assert!(browser.open(&ask).await.back().is_some(), "signed in, and agreed to");
+    assert!(same.is_good(&access).await, "another start changes nothing");
+    let (_, refresh) = same.refresh(&refresh, APP, &[]).await.tokens();
+
+    browser.site = after.clone();
+    assert!(browser.open(&ask).await.text().contains("Sign in"), "nobody is signed in");
+    assert!(!after.is_good(&access).await);
+    assert_eq!(after.redeem(&asked, &code).await.error(), (400, "invalid_grant".to_owned()));
+    assert_eq!(after.refresh(&refresh, APP, &[]).await.error(), (400, "invalid_grant".to_owned()));
+    assert!(!before.is_good(&access).await, "the grant has ended for all");
 }
 
 /// Whoever chooses the name of a client does not choose to be that user.

@@ -6,8 +6,8 @@ mod delegated;
 mod grants;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -51,7 +51,9 @@ fn settings() -> ServerSettings {
             client_id("machine"),
             "s3cret:%+ä",
             vec![redirect_uri("https://machine.example/callback")],
-        ),
+        )
+        .serving([Resource::new(RESOURCE).unwrap()]),
+        Client::confidential(client_id("elsewhere"), "secret", Vec::new()),
     ];
     settings.registration = true;
     // Those who come too often have tests of their own.
@@ -81,8 +83,9 @@ impl Site {
         change(&mut settings);
         let sign_in = SignIn::users([("ann".to_owned(), password())]);
         let now = Arc::clone(&time);
-        let server =
-            AuthServer::new(settings, store, sign_in).clock(Clock::new(move || now.load(Ordering::Relaxed)));
+        let server = AuthServer::new(settings, store, sign_in)
+            .unwrap()
+            .clock(Clock::new(move || now.load(Ordering::Relaxed)));
         Self { server, time }
     }
 
@@ -332,22 +335,52 @@ impl Browser {
 /// Documents that are somewhere, and how often they were fetched.
 #[derive(Clone, Default)]
 struct Web {
-    documents: HashMap<String, crate::Response>,
+    documents: Arc<Mutex<HashMap<String, crate::Response>>>,
     fetched: Arc<AtomicUsize>,
 }
 
 impl Web {
-    fn with(mut self, url: &str, response: crate::Response) -> Self {
-        self.documents.insert(url.to_owned(), response);
+    fn with(self, url: &str, response: crate::Response) -> Self {
+        self.put(url, response);
         self
+    }
+
+    fn put(&self, url: &str, response: crate::Response) {
+        self.documents.lock().unwrap().insert(url.to_owned(), response);
+    }
+
+    /// Nobody is reached there any more.
+    fn cut(&self, url: &str) {
+        self.documents.lock().unwrap().remove(url);
     }
 }
 
 impl Fetch for Web {
     fn fetch(&self, request: crate::Request) -> FetchFuture<'_> {
         self.fetched.fetch_add(1, Ordering::Relaxed);
-        let found = self.documents.get(request.url.as_str()).cloned();
-        Box::pin(std::future::ready(found.ok_or_else(|| "nobody was reached there".into())))
+        let found = self.documents.lock().unwrap().get(request.url.as_str()).cloned();
+        Box::pin(async move {
+            // Whoever else asks comes first.
+            tokio::task::yield_now().await;
+            found.ok_or_else(|| "nobody was reached there".into())
+        })
+    }
+}
+
+/// What goes there goes over the network as it is: passwords, codes, tokens.
+#[test]
+fn an_issuer_without_tls_is_this_machine() {
+    let new = |issuer: &str| {
+        let mut settings = settings();
+        settings.issuer = Issuer::new(issuer).unwrap();
+        AuthServer::new(settings, Arc::new(MemoryStore::new()), SignIn::default())
+    };
+    for good in ["https://as.example", "http://127.0.0.1:8080", "http://localhost:1/t", "http://[::1]"] {
+        assert!(new(good).is_ok(), "{good}");
+    }
+    for bad in ["http://as.example", "http://10.0.0.1", "http://localhost.evil.example"] {
+        let error = new(bad).unwrap_err();
+        assert!(error.to_string().contains(bad), "{error}");
     }
 }
 
@@ -385,6 +418,7 @@ async fn metadata_says_what_is_there_and_no_more() {
     assert_eq!(said["token_endpoint"], "https://as.example/t1/token");
     assert_eq!(said.get("registration_endpoint"), None);
     let web = Web::default();
-    let fetching = AuthServer::new(settings(), Arc::new(MemoryStore::new()), SignIn::default()).fetching(web);
+    let fetching =
+        AuthServer::new(settings(), Arc::new(MemoryStore::new()), SignIn::default()).unwrap().fetching(web);
     assert_eq!(fetching.metadata().client_id_metadata_document_supported, Some(true));
 }
