@@ -1,0 +1,221 @@
+//! The record as rows: each bound to the one before, and both ends sealed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use subtle::ConstantTimeEq as _;
+
+use super::{Place, Tampered, Verified};
+use crate::error::StoreError;
+use crate::key::{Keys, LENGTH};
+
+/// What the file is made of, by version: each step is run once, in order. Never change one, add one.
+///
+/// What is searched is read out of what is bound, so that there is nothing beside it to be changed. `ends` says before
+/// which entry the record begins (others were cut off when their time was over) and with which it ends.
+pub(super) const STEPS: [&str; 1] = ["
+    CREATE TABLE audit (
+        seq INTEGER PRIMARY KEY, entry TEXT NOT NULL, bound BLOB NOT NULL,
+        at INTEGER GENERATED ALWAYS AS (json_extract(entry, '$.at')) VIRTUAL,
+        kind TEXT GENERATED ALWAYS AS (json_extract(entry, '$.kind')) VIRTUAL,
+        server TEXT GENERATED ALWAYS AS (json_extract(entry, '$.server')) VIRTUAL,
+        subject TEXT GENERATED ALWAYS AS (json_extract(entry, '$.subject')) VIRTUAL,
+        principal TEXT GENERATED ALWAYS AS (json_extract(entry, '$.principal')) VIRTUAL,
+        application TEXT GENERATED ALWAYS AS (json_extract(entry, '$.application')) VIRTUAL,
+        decision TEXT GENERATED ALWAYS AS (json_extract(entry, '$.decision')) VIRTUAL
+    );
+    CREATE INDEX audit_at ON audit (at);
+    CREATE INDEX audit_server ON audit (server, subject);
+    CREATE INDEX audit_kind ON audit (kind);
+    CREATE TABLE ends (which TEXT PRIMARY KEY, seq INTEGER NOT NULL, bound BLOB NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
+    CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit
+        BEGIN SELECT RAISE(ABORT, 'the audit record is append-only'); END;
+    CREATE TRIGGER audit_is_not_cut BEFORE DELETE ON audit
+        WHEN OLD.seq > (SELECT seq FROM ends WHERE which = 'first')
+        BEGIN SELECT RAISE(ABORT, 'the audit record is append-only'); END;
+"];
+
+/// What stands before the first entry of all.
+const NOTHING: Place = Place { seq: 0, bound: [0; LENGTH] };
+
+#[derive(Clone, Copy)]
+enum End {
+    First,
+    Last,
+}
+
+impl End {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Last => "last",
+        }
+    }
+}
+
+/// What can go wrong between a connection and its caller, which knows the file.
+#[derive(Clone, Debug)]
+pub(super) enum Failed {
+    Database(Arc<rusqlite::Error>),
+    Tampered(Tampered),
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(Arc::new(error))
+    }
+}
+
+impl Failed {
+    pub(super) fn at(self, file: &Path) -> StoreError {
+        match self {
+            Self::Database(source) => StoreError::Database { file: file.to_owned(), source },
+            Self::Tampered(found) => StoreError::Tampered { file: file.to_owned(), found },
+        }
+    }
+}
+
+/// Whether anything was ever recorded here.
+pub(super) fn has_begun(connection: &Connection) -> rusqlite::Result<bool> {
+    connection
+        .query_row("SELECT EXISTS (SELECT 1 FROM ends) OR EXISTS (SELECT 1 FROM audit)", [], |row| row.get(0))
+}
+
+/// Adds entries, all or none. Other processes may have added theirs since.
+pub(super) fn append(
+    connection: &mut Connection,
+    keys: &Keys,
+    texts: &[String],
+) -> Result<Vec<Place>, Failed> {
+    let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut last = match end(&change, keys, End::Last)? {
+        Some(last) => last,
+        None if has_begun(&change)? => return Err(Failed::Tampered(Tampered::End)),
+        None => {
+            set_end(&change, keys, End::First, NOTHING)?;
+            NOTHING
+        }
+    };
+    let mut places = Vec::with_capacity(texts.len());
+    {
+        let mut insert =
+            change.prepare_cached("INSERT INTO audit (seq, entry, bound) VALUES (?1, ?2, ?3)")?;
+        for text in texts {
+            last = following(keys, last, text);
+            insert.execute(params![number(last.seq), text, last.bound])?;
+            places.push(last);
+        }
+    }
+    set_end(&change, keys, End::Last, last)?;
+    change.commit()?;
+    Ok(places)
+}
+
+/// Cuts off everything before a moment, and seals where the record begins now. How many entries that were.
+pub(super) fn cut(connection: &mut Connection, keys: &Keys, before: i64) -> Result<u64, Failed> {
+    let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let Some(first) = end(&change, keys, End::First)? else { return Ok(0) };
+    // Up to the first that stays: what stands in order stays in order, also when a clock was turned back.
+    let sql = "SELECT seq, bound FROM audit WHERE seq < ifnull((SELECT min(seq) FROM audit WHERE at >= ?1), 1 << 62)
+        ORDER BY seq DESC LIMIT 1";
+    let last_gone = change.query_row(sql, [before], place).optional()?;
+    let Some(last_gone) = last_gone else { return Ok(0) };
+    set_end(&change, keys, End::First, last_gone)?;
+    change.execute("DELETE FROM audit WHERE seq <= ?1", [number(last_gone.seq)])?;
+    change.commit()?;
+    Ok(last_gone.seq - first.seq)
+}
+
+/// Goes through the whole record. `noted` is a place that was written down elsewhere: whoever has the key and the file
+/// can make a record anew, but not one with that place in it.
+pub(super) fn verify(
+    connection: &mut Connection,
+    keys: &Keys,
+    noted: Option<Place>,
+) -> Result<Verified, Failed> {
+    // One view of it, while others write.
+    let view = connection.transaction()?;
+    let tampered = |found| Err(Failed::Tampered(found));
+    let (first, last) = (end(&view, keys, End::First)?, end(&view, keys, End::Last)?);
+    let (first, last) = match (first, last) {
+        (Some(first), Some(last)) => (first, last),
+        (None, None) if !has_begun(&view)? => (NOTHING, NOTHING),
+        _ => return tampered(Tampered::End),
+    };
+    let mut noted = noted.filter(|noted| noted.seq > first.seq);
+    let mut here = first;
+    let mut rows = view.prepare("SELECT seq, bound, entry FROM audit ORDER BY seq")?;
+    let mut rows = rows.query([])?;
+    while let Some(row) = rows.next()? {
+        let (found, text) = (place(row)?, row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
+        let wanted = following(keys, here, text);
+        if found.seq != wanted.seq {
+            return tampered(Tampered::Missing { seq: wanted.seq });
+        }
+        if !is_same(&found.bound, &wanted.bound) {
+            return tampered(Tampered::Changed { seq: wanted.seq });
+        }
+        if noted.is_some_and(|noted| noted.seq == found.seq && noted.bound != found.bound) {
+            return tampered(Tampered::NotAsNoted { seq: found.seq });
+        }
+        noted = noted.filter(|noted| noted.seq != found.seq);
+        here = found;
+    }
+    if here.seq < last.seq {
+        return tampered(Tampered::Missing { seq: here.seq + 1 });
+    }
+    if here.seq > last.seq || !is_same(&here.bound, &last.bound) {
+        return tampered(Tampered::End);
+    }
+    if let Some(noted) = noted {
+        return tampered(Tampered::Missing { seq: noted.seq });
+    }
+    Ok(Verified { entries: last.seq - first.seq, cut: first.seq, last: (last.seq > 0).then_some(last) })
+}
+
+/// The place of the entry after another.
+fn following(keys: &Keys, before: Place, text: &str) -> Place {
+    let seq = before.seq + 1;
+    Place { seq, bound: keys.bind(&[b"entry", &seq.to_be_bytes(), &before.bound, text.as_bytes()]) }
+}
+
+fn seal(keys: &Keys, which: End, at: Place) -> [u8; LENGTH] {
+    keys.bind(&[b"end", which.as_str().as_bytes(), &at.seq.to_be_bytes(), &at.bound])
+}
+
+fn end(connection: &Connection, keys: &Keys, which: End) -> Result<Option<Place>, Failed> {
+    let mut query = connection.prepare_cached("SELECT seq, bound, seal FROM ends WHERE which = ?1")?;
+    let found =
+        query.query_row([which.as_str()], |row| Ok((place(row)?, row.get::<_, Vec<u8>>(2)?))).optional()?;
+    match found {
+        Some((at, sealed)) if is_same(&sealed, &seal(keys, which, at)) => Ok(Some(at)),
+        Some(_) => Err(Failed::Tampered(Tampered::End)),
+        None => Ok(None),
+    }
+}
+
+fn set_end(connection: &Connection, keys: &Keys, which: End, at: Place) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO ends (which, seq, bound, seal) VALUES (?1, ?2, ?3, ?4)";
+    let sealed = seal(keys, which, at);
+    connection
+        .prepare_cached(sql)?
+        .execute(params![which.as_str(), number(at.seq), at.bound, sealed])
+        .map(drop)
+}
+
+/// A row that begins with a number and what it is bound with. A blob of another length was not written by us.
+fn place(row: &rusqlite::Row<'_>) -> rusqlite::Result<Place> {
+    let seq: i64 = row.get(0)?;
+    let bound: Vec<u8> = row.get(1)?;
+    Ok(Place { seq: u64::try_from(seq).unwrap_or_default(), bound: bound.try_into().unwrap_or([0; LENGTH]) })
+}
+
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    bool::from(one.ct_eq(other))
+}
+
+/// A number as SQLite has it.
+pub(super) fn number(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
+}

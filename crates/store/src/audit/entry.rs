@@ -1,0 +1,173 @@
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// One thing that happened: who, what, which decision by whom, how long, how big.
+///
+/// Never what was said: no arguments, no results, no messages of errors. Arguments can be kept sealed
+/// ([`Audit::seal`](super::Audit::seal)).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Entry {
+    /// When, in microseconds since 1970.
+    pub at: i64,
+    /// What kind of thing.
+    pub kind: EntryKind,
+    /// Who signed in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// Which application, as it calls itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
+    /// Which server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// Which tool, prompt or URI of it, or which model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// What was decided: `allow`, `deny`, `expired`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
+    /// By what or whom: a rule, a person at the console.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
+    /// The code of the error, if it ended with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i64>,
+    /// How long it took, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub micros: Option<u64>,
+    /// Bytes of the params.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<u64>,
+    /// Bytes of the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received: Option<u64>,
+    /// What ties entries of one call together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// The arguments, sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<String>,
+}
+
+impl Entry {
+    /// Something that happens now.
+    #[must_use]
+    pub fn new(kind: EntryKind) -> Self {
+        Self {
+            at: Timestamp::now().as_microsecond(),
+            kind,
+            principal: None,
+            application: None,
+            server: None,
+            subject: None,
+            decision: None,
+            by: None,
+            ending: None,
+            code: None,
+            micros: None,
+            sent: None,
+            received: None,
+            call: None,
+            sealed: None,
+        }
+    }
+
+    /// What a seal of the arguments is bound to, so that it cannot be moved to another entry.
+    pub(super) fn bond(&self) -> Vec<u8> {
+        let parts = [&self.principal, &self.server, &self.subject, &self.call];
+        let mut bond = self.at.to_be_bytes().to_vec();
+        for part in parts {
+            let part = part.as_deref().unwrap_or_default();
+            bond.extend((part.len() as u64).to_be_bytes());
+            bond.extend(part.as_bytes());
+        }
+        bond
+    }
+}
+
+/// What kind of thing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A tool was called.
+    Call,
+    /// A prompt was fetched.
+    Prompt,
+    /// A resource was read.
+    Resource,
+    /// A person, a rule or the clock decided.
+    Decision,
+    /// A server's definitions were seen, changed or approved.
+    Definition,
+    /// A server was started, stopped or given up.
+    Server,
+    /// A server asked for a model's answer.
+    Sampling,
+    /// A server asked a person something.
+    Elicitation,
+    /// A server asked for the roots.
+    Roots,
+    /// Somebody signed in or out.
+    SignIn,
+    /// The rules were read anew.
+    Policy,
+}
+
+impl EntryKind {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Call,
+        Self::Prompt,
+        Self::Resource,
+        Self::Decision,
+        Self::Definition,
+        Self::Server,
+        Self::Sampling,
+        Self::Elicitation,
+        Self::Roots,
+        Self::SignIn,
+        Self::Policy,
+    ];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+            Self::Decision => "decision",
+            Self::Definition => "definition",
+            Self::Server => "server",
+            Self::Sampling => "sampling",
+            Self::Elicitation => "elicitation",
+            Self::Roots => "roots",
+            Self::SignIn => "sign_in",
+            Self::Policy => "policy",
+        }
+    }
+}
+
+/// How something ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Ending {
+    /// With a result.
+    Done,
+    /// With a result that says that the tool failed.
+    ToolError,
+    /// With an error.
+    Failed,
+    /// It never began: it was denied.
+    Refused,
+    /// Whoever asked went away.
+    Cancelled,
+    /// With a question, whose answer begins another round.
+    Asked,
+}

@@ -1,0 +1,295 @@
+//! What happened, in order, so that it can be shown that nothing was changed or left out.
+
+mod chain;
+mod entry;
+mod search;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use jiff::Timestamp;
+use rusqlite::{Connection, params_from_iter};
+use serde::{Serialize, Serializer};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::StoreError;
+use crate::file;
+use crate::key::{Keys, LENGTH, from_hex, to_hex};
+use chain::Failed;
+pub use entry::{Ending, Entry, EntryKind};
+pub use search::Search;
+use writer::{Job, Writer};
+
+/// How many entries may wait to be written; whoever adds one more waits.
+pub const DEFAULT_QUEUE: usize = 1024;
+
+/// The audit record.
+///
+/// Each entry is bound to the one before with a keyed hash, and both ends are sealed: what is changed, put in, taken out
+/// or cut off by somebody without the key is found by [`Audit::verify`]. Whoever has the key too can make another
+/// record; not one that has a [`Place`] in it that was noted elsewhere.
+///
+/// Cheap to clone. Dropping the last one waits until everything is written.
+#[derive(Clone)]
+pub struct Audit(Arc<Inner>);
+
+struct Inner {
+    file: PathBuf,
+    keys: Arc<Keys>,
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    failing: Arc<AtomicBool>,
+    reader: Mutex<Connection>,
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// Its number, from 1, without gaps.
+    pub seq: u64,
+    /// What binds it to all before it.
+    pub bound: [u8; LENGTH],
+}
+
+/// An entry as it stands in the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Recorded {
+    /// Its number.
+    pub seq: u64,
+    /// What binds it to all before it.
+    #[serde(serialize_with = "hex")]
+    pub bound: [u8; LENGTH],
+    /// What happened.
+    pub entry: Entry,
+}
+
+/// A record without a mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verified {
+    /// How many entries there are.
+    pub entries: u64,
+    /// How many were cut off before them, when their time was over.
+    pub cut: u64,
+    /// The last of all. Noted elsewhere, it shows later that nothing up to here was made anew.
+    pub last: Option<Place>,
+}
+
+/// What was found to be wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Tampered {
+    /// An entry is not what was recorded, or not where.
+    #[error("entry {seq} is not what was recorded")]
+    Changed {
+        /// Its number.
+        seq: u64,
+    },
+    /// An entry is not there.
+    #[error("entry {seq} is missing")]
+    Missing {
+        /// Its number.
+        seq: u64,
+    },
+    /// The place noted elsewhere is not in this record.
+    #[error("entry {seq} is not the one that was noted")]
+    NotAsNoted {
+        /// Its number.
+        seq: u64,
+    },
+    /// Where the record begins or ends was changed, or made with another key.
+    #[error("where the record begins and ends is not as it was sealed")]
+    End,
+}
+
+impl Audit {
+    /// The record in this file, bound with the key in that one. Both are made if they are not there, for their owner
+    /// alone.
+    ///
+    /// # Errors
+    /// When one of the files cannot be used, the key is gone or open to others, or the file is of a newer version.
+    pub fn open(file: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let file = file.as_ref().to_owned();
+        let database = |source| StoreError::Database { file: file.clone(), source: Arc::new(source) };
+        let connection = file::open(&file, &chain::STEPS)?;
+        let begun = chain::has_begun(&connection).map_err(database)?;
+        let keys = Arc::new(Keys::open(key.as_ref(), !begun)?);
+        let reader = Mutex::new(file::open(&file, &chain::STEPS)?);
+        let failing = Arc::new(AtomicBool::new(false));
+        let (jobs, waiting) = mpsc::channel(DEFAULT_QUEUE);
+        let writer =
+            Writer { connection, keys: Arc::clone(&keys), file: file.clone(), failing: Arc::clone(&failing) };
+        let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(waiting));
+        let thread = thread.map_err(|source| StoreError::File { file: file.clone(), source })?;
+        Ok(Self(Arc::new(Inner { file, keys, jobs: Some(jobs), thread: Some(thread), failing, reader })))
+    }
+
+    /// Records an entry, and comes back when it is on the disk.
+    ///
+    /// # Errors
+    /// When it could not be written; then it is not in the record.
+    pub async fn record(&self, entry: Entry) -> Result<Place, StoreError> {
+        let (done, written) = oneshot::channel();
+        self.send(Job { entry, done: Some(done) }).await?;
+        written.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Hands an entry over to be written soon, in its order. Comes back at once unless [`DEFAULT_QUEUE`] are waiting.
+    ///
+    /// # Errors
+    /// When what came before could not be written, and this one neither.
+    pub async fn note(&self, entry: Entry) -> Result<(), StoreError> {
+        if self.0.failing.load(Ordering::Acquire) {
+            return self.record(entry).await.map(drop);
+        }
+        self.send(Job { entry, done: None }).await
+    }
+
+    async fn send(&self, job: Job) -> Result<(), StoreError> {
+        let jobs = self.0.jobs.as_ref().ok_or(StoreError::Closed)?;
+        jobs.send(job).await.map_err(|_| StoreError::Closed)
+    }
+
+    /// Seals the arguments of a call into its entry. Everything else of the entry that says whose call it was must
+    /// stand there already.
+    pub fn seal(&self, entry: &mut Entry, arguments: &str) {
+        let sealed = self.0.keys.seal(arguments.as_bytes(), &entry.bond());
+        entry.sealed = Some(BASE64.encode(sealed));
+    }
+
+    /// The arguments sealed into an entry; nothing when there are none.
+    ///
+    /// # Errors
+    /// When they were sealed with another key or for another entry.
+    pub fn unseal(&self, entry: &Entry) -> Result<Option<String>, StoreError> {
+        let Some(sealed) = &entry.sealed else { return Ok(None) };
+        let sealed = BASE64.decode(sealed).map_err(|_| StoreError::Sealed)?;
+        let text = self.0.keys.open_sealed(&sealed, &entry.bond())?;
+        String::from_utf8(text).map(Some).map_err(|_| StoreError::Sealed)
+    }
+
+    /// The entries wanted, newest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub async fn search(&self, search: Search) -> Result<Vec<Recorded>, StoreError> {
+        let (condition, mut values) = search.condition();
+        values.push(i64::try_from(search.limit).unwrap_or(i64::MAX).into());
+        let sql = format!("SELECT seq, bound, entry FROM audit WHERE {condition} ORDER BY seq DESC LIMIT ?");
+        self.read(move |connection, _| recorded(connection, &sql, values)).await
+    }
+
+    /// Entries in their order, beginning after a number: for going through all of them, page by page.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub async fn after(&self, seq: u64, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+        let sql = "SELECT seq, bound, entry FROM audit WHERE seq > ? ORDER BY seq LIMIT ?";
+        let values = vec![chain::number(seq).into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+        self.read(move |connection, _| recorded(connection, sql, values)).await
+    }
+
+    /// Goes through the whole record and looks whether it is what was recorded. `noted` is a place that was written
+    /// down elsewhere.
+    ///
+    /// # Errors
+    /// [`StoreError::Tampered`] with the first thing that is wrong, else when the file cannot be read.
+    pub async fn verify(&self, noted: Option<Place>) -> Result<Verified, StoreError> {
+        self.read(move |connection, keys| chain::verify(connection, keys, noted)).await
+    }
+
+    /// Forgets what happened before a moment; how many entries that were. That they were, and where the record begins
+    /// now, is sealed.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub async fn forget_before(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.read(move |connection, keys| chain::cut(connection, keys, before.as_microsecond())).await
+    }
+
+    /// Runs `work` on the second connection, where waiting for a disk holds up nobody else.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection, &Keys) -> Result<T, Failed> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let inner = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || {
+            let mut reader = inner.reader.lock().unwrap_or_else(PoisonError::into_inner);
+            work(&mut reader, &inner.keys).map_err(|failed| failed.at(&inner.file))
+        });
+        done.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+impl fmt::Debug for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Audit").field(&self.0.file).finish()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.jobs = None;
+        // What was handed over is written before anybody may think that it is.
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    /// `12:9f86…`, to be noted elsewhere.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.seq, to_hex(&self.bound))
+    }
+}
+
+impl std::str::FromStr for Place {
+    type Err = NotAPlace;
+
+    fn from_str(text: &str) -> Result<Self, NotAPlace> {
+        let (seq, bound) = text.split_once(':').ok_or(NotAPlace)?;
+        Ok(Self { seq: seq.parse().map_err(|_| NotAPlace)?, bound: *from_hex(bound).ok_or(NotAPlace)? })
+    }
+}
+
+/// A text that is no [`Place`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a place in the record: wanted its number, a colon and {} hexadecimal digits", 2 * LENGTH)]
+#[non_exhaustive]
+pub struct NotAPlace;
+
+fn recorded(
+    connection: &Connection,
+    sql: &str,
+    values: Vec<rusqlite::types::Value>,
+) -> Result<Vec<Recorded>, Failed> {
+    let mut query = connection.prepare_cached(sql)?;
+    let mut rows = query.query(params_from_iter(values))?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        let seq: i64 = row.get(0)?;
+        let seq = u64::try_from(seq).unwrap_or_default();
+        let bound: Vec<u8> = row.get(1)?;
+        let text = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
+        // What we cannot read we did not write.
+        let changed = || Failed::Tampered(Tampered::Changed { seq });
+        let entry = serde_json::from_str(text).map_err(|_| changed())?;
+        all.push(Recorded { seq, bound: bound.try_into().map_err(|_| changed())?, entry });
+    }
+    Ok(all)
+}
+
+fn hex<S: Serializer>(bound: &[u8; LENGTH], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&to_hex(bound))
+}

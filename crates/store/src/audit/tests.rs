@@ -1,0 +1,276 @@
+use std::path::PathBuf;
+
+use super::*;
+
+struct Files {
+    _folder: tempfile::TempDir,
+    file: PathBuf,
+    key: PathBuf,
+}
+
+fn files() -> Files {
+    let folder = tempfile::tempdir().unwrap();
+    Files { file: folder.path().join("audit.db"), key: folder.path().join("audit.key"), _folder: folder }
+}
+
+impl Files {
+    fn open(&self) -> Audit {
+        Audit::open(&self.file, &self.key).unwrap()
+    }
+
+    /// What somebody with the file and without the key does.
+    fn meddle(&self, sql: &str) {
+        let connection = Connection::open(&self.file).unwrap();
+        connection
+            .execute_batch(&format!(
+                "DROP TRIGGER audit_is_not_changed; DROP TRIGGER audit_is_not_cut; {sql}"
+            ))
+            .unwrap();
+    }
+}
+
+fn call(subject: &str) -> Entry {
+    let mut entry = Entry::new(EntryKind::Call);
+    entry.server = Some("files".to_owned());
+    entry.subject = Some(subject.to_owned());
+    entry
+}
+
+async fn filled(place: &Files, count: usize) -> Audit {
+    let audit = place.open();
+    for number in 0..count {
+        audit.record(call(&format!("tool{number}"))).await.unwrap();
+    }
+    audit
+}
+
+async fn found_wrong(audit: &Audit) -> Tampered {
+    match audit.verify(None).await {
+        Err(StoreError::Tampered { found, .. }) => found,
+        other => panic!("not found: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn entries_stand_in_order_and_are_there_after_a_restart() {
+    let place = files();
+    let audit = filled(&place, 2).await;
+    for number in 2..600 {
+        audit.note(call(&format!("tool{number}"))).await.unwrap();
+    }
+    drop(audit);
+    let audit = place.open();
+    let verified = audit.verify(None).await.unwrap();
+    assert_eq!((verified.entries, verified.cut), (600, 0));
+    let all = audit.after(0, 1000).await.unwrap();
+    assert!(all.iter().enumerate().all(|(index, one)| {
+        one.seq == index as u64 + 1 && one.entry.subject == Some(format!("tool{index}"))
+    }));
+    assert_eq!(audit.after(598, 1000).await.unwrap().len(), 2);
+    assert_eq!(verified.last, Some(super::Place { seq: 600, bound: all[599].bound }));
+}
+
+#[tokio::test]
+async fn whatever_is_changed_put_in_or_taken_out_is_found() {
+    for (meddling, wrong) in [
+        (
+            "UPDATE audit SET entry = replace(entry, 'tool1', 'toolX') WHERE seq = 2",
+            Tampered::Changed { seq: 2 },
+        ),
+        ("UPDATE audit SET entry = entry || ' ' WHERE seq = 1", Tampered::Changed { seq: 1 }),
+        ("UPDATE audit SET bound = zeroblob(32) WHERE seq = 3", Tampered::Changed { seq: 3 }),
+        ("DELETE FROM audit WHERE seq = 2", Tampered::Missing { seq: 2 }),
+        ("DELETE FROM audit WHERE seq = 1", Tampered::Missing { seq: 1 }),
+        ("DELETE FROM audit WHERE seq >= 4", Tampered::Missing { seq: 4 }),
+        (
+            "INSERT INTO audit (seq, entry, bound) SELECT 5, entry, bound FROM audit WHERE seq = 4",
+            Tampered::Changed { seq: 5 },
+        ),
+        (
+            "UPDATE ends SET seq = 3, bound = (SELECT bound FROM audit WHERE seq = 3) WHERE which = 'last'; DELETE FROM audit WHERE seq = 4",
+            Tampered::End,
+        ),
+        (
+            "UPDATE ends SET seq = 1, bound = (SELECT bound FROM audit WHERE seq = 1) WHERE which = 'first'; DELETE FROM audit WHERE seq = 1",
+            Tampered::End,
+        ),
+        ("DELETE FROM ends", Tampered::End),
+        ("DELETE FROM ends; DELETE FROM audit WHERE seq > 1", Tampered::End),
+        (
+            "UPDATE audit SET seq = 9 WHERE seq = 2; UPDATE audit SET seq = 2 WHERE seq = 3; UPDATE audit SET seq = 3 WHERE seq = 9",
+            Tampered::Changed { seq: 2 },
+        ),
+    ] {
+        let place = files();
+        drop(filled(&place, 4).await);
+        place.meddle(meddling);
+        assert_eq!(found_wrong(&place.open()).await, wrong, "{meddling}");
+    }
+}
+
+/// What was meddled with is not sealed anew by going on.
+#[tokio::test]
+async fn a_record_whose_end_was_changed_is_not_gone_on_with() {
+    let place = files();
+    drop(filled(&place, 3).await);
+    place.meddle("UPDATE ends SET seq = 2, bound = (SELECT bound FROM audit WHERE seq = 2) WHERE which = 'last'; DELETE FROM audit WHERE seq = 3");
+    let audit = place.open();
+    let refused = audit.record(call("more")).await;
+    assert!(matches!(refused, Err(StoreError::Tampered { found: Tampered::End, .. })), "{refused:?}");
+    // And what need not be waited for says so too, once it is known.
+    assert!(audit.note(call("more")).await.is_err());
+}
+
+#[tokio::test]
+async fn sql_itself_refuses_to_change_the_record() {
+    let place = files();
+    drop(filled(&place, 2).await);
+    let connection = Connection::open(&place.file).unwrap();
+    for sql in ["UPDATE audit SET entry = '{}'", "DELETE FROM audit WHERE seq = 1"] {
+        let error = connection.execute(sql, []).unwrap_err().to_string();
+        assert!(error.contains("append-only"), "{error}");
+    }
+}
+
+/// Somebody with the key and the file can make everything anew, but not what was noted elsewhere.
+#[tokio::test]
+async fn a_record_made_anew_does_not_have_what_was_noted() {
+    let place = files();
+    let noted = filled(&place, 3).await.verify(None).await.unwrap().last.unwrap();
+    let noted: super::Place = noted.to_string().parse().unwrap();
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{suffix}", place.file.display()));
+    }
+    let audit = filled(&place, 2).await;
+    let short = audit.verify(Some(noted)).await;
+    assert!(
+        matches!(short, Err(StoreError::Tampered { found: Tampered::Missing { seq: 3 }, .. })),
+        "{short:?}"
+    );
+    audit.record(call("other")).await.unwrap();
+    assert!(audit.verify(None).await.is_ok());
+    let other = audit.verify(Some(noted)).await;
+    assert!(
+        matches!(other, Err(StoreError::Tampered { found: Tampered::NotAsNoted { seq: 3 }, .. })),
+        "{other:?}"
+    );
+}
+
+#[tokio::test]
+async fn several_processes_add_to_one_record() {
+    let place = files();
+    let (one, other) = (place.open(), place.open());
+    let both = async |audit: &Audit| {
+        for _ in 0..40 {
+            audit.record(call("both")).await.unwrap();
+        }
+    };
+    tokio::join!(both(&one), both(&other));
+    assert_eq!(one.verify(None).await.unwrap().entries, 80);
+}
+
+#[tokio::test]
+async fn what_is_over_is_forgotten_in_order_and_that_is_sealed() {
+    let place = files();
+    let audit = place.open();
+    let mut places = Vec::new();
+    for at in [10, 20, 15, 30] {
+        let mut entry = call("timed");
+        entry.at = at;
+        places.push(audit.record(entry).await.unwrap());
+    }
+    let moment = |micros| Timestamp::from_microsecond(micros).unwrap();
+    // The third is older than 20, but what stands in order is not torn.
+    assert_eq!(audit.forget_before(moment(20)).await.unwrap(), 1);
+    let verified = audit.verify(None).await.unwrap();
+    assert_eq!((verified.entries, verified.cut), (3, 1));
+    assert!(audit.verify(Some(places[0])).await.is_ok(), "noted, and forgotten since");
+    assert_eq!(audit.forget_before(moment(1000)).await.unwrap(), 3);
+    audit.record(call("after")).await.unwrap();
+    let verified = audit.verify(None).await.unwrap();
+    assert_eq!((verified.entries, verified.cut, verified.last.unwrap().seq), (1, 4, 5));
+}
+
+#[tokio::test]
+async fn a_search_finds_by_every_member_newest_first() {
+    let place = files();
+    let audit = place.open();
+    for (number, kind) in EntryKind::ALL.into_iter().enumerate() {
+        let mut entry = Entry::new(kind);
+        entry.at = number as i64;
+        entry.server = Some(format!("server{}", number % 2));
+        entry.subject = Some("Some_Tool".to_owned());
+        entry.principal = (number == 3).then(|| "alice".to_owned());
+        entry.decision = (number == 4).then(|| "deny".to_owned());
+        audit.record(entry).await.unwrap();
+    }
+    let seqs = async |search: Search| -> Vec<u64> {
+        audit.search(search).await.unwrap().iter().map(|one| one.seq).collect()
+    };
+    assert_eq!(seqs(Search::new()).await, (1..=11).rev().collect::<Vec<_>>());
+    assert_eq!(seqs(Search::new().with_server("server1").with_limit(2)).await, [10, 8]);
+    for (number, kind) in EntryKind::ALL.into_iter().enumerate() {
+        assert_eq!(seqs(Search::new().with_kind(kind)).await, [number as u64 + 1], "{kind:?}");
+    }
+    let mut search = Search::new();
+    search.text = Some("some_tOOL".to_owned());
+    search.before = Some(3);
+    assert_eq!(seqs(search).await, [2, 1]);
+    let mut search = Search::new();
+    search.principal = Some("alice".to_owned());
+    assert_eq!(seqs(search.clone()).await, [4]);
+    search.decision = Some("deny".to_owned());
+    assert!(seqs(search).await.is_empty());
+    let mut search = Search::new();
+    search.since = Some(Timestamp::from_microsecond(3).unwrap());
+    search.until = Some(Timestamp::from_microsecond(5).unwrap());
+    assert_eq!(seqs(search).await, [5, 4]);
+}
+
+#[tokio::test]
+async fn sealed_arguments_open_in_their_own_entry_only() {
+    let place = files();
+    let audit = place.open();
+    let mut entry = call("send");
+    audit.seal(&mut entry, r#"{"password":"hunter2"}"#);
+    audit.record(entry).await.unwrap();
+    let found = audit.search(Search::new()).await.unwrap().remove(0).entry;
+    assert_eq!(audit.unseal(&found).unwrap().as_deref(), Some(r#"{"password":"hunter2"}"#));
+
+    let mut moved = found.clone();
+    moved.subject = Some("read".to_owned());
+    assert!(matches!(audit.unseal(&moved), Err(StoreError::Sealed)));
+    drop(audit);
+    let whole = std::fs::read(&place.file).unwrap();
+    assert!(!whole.windows(7).any(|bytes| bytes == b"hunter2"));
+}
+
+#[tokio::test]
+async fn without_the_key_there_is_no_going_on() {
+    let place = files();
+    drop(filled(&place, 1).await);
+    std::fs::remove_file(&place.key).unwrap();
+    assert!(matches!(Audit::open(&place.file, &place.key), Err(StoreError::KeyGone(_))));
+    std::fs::write(&place.key, "00").unwrap();
+    assert!(Audit::open(&place.file, &place.key).is_err());
+    assert!(Audit::open(&place.file, place.file.with_file_name("another.key")).is_err());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_is_kept_is_for_its_owner_alone() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    let place = files();
+    let audit = filled(&place, 1).await;
+    for file in [&place.file, &place.key, &place.file.with_extension("db-wal")] {
+        let mode = std::fs::metadata(file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}", file.display());
+    }
+    drop(audit);
+    let linked = place.key.with_file_name("linked.key");
+    symlink(&place.key, &linked).unwrap();
+    assert!(matches!(Audit::open(&place.file, &linked), Err(StoreError::Exposed(_))));
+    std::fs::set_permissions(&place.key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(matches!(Audit::open(&place.file, &place.key), Err(StoreError::Exposed(_))));
+}

@@ -1,0 +1,53 @@
+use std::io;
+use std::path::PathBuf;
+
+/// Why something could not be kept or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The database said no.
+    #[error("the database {} cannot be used", .file.display())]
+    Database {
+        /// Its file.
+        file: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::sync::Arc<rusqlite::Error>,
+    },
+    /// The file was written by a newer version of this program.
+    #[error("{} was written by a newer version of hospes", .0.display())]
+    Newer(PathBuf),
+    /// A file beside the database cannot be read or made.
+    #[error("{} cannot be used", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The key's file holds no key.
+    #[error("{} is not a key: wanted {} bytes in hexadecimal", .0.display(), crate::key::LENGTH)]
+    NotAKey(PathBuf),
+    /// Others than the owner may read the key, or it is a link.
+    #[error("{} must be a file that its owner alone may read and write (chmod 600)", .0.display())]
+    Exposed(PathBuf),
+    /// There are entries, but the key they were made with is gone.
+    #[error("{} is gone: the entries there cannot be told from forged ones without it", .0.display())]
+    KeyGone(PathBuf),
+    /// What was sealed cannot be opened: it was changed, or sealed with another key.
+    #[error("what was sealed cannot be opened with this key")]
+    Sealed,
+    /// The audit record is not what was recorded.
+    #[error("the audit record {} was tampered with", .file.display())]
+    Tampered {
+        /// Its file.
+        file: PathBuf,
+        /// What is wrong.
+        #[source]
+        found: crate::Tampered,
+    },
+    /// The thread that writes is gone.
+    #[error("nothing is written any more; the log says why")]
+    Closed,
+}

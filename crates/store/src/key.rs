@@ -1,0 +1,149 @@
+//! The key that entries are bound and arguments are sealed with.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
+use aws_lc_rs::{hkdf, hmac, rand};
+use zeroize::Zeroizing;
+
+use crate::error::StoreError;
+use crate::file::private;
+
+/// Bytes of a key.
+pub(crate) const LENGTH: usize = 32;
+
+/// A nonce's bytes, which stand before what was sealed.
+const NONCE: usize = 12;
+
+/// What is made of the file's key: one key for each use.
+pub(crate) struct Keys {
+    chain: hmac::Key,
+    seal: RandomizedNonceKey,
+}
+
+impl Keys {
+    /// The key in this file, which is made if it is not there and `may_make`.
+    pub(crate) fn open(file: &Path, may_make: bool) -> Result<Self, StoreError> {
+        let failed = |source| StoreError::File { file: file.to_owned(), source };
+        match fs::symlink_metadata(file) {
+            Ok(found) if !is_private(&found) => return Err(StoreError::Exposed(file.to_owned())),
+            Ok(_) => (),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => {
+                make(file).map_err(failed)?
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(StoreError::KeyGone(file.to_owned()));
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        let text = Zeroizing::new(fs::read_to_string(file).map_err(failed)?);
+        let bytes = from_hex(text.trim()).ok_or_else(|| StoreError::NotAKey(file.to_owned()))?;
+        Ok(Self::from_bytes(&bytes))
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8; LENGTH]) -> Self {
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"hospes audit");
+        let secret = salt.extract(bytes);
+        let derived = |purpose: &[u8]| {
+            let mut key = Zeroizing::new([0; LENGTH]);
+            let purpose = [purpose];
+            secret
+                .expand(&purpose, hkdf::HKDF_SHA256)
+                .and_then(|okm| okm.fill(&mut *key))
+                .expect("as long as the hash is what HKDF gives");
+            key
+        };
+        let chain = hmac::Key::new(hmac::HMAC_SHA256, &*derived(b"chain"));
+        let seal = RandomizedNonceKey::new(&AES_256_GCM, &*derived(b"arguments"))
+            .expect("the length is the algorithm's");
+        Self { chain, seal }
+    }
+
+    /// Binds parts together; each counts with its length, so that nothing can be moved from one to the next.
+    pub(crate) fn bind(&self, parts: &[&[u8]]) -> [u8; LENGTH] {
+        let mut context = hmac::Context::with_key(&self.chain);
+        for part in parts {
+            context.update(&(part.len() as u64).to_be_bytes());
+            context.update(part);
+        }
+        let mut bound = [0; LENGTH];
+        bound.copy_from_slice(context.sign().as_ref());
+        bound
+    }
+
+    pub(crate) fn seal(&self, text: &[u8], about: &[u8]) -> Vec<u8> {
+        let mut sealed = text.to_vec();
+        let nonce = self
+            .seal
+            .seal_in_place_append_tag(Aad::from(about), &mut sealed)
+            .expect("nothing is too long to be sealed that fits a message");
+        let mut whole = nonce.as_ref().to_vec();
+        whole.append(&mut sealed);
+        whole
+    }
+
+    pub(crate) fn open_sealed(&self, sealed: &[u8], about: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let (nonce, rest) = sealed.split_at_checked(NONCE).ok_or(StoreError::Sealed)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| StoreError::Sealed)?;
+        let mut text = rest.to_vec();
+        let length = self
+            .seal
+            .open_in_place(nonce, Aad::from(about), &mut text)
+            .map_err(|_| StoreError::Sealed)?
+            .len();
+        text.truncate(length);
+        Ok(text)
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys")
+    }
+}
+
+/// Whole or not at all: written beside, then given its name, unless another process was first.
+fn make(file: &Path) -> io::Result<()> {
+    let mut bytes = Zeroizing::new([0_u8; LENGTH]);
+    rand::fill(&mut *bytes).map_err(|_| io::Error::other("the system gives no random bytes"))?;
+    let text = Zeroizing::new(to_hex(&*bytes) + "\n");
+    let beside = file.with_extension(format!("{}.new", std::process::id()));
+    let written = private(OpenOptions::new().write(true).create(true).truncate(true))
+        .open(&beside)
+        .and_then(|mut made| made.write_all(text.as_bytes()).and_then(|()| made.sync_all()));
+    let linked = written.and_then(|()| match fs::hard_link(&beside, file) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    });
+    let _ = fs::remove_file(&beside);
+    linked
+}
+
+#[cfg(unix)]
+fn is_private(found: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    found.is_file() && found.permissions().mode() & 0o077 == 0
+}
+
+#[cfg(not(unix))]
+fn is_private(found: &fs::Metadata) -> bool {
+    found.is_file()
+}
+
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(crate) fn from_hex(text: &str) -> Option<Zeroizing<[u8; LENGTH]>> {
+    let mut bytes = Zeroizing::new([0; LENGTH]);
+    if text.len() != 2 * LENGTH || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(bytes)
+}

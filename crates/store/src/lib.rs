@@ -1,0 +1,31 @@
+//! What the host must not forget.
+//!
+//! [`Audit`] is the record of what happened: append-only, each entry bound to the one before by a keyed hash, in a SQLite
+//! file that several processes of one machine can share.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use hospes_store::{Audit, Entry, EntryKind, Search};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let audit = Audit::open(folder.path().join("audit.db"), folder.path().join("audit.key"))?;
+//! let mut entry = Entry::new(EntryKind::Call);
+//! entry.server = Some("files".to_owned());
+//! entry.subject = Some("read_file".to_owned());
+//! let place = audit.record(entry).await?;
+//!
+//! let found = audit.search(Search::new().with_server("files")).await?;
+//! assert_eq!(found[0].seq, place.seq);
+//! assert_eq!(audit.verify(None).await?.entries, 1);
+//! # Ok(()) }
+//! ```
+
+mod audit;
+mod error;
+mod file;
+mod key;
+
+pub use audit::{
+    Audit, DEFAULT_QUEUE, Ending, Entry, EntryKind, NotAPlace, Place, Recorded, Search, Tampered, Verified,
+};
+pub use error::StoreError;
