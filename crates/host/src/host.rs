@@ -120,6 +120,7 @@ impl HostBuilder {
                     policy: settings.restart,
                     connect_timeout: config.timeouts.connect.unwrap_or(settings.connect_timeout),
                     start_wait: if is_first { settings.first_start_wait } else { settings.start_wait },
+                    idle_after: settings.idle_after,
                 };
                 let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
                 let max = config.max_connections.unwrap_or(settings.max_connections);

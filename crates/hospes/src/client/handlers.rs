@@ -99,6 +99,13 @@ impl Handlers {
         question.required_capability(&self.declared).is_ok() && !self.has_answer(question)
     }
 
+    /// Whether there may be such questions.
+    pub(crate) fn speak_for_others(&self) -> bool {
+        (self.declared.sampling.is_some() && self.sampler.is_none())
+            || (self.declared.elicitation.is_some() && self.elicitor.is_none())
+            || (self.declared.roots.is_some() && !self.roots.are_given())
+    }
+
     /// The answer to one question.
     pub(crate) async fn answer(&self, question: InputRequest) -> Result<InputResponse, RpcError> {
         match question {

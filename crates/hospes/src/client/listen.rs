@@ -19,6 +19,7 @@ use super::connect::members;
 use super::core::Core;
 use super::error::CallError;
 use super::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing};
+use super::task_news::TaskNews;
 use crate::context::Context;
 use crate::exchange::{Event, Exchange};
 use crate::peer::Peer;
@@ -183,22 +184,17 @@ impl Core {
         let listener = self.subscribe_all(&honoured).await;
         let params = SubscriptionsAcknowledgedParams::new(honoured);
         context.notify(Notification::SubscriptionsAcknowledged(params));
-        while let Some(mut change) = poll_fn(|cx| listener.listener.poll_change(cx)).await {
-            if let Notification::TasksChanged(changed) = &mut change
-                && changed.task.status.is_terminal()
-            {
-                // The newer dialect tells with the end what the task has come to.
-                let id = changed.task.task_id.clone();
-                match Box::pin(self.older_status(call, &id)).await {
-                    Ok(found) => **changed = found,
-                    // Whoever hears of it later asks.
-                    Err(error) => {
-                        tracing::debug!(%error, "what a task has come to is not known");
-                        continue;
-                    }
-                }
+        let mut tasks = TaskNews::new(self, call);
+        loop {
+            tokio::select! {
+                biased;
+                whole = tasks.next() => context.notify(Notification::TasksChanged(whole)),
+                change = poll_fn(|cx| listener.listener.poll_change(cx)) => match change {
+                    Some(Notification::TasksChanged(found)) if tasks.takes(&found) => {}
+                    Some(change) => context.notify(change),
+                    None => break,
+                },
             }
-            context.notify(change);
         }
         match self.desk.closed() {
             Some(closed) => Err(CallError::Closed(closed)),

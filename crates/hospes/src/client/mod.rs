@@ -47,6 +47,7 @@ mod roots;
 mod service;
 pub(crate) mod settings;
 mod target;
+mod task_news;
 mod task_tools;
 mod tasks;
 mod trace;

@@ -168,17 +168,23 @@ impl Core {
     }
 
     /// How a task stands, with what it has come to, or needs to know.
-    pub(super) async fn older_status(
+    async fn older_status(self: &Arc<Self>, call: &Call, id: &str) -> Result<GetTaskResult, CallError> {
+        let mut found = GetTaskResult::new(self.task(id).await?.task);
+        self.complete_status(call, &mut found).await?;
+        Ok(found)
+    }
+
+    /// Adds what the task has come to, or needs to know.
+    pub(super) async fn complete_status(
         self: &Arc<Self>,
         call: &Call,
-        id: &str,
-    ) -> Result<GetTaskResult, CallError> {
-        let task = self.task(id).await?.task;
-        let mut found = GetTaskResult::new(task);
+        found: &mut GetTaskResult,
+    ) -> Result<(), CallError> {
+        let id = found.task.task_id.clone();
         match found.task.status {
             TaskStatus::Completed | TaskStatus::Failed => {
-                self.tasks.fetching.forget(id);
-                match self.fetch(id).await {
+                self.tasks.fetching.forget(&id);
+                match self.fetch(&id).await {
                     Ok(result) => {
                         // TSKX-14: a tool that failed has completed its task.
                         found.task.status = TaskStatus::Completed;
@@ -191,10 +197,10 @@ impl Core {
                     Err(error) => return Err(error),
                 }
             }
-            TaskStatus::InputRequired => found.input_requests = self.questions(call, id).await?,
+            TaskStatus::InputRequired => found.input_requests = self.questions(call, &id).await?,
             _ => {}
         }
-        Ok(found)
+        Ok(())
     }
 
     /// What a task that is over has come to, in the words of the newest revision.

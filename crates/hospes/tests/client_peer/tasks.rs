@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hospes::client::CallError;
-use hospes::model::{CreateMessageResult, ElicitResult, RpcError, SamplingMessageContentBlock, TaskStatus};
+use hospes::model::{
+    CreateMessageResult, ElicitResult, Notification, RpcError, SamplingMessageContentBlock,
+    SubscriptionFilter, TaskStatus,
+};
 use hospes::tasks::TaskSettings;
 use tokio::time::Instant;
 
@@ -558,5 +561,84 @@ async fn tools_that_change_are_asked_anew_whether_they_are_tasks() {
             assert_eq!(client.call("moody", ()).await.unwrap().all_text(), wanted);
         }
         assert_eq!(peer.count("tools/list"), lists);
+    }
+}
+
+/// It has ended, and nobody will say so again; and what is fetched for one task holds no other news up.
+/// covers: TSKX-14
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_older_task_is_told_whatever_becomes_of_its_result() {
+    let mut fetches = 0;
+    let (client, peer) =
+        Peer::connect_offering(Client::builder(), LEGACY, &old_capabilities(), move |message| {
+            let task = &message["params"]["taskId"];
+            match message["method"].as_str()? {
+                "tasks/result" if task == "t-gone" => {
+                    Some(json!({ "error": { "code": -32602, "message": "no such task" } }))
+                }
+                // A result that is none, and then silence.
+                "tasks/result" if task == "t-bad" => {
+                    fetches += 1;
+                    (fetches == 1).then(|| json!({ "content": 7 }))
+                }
+                "tasks/result" => Some(content("here")),
+                _ => Some(json!({ "error": { "code": -32602, "message": "no such task" } })),
+            }
+        })
+        .await;
+    let ids = ["t-bad", "t-gone", "t-good"].map(str::to_owned).to_vec();
+    let filter = SubscriptionFilter::new().with_task_ids(ids);
+    let mut stream = client.listen(filter).await.unwrap();
+    for id in ["t-bad", "t-gone", "t-good"] {
+        let mut over = old("completed");
+        over["taskId"] = id.into();
+        peer.tell("notifications/tasks/status", over).await;
+    }
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        let change = tokio::time::timeout(Duration::from_secs(1000), stream.next()).await;
+        let Ok(Some(Notification::TasksChanged(found))) = change else { panic!("{told:?}: {change:?}") };
+        let error = found.error.map(|error| error.message.into_owned()).unwrap_or_default();
+        told.push((found.task.task_id, found.task.status, found.result.is_some(), error));
+    }
+    let (last, first) = (told.pop().unwrap(), told);
+    assert!(
+        first.contains(&("t-gone".into(), TaskStatus::Failed, false, "no such task".into())),
+        "{first:?}"
+    );
+    assert!(first.contains(&("t-good".into(), TaskStatus::Completed, true, String::new())), "{first:?}");
+    assert_eq!((last.0.as_str(), &last.1), ("t-bad", &TaskStatus::Failed));
+    assert!(last.3.contains("could not be fetched"), "{last:?}");
+}
+
+/// The newer dialect tells with the question what it is; where it is answered here, it is asked with the result.
+/// covers: TSKX-16
+#[tokio::test(start_paused = true)]
+async fn an_older_tasks_question_is_told_to_whoever_is_asked_elsewhere() {
+    let (answering, _) = agreeable();
+    let declared = json!({ "elicitation": {} });
+    let passing_on = Client::builder().capabilities(serde_json::from_value(declared).unwrap());
+    for (builder, told) in [(passing_on, 1), (answering, 0)] {
+        let (client, peer) = Peer::connect_offering(builder, LEGACY, &old_capabilities(), |message| {
+            (message["method"] != "tasks/result").then(|| json!({}))
+        })
+        .await;
+        let filter = SubscriptionFilter::new().with_task_ids(vec!["t-1".to_owned()]);
+        let mut stream = client.listen(filter).await.unwrap();
+        peer.tell("notifications/tasks/status", old("input_required")).await;
+        let ask = async {
+            if told == 1 {
+                peer.wait_for(1, "tasks/result").await;
+                let question = form(json!({ RELATED: { "taskId": "t-1" } }));
+                let method = "elicitation/create";
+                peer.say(&json!({ "jsonrpc": "2.0", "id": "q", "method": method, "params": question })).await;
+            }
+        };
+        let listen = tokio::time::timeout(Duration::from_secs(60), stream.next());
+        let (change, ()) = tokio::join!(listen, ask);
+        let Ok(Some(Notification::TasksChanged(found))) = change else { panic!("{told}: {change:?}") };
+        assert_eq!(found.task.status, TaskStatus::InputRequired);
+        assert_eq!(found.input_requests.len(), told, "{:#?}", peer.heard());
+        assert_eq!(peer.count("tasks/result"), told);
     }
 }

@@ -1,41 +1,32 @@
 //! One stream of changes for an application, fed by all servers.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
+use futures::stream::{FuturesUnordered, SelectAll};
 use hospes::{Call, Context, Event, Outcome};
 use hospes_model::{
     LogMessageParams, Notification, ResourceUpdatedParams, RpcError, SubscriptionFilter,
     SubscriptionsAcknowledgedParams, SubscriptionsListenParams, TASKS_EXTENSION,
 };
-use tokio::sync::Notify;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{sleep, timeout};
 
+use super::followed::{Followed, Wanted};
+use super::told::{Starting, Told};
 use super::{Gateway, InUse};
 use crate::catalogue::{Catalogue, STATUS_URI, template_matches};
 use crate::upstream::{Line, Phase, TaskHold, listen};
 
 /// How long to wait before a server's stream that ended is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
-/// How often it is said of tasks that nobody speaks of that somebody still waits for them.
-const KEEP_TASKS: Duration = Duration::from_secs(30 * 60);
+/// The least time between two times that it is said of tasks that somebody waits for them.
+const LEAST_KEEP: Duration = Duration::from_secs(1);
 /// How long an application's stream of changes waits for the servers behind it before it is acknowledged.
 const FOLLOW_WAIT: Duration = Duration::from_secs(2);
-
-/// What one server is to tell of: resources or tasks.
-#[derive(Debug, Default)]
-struct Wanted {
-    /// URIs of resources, as their server writes them and as they are shown.
-    resources: Vec<(String, String)>,
-    /// Ids of tasks, likewise.
-    tasks: Vec<(String, String)>,
-}
 
 /// The most resources one stream may follow: as many as a session of the older revisions may have.
 const MAX_RESOURCE_SUBSCRIPTIONS: usize = 1024;
@@ -82,8 +73,8 @@ impl Gateway {
             // Somebody else's is not followed, and the acknowledgement says so.
             let Ok((server, original)) = self.task_place(id, context) else { continue };
             let tasks = &mut tasks.entry(server).or_default().tasks;
-            if !tasks.iter().any(|(known, _)| *known == original) {
-                tasks.push((original, id.clone()));
+            if !tasks.iter().any(|known| known.original == original) {
+                tasks.push(Followed { original, shown: id.clone(), last: None });
             }
         }
         follows.extend(tasks.into_iter().map(follow));
@@ -178,8 +169,12 @@ impl Gateway {
                         let place = (server, &*line, &hold);
                         self.follow(place, &mut wanted, using, told, &mut starting).await;
                         while kept.is_none() {
-                            // With its connection a task is gone.
-                            if wanted.tasks.is_empty() || matches!(&*line.phase(), Phase::Stopped) {
+                            if matches!(&*line.phase(), Phase::Stopped) {
+                                // With its connection a task is gone.
+                                wanted.tasks.iter().for_each(|task| self.tell_lost(task, server, told));
+                                return;
+                            }
+                            if wanted.tasks.is_empty() {
                                 return;
                             }
                             starting = None;
@@ -245,18 +240,31 @@ impl Gateway {
             line.wait(|phase| phase.ready().is_none_or(|now| now.id != id)).await;
             return;
         }
-        let originals = |pairs: &[(String, String)]| -> Vec<String> {
-            pairs.iter().map(|(original, _)| original.clone()).collect()
-        };
-        let filter = SubscriptionFilter::new()
-            .with_resource_subscriptions(originals(uris))
-            .with_task_ids(originals(&wanted.tasks));
+        let follows_tasks = !wanted.tasks.is_empty();
+        let originals: Vec<String> = uris.iter().map(|(original, _)| original.clone()).collect();
+        let tasks: Vec<String> = wanted.tasks.iter().map(|task| task.original.clone()).collect();
+        let filter = SubscriptionFilter::new().with_resource_subscriptions(originals).with_task_ids(tasks);
         let onward = Context::new(Arc::clone(told.context.peer()));
         let mut exchange = listen(&live.connection, filter, onward);
+        let mut asking = SelectAll::new();
+        // Of tasks that nobody speaks of it is said that somebody still waits for them, before they count as left alone.
+        let keep_tasks = (line.server.idle_after / 2).max(LEAST_KEEP);
         loop {
             let event = std::future::poll_fn(|cx| exchange.poll_event(cx));
-            let Ok(event) = timeout(KEEP_TASKS, event).await else {
-                wanted.tasks.iter().for_each(|(original, _)| hold.keep(original));
+            let event = tokio::select! {
+                Some((asked, found)) = asking.next() => {
+                    self.hear_answer((server, hold), &asked, found, &mut wanted.tasks, using, told);
+                    if !follows_tasks || !wanted.tasks.is_empty() {
+                        continue;
+                    }
+                    return;
+                }
+                event = timeout(keep_tasks, event) => event,
+            };
+            let Ok(event) = event else {
+                // A session of the older era follows all its tasks, whether or not anybody cares.
+                let says_so = !told.context.peer().revision.is_legacy();
+                wanted.tasks.iter().for_each(|task| hold.keep(&task.original, says_so));
                 continue;
             };
             match event {
@@ -271,33 +279,27 @@ impl Gateway {
                     };
                     told.tell(Notification::ResourceUpdated(params));
                 }
-                Event::Notify(Notification::TasksChanged(mut found)) => {
-                    let id = &found.task.task_id;
-                    let Some(position) = wanted.tasks.iter().position(|(original, _)| original == id) else {
-                        continue;
-                    };
-                    let is_over = found.task.status.is_terminal();
-                    hold.note(&found.task);
-                    match self.show_task(&mut found, &wanted.tasks[position].1, server, &using.catalogue()) {
-                        Ok(()) => told.tell(Notification::TasksChanged(found)),
-                        Err(error) => tracing::debug!(server = %line.server.name, %error, "a task's result"),
-                    }
-                    if is_over {
-                        wanted.tasks.remove(position);
-                        if wanted.tasks.is_empty() {
-                            return;
-                        }
+                Event::Notify(Notification::TasksChanged(found)) => {
+                    self.hear_change((server, hold), found, &mut wanted.tasks, using, told);
+                    if follows_tasks && wanted.tasks.is_empty() {
+                        return;
                     }
                 }
                 Event::Notify(Notification::SubscriptionsAcknowledged(params)) => {
                     let agreed = params.notifications.task_ids;
-                    let follows_tasks = !wanted.tasks.is_empty();
-                    wanted.tasks.retain(|(original, _)| agreed.contains(original));
-                    told.agree(wanted.tasks.iter().map(|(_, shown)| shown.clone()));
-                    *starting = None;
+                    let agrees = |task: &Followed| agreed.contains(&task.original);
+                    told.agree(
+                        wanted.tasks.iter().filter(|task| agrees(task)).map(|task| task.shown.clone()),
+                    );
+                    // Later on, whoever does not follow a task any more may have lost it.
+                    if starting.take().is_some() {
+                        wanted.tasks.retain(agrees);
+                    }
                     if follows_tasks && wanted.tasks.is_empty() {
                         return;
                     }
+                    // Before the stream began, or while it was broken, nobody told anything.
+                    asking.push(self.ask_of(&live, &wanted.tasks, told.context));
                 }
                 Event::Notify(_) => {}
                 Event::Ask(_) | Event::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => return,
@@ -307,107 +309,5 @@ impl Gateway {
                 }
             }
         }
-    }
-}
-
-/// What an application is told. Nothing goes before the acknowledgement (SUBS-03).
-struct Told<'c> {
-    context: &'c Context,
-    state: Mutex<State>,
-    starts: Arc<Starts>,
-}
-
-#[derive(Default)]
-struct State {
-    /// Whether the acknowledgement is out.
-    acknowledged: bool,
-    /// What has to wait for it.
-    held_back: Vec<Notification>,
-    /// The tasks whose changes are told: those that servers have agreed to tell of by then (TSKX-16).
-    tasks: BTreeSet<String>,
-}
-
-/// How many servers have not said yet that they will tell.
-#[derive(Default)]
-struct Starts {
-    missing: AtomicUsize,
-    changed: Notify,
-}
-
-impl<'c> Told<'c> {
-    fn new(context: &'c Context) -> Self {
-        Self { context, state: Mutex::default(), starts: Arc::default() }
-    }
-
-    fn tell(&self, notification: Notification) {
-        let mut state = self.state();
-        if let Notification::TasksChanged(found) = &notification {
-            let id = &found.task.task_id;
-            if !state.tasks.contains(id) {
-                return;
-            }
-            // How it stood before is of no interest any more.
-            state
-                .held_back
-                .retain(|held| !matches!(held, Notification::TasksChanged(old) if old.task.task_id == *id));
-        }
-        if state.acknowledged {
-            drop(state);
-            self.context.notify(notification);
-        } else if !state.held_back.contains(&notification) {
-            state.held_back.push(notification);
-        }
-    }
-
-    /// A server says that it will tell of these tasks; after the acknowledgement it is too late for more.
-    fn agree(&self, tasks: impl Iterator<Item = String>) {
-        let mut state = self.state();
-        if !state.acknowledged {
-            state.tasks.extend(tasks);
-        }
-    }
-
-    fn agreed_on(&self) -> Vec<String> {
-        self.state().tasks.iter().cloned().collect()
-    }
-
-    fn acknowledge(&self, honoured: SubscriptionsAcknowledgedParams) {
-        self.context.notify(Notification::SubscriptionsAcknowledged(honoured));
-        let mut state = self.state();
-        state.acknowledged = true;
-        let held_back = std::mem::take(&mut state.held_back);
-        drop(state);
-        held_back.into_iter().for_each(|notification| self.context.notify(notification));
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Consistent after every statement, so a panic elsewhere while it was held spoils nothing.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn one_starts(&self) -> Starting {
-        self.starts.missing.fetch_add(1, Ordering::AcqRel);
-        Starting(Arc::clone(&self.starts))
-    }
-
-    async fn all_started(&self) {
-        loop {
-            let mut changed = std::pin::pin!(self.starts.changed.notified());
-            changed.as_mut().enable();
-            if self.starts.missing.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            changed.await;
-        }
-    }
-}
-
-/// A server that has not said yet that it will tell.
-struct Starting(Arc<Starts>);
-
-impl Drop for Starting {
-    fn drop(&mut self) {
-        self.0.missing.fetch_sub(1, Ordering::AcqRel);
-        self.0.changed.notify_waiters();
     }
 }

@@ -5,6 +5,7 @@
 //! a server asks during a call go back to the application with a note about where they came from.
 
 mod carried;
+mod followed;
 mod forward;
 mod listen;
 mod rewrite;
@@ -12,6 +13,7 @@ mod shared;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::sync::Arc;
 

@@ -35,6 +35,8 @@ struct InMemory {
     revision: Revision,
     delay: Duration,
     settings: Settings,
+    /// The connections there were: to end one is how its server goes away.
+    made: Arc<Mutex<Vec<Client>>>,
 }
 
 impl Connector for InMemory {
@@ -47,6 +49,7 @@ impl Connector for InMemory {
                 .on_log(move |message| on_log(message));
             let client = client.in_memory((self.make)()?).await;
             let client = client.map_err(|error| ConnectProblem::new(error.to_string()))?;
+            self.made.lock().unwrap().push(client.clone());
             Ok(in_memory(&Arc::from("in memory"), client))
         })
     }
@@ -74,9 +77,15 @@ impl House {
         let make: Make = Arc::new(make);
         self.servers.push((
             name.to_owned(),
-            Arc::new(InMemory { make, revision, delay, settings: Settings::default() }),
+            Arc::new(InMemory { make, revision, delay, settings: Settings::default(), made: Arc::default() }),
         ));
         self
+    }
+
+    /// The connections to a server.
+    fn made(&self, name: &str) -> Arc<Mutex<Vec<Client>>> {
+        let (_, found) = self.servers.iter().find(|(server, _)| server == name).unwrap();
+        Arc::clone(&found.made)
     }
 
     fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {

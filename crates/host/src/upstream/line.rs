@@ -49,6 +49,8 @@ pub(crate) struct Server {
     pub(crate) connect_timeout: Duration,
     /// How long the first lists wait for it.
     pub(crate) start_wait: Duration,
+    /// How long a connection is kept that nobody uses.
+    pub(crate) idle_after: Duration,
 }
 
 /// A supervised connection.

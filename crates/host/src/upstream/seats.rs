@@ -52,15 +52,27 @@ struct Usage {
     /// Those of them that have not begun: they wait until it is known what the server speaks.
     waiting: AtomicUsize,
     used: Mutex<Instant>,
-    /// The tasks that run at the server and nobody has seen the end of, each with how long it is waited for.
-    tasks: Mutex<HashMap<String, Instant>>,
+    /// The tasks that run at the server and nobody has seen the end of.
+    tasks: Mutex<HashMap<String, Awaited>>,
     /// Whether a call was given up, about which the server may still ask.
     unfinished: AtomicBool,
 }
 
+/// A task that keeps its connection.
+#[derive(Clone, Copy, Debug)]
+struct Awaited {
+    /// How long at most.
+    until: Instant,
+    /// When somebody last asked for it.
+    asked: Instant,
+}
+
 /// There are as many connections as there may be, and all are in use.
 #[derive(Debug)]
-pub(super) struct Full;
+pub(super) struct Full {
+    /// How many of them only for tasks.
+    pub(super) for_tasks: usize,
+}
 
 /// A connection while a call uses it. Dropped before [`Lease::finish`] it counts as a call that was given up.
 #[derive(Debug)]
@@ -84,23 +96,28 @@ impl TaskHold {
         let now = Instant::now();
         let mut tasks = self.0.tasks();
         let known = tasks.get(&task.task_id).copied();
-        let until = match task.ttl_ms {
-            Some(ttl) => known.unwrap_or_else(|| now + Duration::from_millis(ttl).min(MAX_TASK_HOLD)),
-            None => now + TASK_HOLD,
+        let until = match (task.ttl_ms, known) {
+            (Some(_), Some(known)) => known.until,
+            (Some(ttl), None) => now + Duration::from_millis(ttl).min(MAX_TASK_HOLD),
+            (None, _) => now + TASK_HOLD,
         };
         if known.is_none() && tasks.len() >= MAX_OPEN_TASKS {
-            tasks.retain(|_, until| *until > now);
+            tasks.retain(|_, task| task.until > now);
             if tasks.len() >= MAX_OPEN_TASKS {
                 return;
             }
         }
-        tasks.insert(task.task_id.clone(), until);
+        tasks.insert(task.task_id.clone(), Awaited { until, asked: now });
     }
 
-    /// Somebody still waits for the task.
-    pub(crate) fn keep(&self, id: &str) {
-        if let Some(until) = self.0.tasks().get_mut(id) {
-            *until = (*until).max(Instant::now() + TASK_HOLD);
+    /// Somebody still waits for the task; and says so, or only is there.
+    pub(crate) fn keep(&self, id: &str, says_so: bool) {
+        let now = Instant::now();
+        if let Some(task) = self.0.tasks().get_mut(id) {
+            task.until = task.until.max(now + TASK_HOLD);
+            if says_so {
+                task.asked = now;
+            }
         }
     }
 
@@ -147,7 +164,7 @@ impl Usage {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tasks(&self) -> std::sync::MutexGuard<'_, HashMap<String, Instant>> {
+    fn tasks(&self) -> std::sync::MutexGuard<'_, HashMap<String, Awaited>> {
         // Entries come and go one by one, so a panic elsewhere while it was held spoils nothing.
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -185,7 +202,12 @@ impl Seat {
     fn has_tasks(&self) -> bool {
         let now = Instant::now();
         !self.holder.as_ref().is_some_and(Application::is_gone)
-            && self.usage.tasks().values().any(|until| *until > now)
+            && self.usage.tasks().values().any(|task| task.until > now)
+    }
+
+    /// Whether somebody has asked for a task of it, or for anything else, within that time.
+    fn is_asked(&self, within: Duration) -> bool {
+        self.idle() < within || self.usage.tasks().values().any(|task| task.asked.elapsed() < within)
     }
 
     fn idle(&self) -> Duration {
@@ -250,12 +272,12 @@ impl Seats {
     }
 
     /// The use of a connection on which only this application can be asked. A connection that had to make room for it
-    /// comes along, to be stopped.
+    /// comes along, to be stopped: one that nobody uses, else one for whose tasks nobody has asked for as long as `idle`.
     pub(super) fn lease_own(
         &mut self,
         application: &Application,
         abilities: Abilities,
-        max: usize,
+        (max, idle): (usize, Duration),
         start: impl FnOnce() -> Arc<Line>,
     ) -> Result<(Lease, Option<Arc<Line>>), Full> {
         let fits = |seat: &Seat| seat.line.abilities == abilities;
@@ -270,10 +292,13 @@ impl Seats {
         }
         let mut gone = None;
         if self.all.len() >= max {
-            let unused =
-                self.all.iter().enumerate().filter(|(_, seat)| !seat.is_common && seat.is_dispensable());
-            let oldest = unused.max_by_key(|(_, seat)| seat.idle()).map(|(position, _)| position);
-            gone = Some(self.all.remove(oldest.ok_or(Full)?).line);
+            let own = self.all.iter().enumerate().filter(|(_, seat)| !seat.is_common && !seat.is_busy());
+            let may_go = own.filter(|(_, seat)| !seat.has_tasks() || !seat.is_asked(idle));
+            let oldest = may_go.max_by_key(|(_, seat)| (!seat.has_tasks(), seat.idle()));
+            let for_tasks = || self.all.iter().filter(|seat| !seat.is_busy() && seat.has_tasks()).count();
+            let oldest =
+                oldest.map(|(position, _)| position).ok_or_else(|| Full { for_tasks: for_tasks() })?;
+            gone = Some(self.all.remove(oldest).line);
         }
         let seat = Seat::new(start(), false, Some(application.clone()));
         let lease = seat.lease();

@@ -77,11 +77,20 @@ impl Upstream {
         if abilities == Abilities::NONE || !seats.lines().any(is_ambiguous) {
             return Ok(seats.lease_common(abilities, || self.open(abilities)));
         }
-        let max = self.max_connections;
-        let (lease, gone) =
-            seats.lease_own(application, abilities, max, || self.open(abilities)).map_err(|Full| {
-                format!("{max} applications use it at once, each over a connection of its own (setting max_connections)")
-            })?;
+        let (max, idle) = (self.max_connections, self.server.idle_after);
+        let lease = seats.lease_own(application, abilities, (max, idle), || self.open(abilities));
+        let (lease, gone) = lease.map_err(|Full { for_tasks }| {
+            let mut why = format!(
+                "{max} applications use it at once, each over a connection of its own (setting max_connections)"
+            );
+            if for_tasks > 0 {
+                why.push_str(&format!(
+                    "; {for_tasks} of them only for tasks whose end nobody has fetched, which make room once nobody \
+                     has asked for them for {idle:?} (setting idle_after)"
+                ));
+            }
+            why
+        })?;
         if let Some(gone) = gone {
             tracing::debug!(server = %self.server.name, max, "a connection makes room for another application");
             gone.begin_stop();

@@ -228,7 +228,8 @@ impl Connector for Tapped {
 async fn the_log_of_an_own_connection_is_heard_beside_a_new_subscription() {
     let make: Make = Arc::new(|| Ok(curious().resource("notes://today", "sunny")));
     let (settings, ears) = (Settings::default(), Arc::default());
-    let server = InMemory { make, revision: Revision::LATEST_LEGACY, delay: Duration::ZERO, settings };
+    let made = Arc::default();
+    let server = InMemory { make, revision: Revision::LATEST_LEGACY, delay: Duration::ZERO, settings, made };
     let tapped = Arc::new(Tapped { server, ears: Arc::clone(&ears) });
     let mut config = Config::default();
     let (transport, source) = (Transport::builtin("curious", []), Source::unwritten("a test"));

@@ -42,7 +42,8 @@ async fn a_command_that_was_never_started_is_waited_for_longer() {
         config.servers.push(ServerConfig::new("slow", transport, Source::unwritten("a test")));
         let make: Make = Arc::new(move || Ok(echo(name)));
         let (delay, settings) = (Duration::from_secs(7), Settings::default());
-        let connector = Arc::new(InMemory { make, revision: Revision::LATEST, delay, settings });
+        let connector =
+            Arc::new(InMemory { make, revision: Revision::LATEST, delay, settings, made: Arc::default() });
         Host::builder(config)
             .connectors(move |_, _| Arc::clone(&connector) as Arc<dyn Connector>)
             .memory(folder.path().join("memory.json"))

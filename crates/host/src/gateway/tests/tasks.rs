@@ -177,6 +177,40 @@ async fn a_task_keeps_its_connection() {
     assert_eq!(host.status().servers[0].connections, 2, "nobody needs those of single applications");
 }
 
+/// Tasks that nobody ever fetched kept a server's connections for a day, and everybody else out.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_nobody_asks_for_makes_room() {
+    let host = House::default()
+        .with("jobs", Revision::LATEST_LEGACY, jobs)
+        .settings(|settings| {
+            settings.max_connections = 3;
+            settings.idle_after = Duration::from_secs(200);
+        })
+        .start();
+    let (ada, _) = app(&host, Revision::LATEST).await;
+    let (bob, _) = app(&host, Revision::LATEST_LEGACY).await;
+    let (eve, _) = app(&host, Revision::LATEST_LEGACY).await;
+    let made = ada.call("jobs__slow", json!({ "seconds": 3600 })).as_task().await.unwrap();
+    let followed = made.id().unwrap().to_owned();
+    let mut left = bob.call("jobs__slow", json!({ "seconds": 3600 })).as_task().await.unwrap();
+    let filter = SubscriptionFilter::new().with_task_ids(vec![followed.clone()]);
+    let mut stream = ada.listen(filter).await.unwrap();
+    let listening = tokio::spawn(async move { while stream.next().await.is_some() {} });
+    for _ in 0..4 {
+        sleep(Duration::from_secs(100)).await;
+        left.poll().await.unwrap();
+        let refused = eve.call("jobs__slow", json!({ "seconds": 0 })).await.unwrap().all_text();
+        assert!(refused.contains("2 of them only for tasks"), "{refused}");
+        assert!(refused.contains("for 200s (setting idle_after)"), "{refused}");
+    }
+    sleep(Duration::from_secs(250)).await;
+    assert!(!eve.call("jobs__slow", json!({ "seconds": 0 })).await.unwrap().failed());
+    assert!(matches!(left.poll().await, Err(CallError::Rpc(_))), "it went with its connection");
+    let found = ada.task(&followed).poll().await.unwrap().unwrap().status.clone();
+    assert_eq!(found, hospes::model::TaskStatus::Working);
+    listening.abort();
+}
+
 /// covers: TSKX-16
 #[tokio::test(start_paused = true)]
 async fn whoever_has_a_task_is_told_how_it_goes() {
@@ -207,6 +241,58 @@ async fn whoever_has_a_task_is_told_how_it_goes() {
                 break;
             }
         }
+    }
+}
+
+/// The server that was started again knows nothing of the task, so nobody spoke of it any more.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_its_server_has_lost_is_told_as_failed() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        if down.is_legacy() && !up.is_legacy() {
+            continue;
+        }
+        let pair = format!("{up} behind {down}");
+        let house = House::default().with("jobs", up, jobs);
+        let connections = house.made("jobs");
+        let host = house.start();
+        let (client, _) = app(&host, down).await;
+        client.tools().all().await.unwrap();
+        let made = client.call("jobs__slow", json!({ "seconds": 3600 })).as_task().await.unwrap();
+        let id = made.id().unwrap().to_owned();
+        let filter = SubscriptionFilter::new().with_task_ids(vec![id.clone()]);
+        let mut stream = client.listen(filter).await.unwrap();
+        sleep(Duration::from_secs(5)).await;
+        let gone: Vec<Client> = std::mem::take(&mut connections.lock().unwrap());
+        for client in gone {
+            client.close().await;
+        }
+        let change = tokio::time::timeout(Duration::from_secs(60), stream.next()).await;
+        let Ok(Some(Notification::TasksChanged(found))) = change else { panic!("{pair}: {change:?}") };
+        assert_eq!(found.task.task_id, id, "{pair}");
+        assert_eq!(found.task.status, hospes::model::TaskStatus::Failed, "{pair}");
+        if !down.is_legacy() {
+            let why = found.error.unwrap().message;
+            assert!(why.contains("`jobs` has lost the task"), "{pair}: {why}");
+        }
+        let after = tokio::time::timeout(Duration::from_secs(60), stream.next()).await;
+        assert!(after.is_err(), "{pair}: it is told once: {after:?}");
+    }
+}
+
+/// What nobody told while the stream of a server was broken.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_ended_before_it_was_followed_is_told() {
+    for up in ERAS {
+        let host = House::default().with("jobs", up, jobs).start();
+        let (client, _) = app(&host, Revision::LATEST).await;
+        client.tools().all().await.unwrap();
+        let made = client.call("jobs__slow", json!({ "seconds": 0 })).as_task().await.unwrap();
+        sleep(Duration::from_secs(5)).await;
+        let filter = SubscriptionFilter::new().with_task_ids(vec![made.id().unwrap().to_owned()]);
+        let mut stream = client.listen(filter).await.unwrap();
+        let change = tokio::time::timeout(Duration::from_secs(60), stream.next()).await;
+        let Ok(Some(Notification::TasksChanged(found))) = change else { panic!("{up}: {change:?}") };
+        assert!(format!("{:?}", found.result).contains("slept 0"), "{up}: {found:?}");
     }
 }
 

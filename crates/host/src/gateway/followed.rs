@@ -1,0 +1,147 @@
+//! Tasks of servers whose changes an application is told.
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::stream::{BoxStream, iter};
+use hospes::{Call, Context, Outcome, Service as _};
+use hospes_model::{
+    GetTaskResult, Method, Notification, RawJson, Reply, RpcError, Task, TaskParams, TaskStatus, code,
+};
+
+use super::told::Told;
+use super::{Gateway, InUse};
+use crate::upstream::{Live, TaskHold, decoded};
+
+/// How many tasks of one server are asked for at once.
+const ASK_AT_ONCE: usize = 8;
+
+/// What one server is to tell of: resources or tasks.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    /// URIs of resources, as their server writes them and as they are shown.
+    pub(super) resources: Vec<(String, String)>,
+    /// Its tasks that are not over.
+    pub(super) tasks: Vec<Followed>,
+}
+
+/// A task that is followed.
+#[derive(Clone, Debug)]
+pub(super) struct Followed {
+    /// Its id at its server.
+    pub(super) original: String,
+    /// Its id as it is shown.
+    pub(super) shown: String,
+    /// As it was last heard of.
+    pub(super) last: Option<Task>,
+}
+
+/// A task as it was followed when it was asked for, and what the server says of it.
+pub(super) type Asked = (Followed, Result<Box<GetTaskResult>, RpcError>);
+
+impl Gateway {
+    /// Asks how tasks stand.
+    pub(super) fn ask_of(
+        &self,
+        live: &Arc<Live>,
+        tasks: &[Followed],
+        context: &Context,
+    ) -> BoxStream<'static, Asked> {
+        let (live, peer) = (Arc::clone(live), Arc::clone(context.peer()));
+        let ask = move |task: Followed| {
+            let (live, onward) = (Arc::clone(&live), Context::new(Arc::clone(&peer)));
+            async move {
+                let found = ask(&live, &task.original, onward).await;
+                (task, found)
+            }
+        };
+        iter(tasks.to_vec()).map(ask).buffer_unordered(ASK_AT_ONCE).boxed()
+    }
+
+    /// The answer to what [`Gateway::ask_of`] asked.
+    pub(super) fn hear_answer(
+        &self,
+        place: (usize, &TaskHold),
+        asked: &Followed,
+        found: Result<Box<GetTaskResult>, RpcError>,
+        tasks: &mut Vec<Followed>,
+        using: &InUse,
+        told: &Told<'_>,
+    ) {
+        let Some(position) = tasks.iter().position(|task| task.original == asked.original) else {
+            return;
+        };
+        let task = &mut tasks[position];
+        match found {
+            Ok(found) => {
+                let is_over = found.task.status.is_terminal();
+                match &task.last {
+                    // Something newer may have come while the answer was on its way.
+                    last if *last != asked.last && !is_over => {}
+                    // How it stands its maker knows.
+                    None if !is_over => task.last = Some(found.task),
+                    Some(last) if *last == found.task => {}
+                    _ => self.hear_change(place, found, tasks, using, told),
+                }
+            }
+            Err(error) if error.code == code::INVALID_PARAMS => {
+                let task = tasks.remove(position);
+                place.1.release(&task.original);
+                self.tell_lost(&task, place.0, told);
+            }
+            Err(error) => tracing::debug!(%error, "how a task stands cannot be asked"),
+        }
+    }
+
+    /// A task has changed; it is followed no more once it is over.
+    pub(super) fn hear_change(
+        &self,
+        (server, hold): (usize, &TaskHold),
+        mut found: Box<GetTaskResult>,
+        tasks: &mut Vec<Followed>,
+        using: &InUse,
+        told: &Told<'_>,
+    ) {
+        let id = &found.task.task_id;
+        let Some(position) = tasks.iter().position(|task| task.original == *id) else { return };
+        let task = &mut tasks[position];
+        let is_over = found.task.status.is_terminal();
+        hold.note(&found.task);
+        task.last = Some(found.task.clone());
+        match self.show_task(&mut found, &task.shown, server, &using.catalogue()) {
+            Ok(()) => told.tell(Notification::TasksChanged(found)),
+            Err(error) => tracing::debug!(%error, "a task's result"),
+        }
+        if is_over {
+            tasks.remove(position);
+        }
+    }
+
+    /// Its server knows nothing of a task any more: whoever waits for news of it would wait for good.
+    pub(super) fn tell_lost(&self, task: &Followed, server: usize, told: &Told<'_>) {
+        // Of one that was never heard of nobody has been told anything either.
+        let Some(mut last) = task.last.clone() else { return };
+        let server = &self.shared.upstreams[server].server.name;
+        last.task_id.clone_from(&task.shown);
+        last.status = TaskStatus::Failed;
+        last.status_message = None;
+        let mut lost = GetTaskResult::new(last);
+        let why = format!("the server `{server}` has lost the task: it went away, or was started again");
+        lost.error = Some(RpcError::internal(why));
+        told.tell(Notification::TasksChanged(Box::new(lost)));
+    }
+}
+
+async fn ask(live: &Live, id: &str, context: Context) -> Result<Box<GetTaskResult>, RpcError> {
+    let params = RawJson::from_serialize(&TaskParams::new(id));
+    let params = params.map_err(|error| RpcError::internal(error.to_string()))?;
+    let call = Call::new(Method::TasksGet, params, context);
+    match live.connection.service.call(call).await {
+        Outcome::Complete(reply) => match decoded(&Method::TasksGet, reply)? {
+            Reply::GetTask(found) => Ok(found),
+            _ => Err(RpcError::internal("tasks/get was answered with something else")),
+        },
+        Outcome::InputRequired(_) => Err(RpcError::internal("tasks/get was answered with a question")),
+        Outcome::Failed(error) => Err(error),
+    }
+}
