@@ -104,6 +104,36 @@ impl Response {
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, NotJson> {
         serde_json::from_slice(&self.body).map_err(|error| NotJson(error.line(), error.column()))
     }
+
+    /// The body as what it should be, or what is wrong with it. What has one of the members `marks` means to be such a
+    /// document.
+    pub(crate) fn decode_marked<T: DeserializeOwned>(&self, marks: &[&str]) -> Result<T, Undecoded> {
+        let value: serde_json::Value = match serde_json::from_slice(&self.body) {
+            Ok(value) => value,
+            Err(error) => return Err(Undecoded::Other(NotJson(error.line(), error.column()).to_string())),
+        };
+        let is_document = marks.iter().any(|mark| value.get(mark).is_some());
+        serde_path_to_error::deserialize(&value).map_err(|error| {
+            let place = error.path().to_string();
+            let inner = error.into_inner();
+            // Only what is missing is told in the parser's words: the others repeat what is there.
+            let inner = inner.to_string();
+            let why = match (place.as_str(), inner.starts_with("missing field")) {
+                (".", false) => "is not the JSON document that it should be".to_owned(),
+                (".", true) => format!("is not the JSON document that it should be: {inner}"),
+                _ => format!("has a `{}` that is not what it should be", crate::shown(&place)),
+            };
+            if is_document { Undecoded::Malformed(why) } else { Undecoded::Other(why) }
+        })
+    }
+}
+
+/// Why a body is not a document.
+pub(crate) enum Undecoded {
+    /// It is none at all.
+    Other(String),
+    /// It is one, and this is wrong with it.
+    Malformed(String),
 }
 
 // The body may hold a token.

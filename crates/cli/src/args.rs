@@ -50,7 +50,7 @@ pub(crate) enum Command {
     Auth(Auth),
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Files {
     /// A configuration: ours (TOML), or any application's mcpServers file. May be repeated
     #[arg(short, long = "config", value_name = "FILE", env = "HOSPES_CONFIG")]
@@ -190,12 +190,42 @@ pub(crate) enum Auth {
     Logout(Logout),
 }
 
+/// A server that can be signed in to, and how to reach it.
 #[derive(Debug, Args)]
-pub(crate) struct Login {
+pub(crate) struct Site {
     /// The server: a URL, or an entry of the configuration that has one
     pub(crate) target: String,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) files: Files,
+    /// A header for every request to it: 'Name: value'. May be repeated
+    #[arg(short = 'H', long = "header", value_name = "HEADER")]
+    pub(crate) headers: Vec<String>,
+    /// How long connecting may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = some_seconds, allow_negative_numbers = true)]
+    pub(crate) connect_timeout: Duration,
+}
+
+impl Site {
+    /// The same for any server.
+    pub(crate) fn reach(&self) -> Reach {
+        let (files, headers) = (self.files.clone(), self.headers.clone());
+        let connect_timeout = self.connect_timeout;
+        Reach {
+            files,
+            headers,
+            env: Vec::new(),
+            cwd: None,
+            era: EraArg::Auto,
+            connect_timeout,
+            roots: Vec::new(),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Login {
+    #[command(flatten)]
+    pub(crate) site: Site,
     /// Show the page's URL and read the one it ends at, instead of opening a browser here
     #[arg(long)]
     pub(crate) no_browser: bool,
@@ -212,10 +242,8 @@ pub(crate) struct Login {
 
 #[derive(Debug, Args)]
 pub(crate) struct Logout {
-    /// The server: a URL, or an entry of the configuration that has one
-    pub(crate) target: String,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) site: Site,
 }
 
 #[derive(Debug, Args)]

@@ -13,9 +13,6 @@ pub enum FlowError {
     /// The server wants to know who is there, and says nowhere who could vouch for us.
     #[error("the server wants authorization and says nowhere who gives it")]
     NoMetadata,
-    /// A token would travel in the open: the endpoint is neither https nor on this machine.
-    #[error("the server is reached over http, where anybody could read a token; use https")]
-    Insecure,
     /// No metadata of this authorization server was found.
     #[error("no metadata of the authorization server {0} was found")]
     NoServerMetadata(Issuer),
@@ -98,9 +95,24 @@ pub enum FlowError {
     /// The program around the flow gave it what it had not asked for.
     #[error("the flow was given something it had not asked for")]
     OutOfOrder,
-    /// The person could not be asked.
-    #[error("nobody could be asked to sign in: {0}")]
+    /// Somebody has to sign in, and nothing is set up to ask them.
+    #[error("somebody has to sign in")]
+    NobodyToAsk,
+    /// Somebody else was asked; what comes of it is handed in later.
+    #[error("somebody has to sign in at {0}")]
+    Visit(url::Url),
+    /// As many others are waited for as may be.
+    #[error("{0} sign-ins are waited for already (max_pending_sign_ins); finish one, or wait 10 minutes")]
+    TooManySignIns(usize),
+    /// The person could not be asked, or has not agreed.
+    #[error("nobody signed in: {0}")]
     SignIn(String),
+    /// What was made out for the server a moment ago is not good enough for it.
+    #[error("the server refuses the token that was made out for it")]
+    TokenRefused,
+    /// The server has moved to where its token is not shown.
+    #[error("the server has moved to {0}, which its token is not for; name that URL")]
+    Moved(String),
     /// What is to be kept could not be kept.
     #[error("the store of credentials failed: {0}")]
     Store(String),
@@ -131,4 +143,28 @@ pub enum RedirectError {
     /// It came too late.
     #[error("the answer came later than 10 minutes after the question")]
     Expired,
+}
+
+/// Why whoever does a step for the flow, keeping something or asking a person, could not.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+#[non_exhaustive]
+pub struct StepError {
+    what: String,
+    #[source]
+    source: Option<std::io::Error>,
+}
+
+impl StepError {
+    /// With words; nothing secret may be in them.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), source: None }
+    }
+
+    /// With the error of the system underneath.
+    #[must_use]
+    pub fn because(mut self, source: std::io::Error) -> Self {
+        self.source = Some(source);
+        self
+    }
 }

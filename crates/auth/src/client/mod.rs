@@ -13,8 +13,8 @@ mod token_request;
 mod tokens;
 
 pub use credentials::{Client, ClientAuth, InvalidKey, SigningKey};
-pub use error::{FlowError, RedirectError};
-pub use oauth::{OAuthClient, OAuthClientBuilder};
+pub use error::{FlowError, RedirectError, StepError};
+pub use oauth::{InvalidEndpoint, OAuthClient, OAuthClientBuilder};
 pub use proof::{DPOP, DPOP_NONCE, ProofKey};
 pub use renew::{Renewal, Renewed};
 pub use settings::{GivenClient, Grant, IdentityProvider, LegacyDiscovery, Registration, Settings};

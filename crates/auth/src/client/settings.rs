@@ -128,6 +128,9 @@ pub struct Settings {
     pub legacy_discovery: LegacyDiscovery,
     /// Whom assertions are made out to, where that is not the issuer.
     pub assertion_audience: Option<String>,
+    /// How many sign-ins that somebody else was asked for ([`crate::client::Elsewhere`]) are waited for at once, each
+    /// for 10 minutes; at least 1, and 16 unless said otherwise. Further ones fail.
+    pub max_pending_sign_ins: usize,
 }
 
 impl Default for Settings {
@@ -147,6 +150,7 @@ impl Default for Settings {
             strict_issuer: false,
             legacy_discovery: LegacyDiscovery::Allow,
             assertion_audience: None,
+            max_pending_sign_ins: 16,
         }
     }
 }

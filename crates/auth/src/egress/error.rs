@@ -8,6 +8,9 @@ pub enum FetchError {
     /// Nothing is sent there.
     #[error("nothing is sent there: {0}")]
     Forbidden(&'static str),
+    /// It is not known whose certificates are to be trusted.
+    #[error("certificates cannot be checked: {0}")]
+    Trust(String),
     /// Nobody was reached.
     #[error("nobody was reached there")]
     Unreachable,

@@ -4,8 +4,9 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -33,12 +34,18 @@ type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 type Lookup = Arc<dyn Fn(String) -> Found + Send + Sync>;
 
 /// An HTTP client for URLs that came from somebody else. The address that is checked is the address that is dialled;
-/// redirects are not followed, proxies not asked, connections not kept; an answer has 10 seconds and so many bytes.
+/// redirects are not followed, proxies not asked whatever the environment says, connections not kept; an answer has 10
+/// seconds and so many bytes.
 #[derive(Clone)]
 pub struct GuardedClient {
     egress: Arc<Egress>,
-    client: Client<hyper_rustls::HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>,
+    lookup: Lookup,
+    ca_files: Vec<PathBuf>,
+    /// Made when it is first needed: to read all authorities takes a moment.
+    client: Arc<OnceLock<Result<Sender, FetchError>>>,
 }
+
+type Sender = Client<hyper_rustls::HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
 
 impl GuardedClient {
     /// One that goes where `egress` lets it.
@@ -51,19 +58,39 @@ impl GuardedClient {
     }
 
     fn with_lookup(egress: Egress, lookup: Lookup) -> Self {
-        let egress = Arc::new(egress);
-        let mut plain = HttpConnector::new_with_resolver(Resolver { egress: Arc::clone(&egress), lookup });
-        plain.set_nodelay(true);
-        plain.enforce_http(false);
-        plain.set_connect_timeout(Some(CONNECT));
-        let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_webpki_roots()
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(plain);
-        // A kept connection would be used without its address being looked at again.
-        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
-        Self { egress, client }
+        Self { egress: Arc::new(egress), lookup, ca_files: Vec::new(), client: Arc::default() }
+    }
+
+    /// Trusts the certificate authorities in these PEM files too, besides those of the environment (`SSL_CERT_FILE`,
+    /// `SSL_CERT_DIR`), or those built in. A file that cannot be used is an error of every request.
+    #[must_use]
+    pub fn ca_files(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.ca_files.extend(files);
+        self.client = Arc::default();
+        self
+    }
+
+    /// Whether a request may go there as far as the URL itself tells.
+    pub(crate) fn check(&self, url: &url::Url) -> Result<(), FetchError> {
+        self.egress.check(url)
+    }
+
+    fn sender(&self) -> Result<Sender, FetchError> {
+        let make = || {
+            let resolver = Resolver { egress: Arc::clone(&self.egress), lookup: Arc::clone(&self.lookup) };
+            let mut plain = HttpConnector::new_with_resolver(resolver);
+            plain.set_nodelay(true);
+            plain.enforce_http(false);
+            plain.set_connect_timeout(Some(CONNECT));
+            let connector = hyper_rustls::HttpsConnectorBuilder::new()
+                .with_tls_config(hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?)
+                .https_or_http()
+                .enable_http1()
+                .wrap_connector(plain);
+            // A kept connection would be used without its address being looked at again.
+            Ok(Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector))
+        };
+        self.client.get_or_init(make).clone()
     }
 
     /// Sends a request and reads the whole answer, whatever its status. The body of a success that is not JSON is left
@@ -91,7 +118,7 @@ impl GuardedClient {
         *sent.headers_mut() = request.headers;
         let agent = HeaderValue::from_static(concat!("hospes/", env!("CARGO_PKG_VERSION")));
         sent.headers_mut().insert(USER_AGENT, agent);
-        let answer = self.client.request(sent).await.map_err(|error| send_error(&error))?;
+        let answer = self.sender()?.request(sent).await.map_err(|error| send_error(&error))?;
         let (head, mut body) = answer.into_parts();
         if head.status == StatusCode::OK && !is_json(&head.headers) {
             return Ok(Response { status: head.status, headers: head.headers, body: Bytes::new() });

@@ -87,6 +87,14 @@ pub enum ServerError {
         /// Which member.
         what: &'static str,
     },
+    /// Something is on this machine, and the MCP server is not: what is here is none of its business.
+    #[error("the metadata of {issuer} names a {what} on this machine, where the MCP server is not")]
+    Here {
+        /// Whose.
+        issuer: Issuer,
+        /// Which member.
+        what: &'static str,
+    },
     /// It cannot be asked for a code.
     #[error("the server {0} gives no authorization codes")]
     NoCode(Issuer),
@@ -160,6 +168,26 @@ impl AuthorizationServer {
             return Err(ServerError::NoPkce(self.issuer.clone()));
         }
         Ok(())
+    }
+
+    /// Checks that nothing it names is on this machine, unless the MCP server at `endpoint` is there itself.
+    ///
+    /// # Errors
+    /// What is here.
+    pub fn check_place(&self, endpoint: &Url) -> Result<(), ServerError> {
+        if super::is_loopback(endpoint) {
+            return Ok(());
+        }
+        let named = [
+            ("authorization_endpoint", &self.authorization_endpoint),
+            ("token_endpoint", &self.token_endpoint),
+            ("registration_endpoint", &self.registration_endpoint),
+        ];
+        let is_here = |url: &str| Url::parse(url).is_ok_and(|url| super::is_loopback(&url));
+        match named.iter().find(|(_, url)| url.as_deref().is_some_and(is_here)) {
+            Some((what, _)) => Err(ServerError::Here { issuer: self.issuer.clone(), what }),
+            None => Ok(()),
+        }
     }
 
     /// Where people are sent to agree.

@@ -13,7 +13,7 @@ use hospes_auth::{ClientId, Clock, RedirectUri, Scopes};
 use serde_json::{Value, json};
 
 use super::{Ending, interrupted};
-use crate::args::{Auth, Login, Logout, Reach};
+use crate::args::{Auth, Login, Logout, Site};
 use crate::exit::{Code, Failure, Outcome, chain};
 use crate::output::{self, BOLD, DIM, Output, announce, paint, printable};
 use crate::place;
@@ -34,8 +34,7 @@ pub(crate) async fn run(args: Auth, output: Output) -> Outcome {
 
 /// What lets requests to `url` in, by what an earlier sign-in has left.
 pub(crate) fn client(url: &str) -> Outcome<OAuthClientBuilder> {
-    let builder = OAuthClient::builder(url)
-        .map_err(|error| Failure::usage(format!("`{url}` is not a URL")).because(&error))?;
+    let builder = builder(url)?;
     // Nothing is made where nobody signs in.
     let kept = place::credentials().filter(|(sealed, _)| sealed.exists());
     let store: Arc<dyn Store> = match kept {
@@ -43,6 +42,11 @@ pub(crate) fn client(url: &str) -> Outcome<OAuthClientBuilder> {
         None => Arc::new(MemoryStore::new()),
     };
     Ok(builder.store(store))
+}
+
+fn builder(url: &str) -> Outcome<OAuthClientBuilder> {
+    OAuthClient::builder(url)
+        .map_err(|error| Failure::usage(format!("nobody signs in to {}: {error}", printable(url))))
 }
 
 /// Where tokens are kept.
@@ -66,13 +70,12 @@ fn store() -> Outcome<Arc<FileStore>> {
 }
 
 async fn login(args: Login, output: Output) -> Outcome {
-    let url = url_of(&args.target, &args.reach)?;
+    let url = url_of(&args.site)?;
     if !output::is_interactive() && args.no_browser {
         return Err(Failure::new(Code::Unauthorized, "nobody is here to sign in")
             .hint("without a terminal, `--header 'Authorization: …'` shows a token of your own"));
     }
-    let mut builder = OAuthClient::builder(&url.url)
-        .map_err(|error| Failure::usage(format!("`{}` is not a URL", url.url)).because(&error))?
+    let mut builder = builder(&url.url)?
         .store(store()?)
         .settings(|settings| settings.scopes = Scopes::parse(&args.scopes.join(" ")));
     if let Some(id) = &args.client_id {
@@ -116,7 +119,7 @@ async fn sign_in(oauth: &OAuthClient, url: &Url, args: &Login, output: Output) -
     oauth.sign_out().await.map_err(|error| failed(&error))?;
     let target = url.clone().authorizer(Arc::new(oauth.clone()));
     let builder = Client::builder().info(hospes_host::implementation());
-    match builder.connect_timeout(args.reach.connect_timeout).connect(target).await {
+    match builder.connect_timeout(args.site.connect_timeout).connect(target).await {
         Ok(client) => {
             // Some let everybody connect and ask at the first call.
             let listed = client.tools().all().await;
@@ -172,7 +175,7 @@ async fn status(output: Output) -> Outcome {
 }
 
 async fn logout(args: &Logout, output: Output) -> Outcome {
-    let url = url_of(&args.target, &args.reach)?;
+    let url = url_of(&args.site)?;
     let oauth = client(&url.url)?.build();
     let known = oauth.tokens().await.map_err(|error| failed(&error))?;
     oauth.sign_out().await.map_err(|error| failed(&error))?;
@@ -183,8 +186,9 @@ async fn logout(args: &Logout, output: Output) -> Outcome {
     Ok(())
 }
 
-fn url_of(target: &str, reach: &Reach) -> Outcome<Url> {
-    match find(Some(target), &[], reach)?.target {
+fn url_of(site: &Site) -> Outcome<Url> {
+    let target = &site.target;
+    match find(Some(target), &[], &site.reach())?.target {
         Target::Url(url) => Ok(url),
         _ => Err(Failure::usage(format!(
             "`{target}` is a command: what it needs to know is in its environment"

@@ -23,6 +23,11 @@ pub trait Authorizer: Send + Sync + fmt::Debug {
 
     /// Deals with a refusal.
     fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Authorizing<'a, Verdict>;
+
+    /// A request for this operation that was refused before, and sent again, was let in.
+    fn let_in(&self, operation: &str) {
+        let _ = operation;
+    }
 }
 
 /// A request that is about to be sent.
@@ -36,19 +41,28 @@ pub struct Outbound<'a> {
     /// Nobody waits for it: the session's own stream, a notification, an answer to the server. What it needs may be
     /// renewed, but no person is to be asked on its account.
     pub background: bool,
+    /// The server itself has said on its stream that messages go there (HTTP+SSE): it is another URL of the same server.
+    pub announced: bool,
 }
 
 impl<'a> Outbound<'a> {
     /// One of this method that goes there, for which somebody waits.
     #[must_use]
     pub fn new(method: &'a Method, url: &'a url::Url) -> Self {
-        Self { method, url, background: false }
+        Self { method, url, background: false, announced: false }
     }
 
     /// One for which nobody waits.
     #[must_use]
     pub fn background(mut self) -> Self {
         self.background = true;
+        self
+    }
+
+    /// One that goes where the server has said on its stream that messages go.
+    #[must_use]
+    pub fn announced(mut self) -> Self {
+        self.announced = true;
         self
     }
 }
@@ -100,6 +114,9 @@ pub struct NotAuthorized {
     pub what: String,
     /// Where a person could sign in, if that would help.
     pub sign_in: Option<String>,
+    /// The status of the response that refused it, 401 or 403; none where it was not sent at all. The transport fills
+    /// it in.
+    pub status: Option<StatusCode>,
     /// What to do about it.
     pub hint: Option<String>,
     /// The error underneath.
@@ -109,7 +126,7 @@ pub struct NotAuthorized {
 impl NotAuthorized {
     /// With words.
     pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), sign_in: None, hint: None, source: None }
+        Self { what: what.into(), sign_in: None, status: None, hint: None, source: None }
     }
 
     /// With where a person could sign in.

@@ -350,7 +350,7 @@ impl ConnectError {
             #[cfg(feature = "http")]
             CallError::NotAuthorized(why) => {
                 failure.stage = Stage::Http;
-                failure.status = Some(401);
+                failure.status = why.status.map(|status| status.as_u16());
                 failure.sign_in.clone_from(&why.sign_in);
             }
             _ => {}

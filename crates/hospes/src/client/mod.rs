@@ -53,6 +53,8 @@ mod tasks;
 mod trace;
 mod url_review;
 
+#[cfg(all(feature = "http", feature = "tls"))]
+pub use crate::transport::http_client::trust::tls_config;
 pub use api::Client;
 #[cfg(feature = "http")]
 pub use authorizer::{Authorizer, Authorizing, NotAuthorized, Outbound, Refusal, Verdict};

@@ -175,3 +175,76 @@ async fn whatever_a_server_answers_to_a_ping_it_is_there() {
     }
     assert_eq!(client.wait_closed().await.what, "the server did not answer 2 pings within 30s");
 }
+
+/// Cannot help, at the first request or when it is refused.
+#[derive(Debug)]
+struct Helpless {
+    before: bool,
+}
+
+impl Authorizer for Helpless {
+    fn headers<'a>(&'a self, _: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
+        let before = self.before;
+        Box::pin(async move { if before { Err(NotAuthorized::new("no")) } else { Ok(HeaderMap::new()) } })
+    }
+
+    fn refused<'a>(&'a self, _: Refusal<'a>) -> Authorizing<'a, Verdict> {
+        Box::pin(async { Err(NotAuthorized::new("no")) })
+    }
+}
+
+#[tokio::test]
+async fn an_error_tells_the_status_of_the_refusal_if_there_was_one() {
+    for (status, before, told) in [(401, false, Some(401)), (403, false, Some(403)), (403, true, None)] {
+        let fake = Fake::serve(move |_: &Asked| Said::status(status)).await;
+        let target = Target::url(&fake.url).authorizer(Arc::new(Helpless { before }));
+        let error = Client::builder().connect(target).await.unwrap_err();
+        assert_eq!(error.status, told, "{error}");
+        assert_eq!(error.what, "no");
+        assert_eq!(fake.asked().is_empty(), before);
+    }
+}
+
+/// Learns the word, and remembers what it got in.
+#[derive(Debug, Default)]
+struct Learner {
+    knows: AtomicUsize,
+    let_in: Mutex<Vec<String>>,
+}
+
+impl Authorizer for Learner {
+    fn headers<'a>(&'a self, _: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
+        Box::pin(async {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, self.knows.load(Ordering::Relaxed).to_string().parse().unwrap());
+            Ok(headers)
+        })
+    }
+
+    fn refused<'a>(&'a self, _: Refusal<'a>) -> Authorizing<'a, Verdict> {
+        Box::pin(async {
+            self.knows.fetch_add(1, Ordering::Relaxed);
+            Ok(Verdict::Retry)
+        })
+    }
+
+    fn let_in(&self, operation: &str) {
+        self.let_in.lock().unwrap().push(operation.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn who_was_refused_and_is_let_in_then_is_told() {
+    let fake = Fake::serve(modern(|asked| match asked.header("authorization") {
+        Some("2") => Said::json(&text(asked, "hi")),
+        _ => Said::status(403),
+    }))
+    .await;
+    let learner = Arc::new(Learner::default());
+    let target = Target::url(&fake.url).authorizer(Arc::clone(&learner) as _);
+    let client = Client::builder().revision(Revision::V2026_07_28).connect(target).await.unwrap();
+    for _ in 0..2 {
+        client.call("hi", ()).await.unwrap();
+    }
+    assert_eq!(*learner.let_in.lock().unwrap(), ["tools/call hi"], "only where it had been refused");
+}

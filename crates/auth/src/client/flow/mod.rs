@@ -27,6 +27,7 @@ use url::Url;
 
 use self::authorize::Pending;
 use self::redeem::Redeem;
+pub(super) use self::redirect::PENDING_SECONDS;
 use self::register::Register;
 use self::resource::FindResource;
 use self::server::FindServer;

@@ -8,12 +8,12 @@ use super::authorize::{Pending, parameters, refusal};
 use crate::client::error::RedirectError;
 
 /// How long an answer is waited for, in seconds.
-pub(super) const MAX_SECONDS: u64 = 600;
+pub(in crate::client) const PENDING_SECONDS: u64 = 600;
 
 /// The code in `answer`, if it is one to `pending`. The order is that of RFC 9207: who answers is known before anything
 /// they say is believed, or shown.
 pub(super) fn read(pending: &Pending, answer: &str, now: u64) -> Result<SecretString, RedirectError> {
-    if now > pending.created_at.saturating_add(MAX_SECONDS) {
+    if now > pending.created_at.saturating_add(PENDING_SECONDS) {
         return Err(RedirectError::Expired);
     }
     let url = Url::parse(answer).map_err(|_| RedirectError::Elsewhere)?;

@@ -10,7 +10,7 @@ use super::{Effect, Facts, Next, State, usable};
 use crate::client::error::FlowError;
 use crate::client::settings::LegacyDiscovery;
 use crate::egress::FetchError;
-use crate::exchange::without_query;
+use crate::exchange::{Undecoded, without_query};
 use crate::metadata::{ProtectedResource, is_secure, resource_metadata_urls};
 use crate::{MAX_METADATA_BYTES, Request, Response};
 
@@ -53,17 +53,17 @@ impl FindResource {
     pub(super) fn handle(mut self, facts: &Facts, response: Result<Response, FetchError>) -> Next {
         let response = usable(WHAT, &self.url, response)?;
         if response.status == StatusCode::OK {
-            match response.decode::<ProtectedResource>() {
+            match response.decode_marked::<ProtectedResource>(&["resource", "authorization_servers"]) {
                 Ok(metadata) => {
                     metadata.check(&facts.cause.endpoint, facts.settings.strict_resource)?;
                     return FindServer::begin(facts, metadata);
                 }
-                Err(error) if self.named => {
+                // A web site that answers everything with its front page, or with some JSON of its own.
+                Err(Undecoded::Other(_)) if !self.named => {}
+                Err(Undecoded::Other(why) | Undecoded::Malformed(why)) => {
                     let url = without_query(&self.url);
-                    return Err(FlowError::Malformed { what: WHAT, url, why: error.to_string() });
+                    return Err(FlowError::Malformed { what: WHAT, url, why });
                 }
-                // A web site that answers everything with its front page.
-                Err(_) => {}
             }
         } else if self.named {
             let url = without_query(&self.url);

@@ -10,6 +10,7 @@ use super::{Effect, Facts, Next, State, usable};
 use crate::client::error::FlowError;
 use crate::client::settings::{Grant, LegacyDiscovery};
 use crate::egress::FetchError;
+use crate::exchange::{Undecoded, without_query};
 use crate::metadata::{AuthorizationServer, ProtectedResource, server_metadata_urls};
 use crate::{Issuer, MAX_METADATA_BYTES, Request, Resource, Response, Scopes};
 
@@ -73,12 +74,18 @@ impl FindServer {
 
     pub(super) fn handle(mut self, facts: &mut Facts, response: Result<Response, FetchError>) -> Next {
         let response = usable(WHAT, &self.url, response)?;
-        if response.status == StatusCode::OK
-            && let Ok(server) = response.decode::<AuthorizationServer>()
-        {
-            // Whoever lies about who they are is not asked again elsewhere.
-            server.check_issuer(&self.issuer, facts.settings.strict_issuer)?;
-            return self.found(facts, server, true);
+        if response.status == StatusCode::OK {
+            match response.decode_marked::<AuthorizationServer>(&["issuer"]) {
+                Ok(server) => {
+                    // Whoever lies about who they are is not asked again elsewhere.
+                    server.check_issuer(&self.issuer, facts.settings.strict_issuer)?;
+                    return self.found(facts, server, true);
+                }
+                Err(Undecoded::Malformed(why)) => {
+                    return Err(FlowError::Malformed { what: WHAT, url: without_query(&self.url), why });
+                }
+                Err(Undecoded::Other(_)) => {}
+            }
         }
         if let Some(url) = self.rest.pop_front() {
             self.url = url;
@@ -92,6 +99,7 @@ impl FindServer {
     }
 
     fn found(self, facts: &mut Facts, server: AuthorizationServer, documented: bool) -> Next {
+        server.check_place(&facts.cause.endpoint)?;
         let scopes = scopes(facts, self.scopes.as_ref(), &server);
         let algorithms = server.dpop_signing_alg_values_supported.as_deref();
         let challenged = facts.cause.challenge.as_ref().is_some_and(|challenge| challenge.is("DPoP"));

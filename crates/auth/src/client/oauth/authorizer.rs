@@ -7,11 +7,12 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use secrecy::ExposeSecret as _;
 
-use super::{COOL_DOWN_SECONDS, Got, OAuthClient, Outcome, Turn, seed};
+use super::renewing::Outcome;
+use super::{COOL_DOWN_SECONDS, Got, OAuthClient, Turn, seed};
 use crate::client::error::FlowError;
 use crate::client::proof::{DPOP, DPOP_NONCE};
 use crate::client::tokens::{TokenKind, Tokens};
-use crate::metadata::is_secure;
+use crate::metadata::{covers, is_secure};
 use crate::{Challenge, Scopes};
 
 /// How long a renewal that failed is not tried again while the token is still good, in seconds: whoever does not answer
@@ -19,12 +20,14 @@ use crate::{Challenge, Scopes};
 const RETRY_SECONDS: u64 = 30;
 /// How often more is asked for because one operation wants more: three authorization requests with the first.
 const MAX_STEPS: u32 = 2;
+/// How long it is remembered that an operation wanted more in vain, in seconds.
+const STEP_SECONDS: u64 = 3600;
 /// How many operations are remembered for that.
 const MAX_OPERATIONS: usize = 1024;
 
 impl Authorizer for OAuthClient {
     fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
-        Box::pin(async move { self.let_in(request).await.map_err(|error| self.failed(error)) })
+        Box::pin(async move { self.shown_to(request).await.map_err(|error| self.failed(error)) })
     }
 
     fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Authorizing<'a, Verdict> {
@@ -43,16 +46,26 @@ impl Authorizer for OAuthClient {
             }
         })
     }
+
+    fn let_in(&self, operation: &str) {
+        self.held().steps.remove(operation);
+    }
+}
+
+/// How often more was asked for because an operation wanted more, and came to nothing.
+pub(super) struct Steps {
+    count: u32,
+    /// When it was first asked for, in seconds since 1970.
+    since: u64,
 }
 
 impl OAuthClient {
-    async fn let_in(&self, request: Outbound<'_>) -> Result<HeaderMap, FlowError> {
-        // A token is shown to nobody but whom it is for.
-        if request.url.origin() != self.0.endpoint.origin() || !is_secure(request.url) {
-            return Ok(HeaderMap::new());
-        }
+    async fn shown_to(&self, request: Outbound<'_>) -> Result<HeaderMap, FlowError> {
         self.load().await?;
         let Some(mut tokens) = self.held().tokens.clone() else { return Ok(HeaderMap::new()) };
+        if !is_for(&tokens, request) {
+            return Ok(HeaderMap::new());
+        }
         // Whoever leaves needs no new token.
         if request.method != Method::DELETE && self.is_to_be_renewed(&tokens) {
             let turn = self.turn().await;
@@ -114,14 +127,16 @@ impl OAuthClient {
         let turn = self.turn().await;
         let tokens = self.held().tokens.clone();
         if let Some(tokens) = tokens {
+            if !is_for(&tokens, refusal.request) {
+                let there = crate::exchange::without_query(refusal.request.url);
+                return Err(self.failed(FlowError::Moved(there)));
+            }
             if !was_shown(&tokens, refusal) {
                 // Somebody was faster.
                 return Ok(Verdict::Retry);
             }
             if refusal.attempt > 0 && self.held().is_new {
-                return Err(
-                    self.failed(FlowError::SignIn("the server refuses the token it asked for".into()))
-                );
+                return Err(self.failed(FlowError::TokenRefused));
             }
             // A renewed one that is refused as well will not get better.
             if refusal.attempt == 0 {
@@ -160,13 +175,15 @@ impl OAuthClient {
     }
 
     fn may_step(&self, operation: &str) -> bool {
+        let now = self.0.clock.now();
         let mut held = self.held();
+        held.steps.retain(|_, steps| now.saturating_sub(steps.since) < STEP_SECONDS);
         if held.steps.len() >= MAX_OPERATIONS && !held.steps.contains_key(operation) {
             return false;
         }
-        let steps = held.steps.entry(operation.to_owned()).or_default();
-        *steps += 1;
-        *steps <= MAX_STEPS
+        let steps = held.steps.entry(operation.to_owned()).or_insert(Steps { count: 0, since: now });
+        steps.count += 1;
+        steps.count <= MAX_STEPS
     }
 
     async fn authorized(
@@ -192,7 +209,7 @@ impl OAuthClient {
 
     fn failed(&self, error: FlowError) -> NotAuthorized {
         let hint = match &error {
-            FlowError::SignIn(_) => "sign in first",
+            FlowError::NobodyToAsk | FlowError::SignIn(_) => "sign in first",
             FlowError::NeedsClientId(_) => "register a client with the authorization server, and give its id",
             FlowError::NoMetadata => "give it an Authorization header",
             _ => {
@@ -201,6 +218,14 @@ impl OAuthClient {
         };
         NotAuthorized::new(format!("the server wants authorization: {error}")).hint(hint).because(error)
     }
+}
+
+/// Whether tokens may be shown to a request. They are for their resource and what lies below it, at the boundaries of
+/// its path; and for where a server of 2024-11-05 has its messages sent, within its origin, for a stream and the URL
+/// that it announces are one server.
+fn is_for(tokens: &Tokens, request: Outbound<'_>) -> bool {
+    let Some(resource) = tokens.resource.url().filter(|_| is_secure(request.url)) else { return false };
+    covers(&resource, request.url, false) || (request.announced && resource.origin() == request.url.origin())
 }
 
 /// Whether a request was refused that showed these tokens.

@@ -1,6 +1,7 @@
 //! What an [`OAuthClient`] is made of.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::OnceCell;
@@ -11,7 +12,20 @@ use crate::client::settings::{GivenClient, Grant, Settings};
 use crate::client::sign_in::SignIn;
 use crate::client::store::{MemoryStore, Store};
 use crate::egress::{Egress, GuardedClient};
+use crate::metadata::is_secure;
 use crate::{ClientId, Clock};
+
+/// Why an endpoint cannot be signed in to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidEndpoint {
+    /// It is no URL.
+    #[error("the endpoint is no URL")]
+    Url(#[from] url::ParseError),
+    /// A token would travel in the open: it is neither https nor on this machine.
+    #[error("the endpoint is reached over http, where anybody could read a token; use https")]
+    Insecure,
+}
 
 /// Makes an [`OAuthClient`].
 pub struct OAuthClientBuilder {
@@ -19,22 +33,28 @@ pub struct OAuthClientBuilder {
     account: String,
     settings: Settings,
     egress: Egress,
+    ca_files: Vec<PathBuf>,
     store: Arc<dyn Store>,
     sign_in: Option<Arc<dyn SignIn>>,
     clock: Clock,
 }
 
 impl OAuthClientBuilder {
-    pub(super) fn new(endpoint: Url) -> Self {
-        Self {
+    pub(super) fn new(endpoint: &str) -> Result<Self, InvalidEndpoint> {
+        let endpoint = Url::parse(endpoint)?;
+        if !is_secure(&endpoint) {
+            return Err(InvalidEndpoint::Insecure);
+        }
+        Ok(Self {
             egress: Egress::of_endpoint(&endpoint),
+            ca_files: Vec::new(),
             endpoint,
             account: String::new(),
             settings: Settings::default(),
             store: Arc::new(MemoryStore::new()),
             sign_in: None,
             clock: Clock::system(),
-        }
+        })
     }
 
     /// How people are brought to where they agree. Without this a call that needs it fails.
@@ -94,6 +114,15 @@ impl OAuthClientBuilder {
         self
     }
 
+    /// Trusts the certificate authorities in this PEM file besides those of the environment (`SSL_CERT_FILE`,
+    /// `SSL_CERT_DIR`), or those built in. May be called more than once. Proxies of the environment are never asked on
+    /// the way to URLs that a server has named.
+    #[must_use]
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ca_files.push(path.into());
+        self
+    }
+
     /// What tells the time.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
@@ -108,7 +137,7 @@ impl OAuthClientBuilder {
             endpoint: self.endpoint,
             account: self.account,
             settings: Arc::new(self.settings),
-            http: GuardedClient::new(self.egress),
+            http: GuardedClient::new(self.egress).ca_files(self.ca_files),
             store: self.store,
             sign_in: self.sign_in,
             clock: self.clock,

@@ -23,9 +23,11 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use super::*;
-use crate::RedirectUri;
 use crate::client::Unattended;
+use crate::client::flow::{Cause, Flow};
+use crate::client::sign_in::{Answer, Listening};
 use crate::egress::Egress;
+use crate::{Issuer, RedirectUri};
 
 /// What the site does, and what it saw.
 #[derive(Default)]
@@ -50,6 +52,10 @@ struct Script {
     hold: Option<Arc<Hold>>,
     /// Nobody may listen.
     is_silent: bool,
+    /// Where the MCP endpoint points to.
+    moved_to: Option<&'static str>,
+    /// Where people are sent to agree, instead of here.
+    authorizes_at: Option<&'static str>,
     /// Whatever token is shown is refused.
     is_blind: bool,
     /// Path, query and `Authorization` of each request.
@@ -133,7 +139,14 @@ impl Site {
         let shown = head.headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
         self.script().seen.push((path.clone(), query.clone(), shown.clone()));
         let url = &self.url;
+        let moved_to = self.script().moved_to.filter(|_| path == "/mcp");
+        if let Some(there) = moved_to {
+            let mut response = say(307, &json!({}));
+            response.headers_mut().insert("location", there.parse().unwrap());
+            return response;
+        }
         match path.as_str() {
+            "/elsewhere" => self.mcp_answer(shown.as_deref(), &body),
             "/mcp" if head.method == http::Method::GET && !self.script().is_silent => say(405, &json!({})),
             "/mcp" if head.method == http::Method::GET => self.mcp_answer(None, &body),
             "/mcp" => self.mcp_answer(shown.as_deref(), &body),
@@ -143,7 +156,8 @@ impl Site {
             "/.well-known/oauth-authorization-server" => say(
                 200,
                 &json!({
-                    "issuer": url, "authorization_endpoint": format!("{url}/authorize"),
+                    "issuer": url, "authorization_endpoint": self.script().authorizes_at
+                        .map_or_else(|| format!("{url}/authorize"), str::to_owned),
                     "token_endpoint": format!("{url}/token"), "registration_endpoint": format!("{url}/register"),
                     "code_challenge_methods_supported": ["S256"],
                 }),

@@ -18,8 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use url::Url;
 
-use super::{Answer, Listening, SignIn, SignInError, SigningIn};
+use super::{Answer, Listening, SignIn, SigningIn};
 use crate::RedirectUri;
+use crate::client::error::StepError;
 use crate::client::flow::Visit;
 use crate::metadata::{is_loopback, is_secure};
 
@@ -69,8 +70,7 @@ impl fmt::Debug for Browser {
 impl SignIn for Browser {
     fn listen<'a>(&'a self, preferred: Option<&'a RedirectUri>) -> SigningIn<'a, Box<dyn Listening>> {
         Box::pin(async move {
-            let failed =
-                |error| SignInError::new("no listener could be opened on this machine").because(error);
+            let failed = |error| StepError::new("no listener could be opened on this machine").because(error);
             // Anywhere else nobody would hear the answer: least of all under a name that is not this machine's.
             let preferred = preferred.and_then(RedirectUri::url);
             let preferred = preferred.filter(|url| url.scheme() == "http" && is_loopback(url));
@@ -87,7 +87,7 @@ impl SignIn for Browser {
             // A browser may take `localhost` for either.
             let second = TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))).await.ok();
             let redirect_uri = RedirectUri::new(format!("http://{host}:{port}{path}"));
-            let redirect_uri = redirect_uri.map_err(|error| SignInError::new(error.to_string()))?;
+            let redirect_uri = redirect_uri.map_err(|error| StepError::new(error.to_string()))?;
             let listening =
                 Listener { browser: self.clone(), listeners: (first, second), redirect_uri, path, port };
             Ok(Box::new(listening) as Box<dyn Listening>)
@@ -113,20 +113,20 @@ impl Listening for Listener {
             let Self { browser, listeners: (first, second), path, port, redirect_uri } = *self;
             // The flow has looked at it; but whoever opens pages looks again.
             if !is_secure(&visit.url) {
-                return Err(SignInError::new("the page is not https, so it is not opened"));
+                return Err(StepError::new("the page is not https, so it is not opened"));
             }
             (browser.opener)(&visit.url)
-                .map_err(|error| SignInError::new("no browser could be opened").because(error))?;
+                .map_err(|error| StepError::new("no browser could be opened").because(error))?;
             let (answers, mut arrived) = mpsc::channel(1);
             let wanted = Arc::new(Wanted { path, port, state: visit.state, redirect_uri, answers });
             tokio::select! {
                 answer = arrived.recv() => answer
                     .map(Answer::Redirected)
-                    .ok_or_else(|| SignInError::new("the listener ended")),
-                () = accept(&first, &wanted) => Err(SignInError::new("the listener ended")),
-                () = accept_too(second.as_ref(), &wanted) => Err(SignInError::new("the listener ended")),
+                    .ok_or_else(|| StepError::new("the listener ended")),
+                () = accept(&first, &wanted) => Err(StepError::new("the listener ended")),
+                () = accept_too(second.as_ref(), &wanted) => Err(StepError::new("the listener ended")),
                 () = tokio::time::sleep(browser.patience) => {
-                    Err(SignInError::new(format!("nobody signed in within {:?}", browser.patience)))
+                    Err(StepError::new(format!("nobody signed in within {:?}", browser.patience)))
                 }
             }
         })

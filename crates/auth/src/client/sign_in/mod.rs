@@ -12,11 +12,12 @@ pub use browser::{Browser, Opener};
 pub use elsewhere::Elsewhere;
 pub use unattended::Unattended;
 
+use super::error::StepError;
 use super::flow::Visit;
 use crate::RedirectUri;
 
 /// What is being done for a sign-in.
-pub type SigningIn<'a, T> = Pin<Box<dyn Future<Output = Result<T, SignInError>> + Send + 'a>>;
+pub type SigningIn<'a, T> = Pin<Box<dyn Future<Output = Result<T, StepError>> + Send + 'a>>;
 
 /// Brings people to where they agree.
 pub trait SignIn: Send + Sync + fmt::Debug {
@@ -50,29 +51,5 @@ impl fmt::Debug for Answer {
             Self::Redirected(_) => "Redirected(..)",
             Self::Later => "Later",
         })
-    }
-}
-
-/// Why nobody could be asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}")]
-#[non_exhaustive]
-pub struct SignInError {
-    what: String,
-    #[source]
-    source: Option<std::io::Error>,
-}
-
-impl SignInError {
-    /// With words.
-    pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), source: None }
-    }
-
-    /// With the error of the system underneath.
-    #[must_use]
-    pub fn because(mut self, source: std::io::Error) -> Self {
-        self.source = Some(source);
-        self
     }
 }

@@ -2,7 +2,8 @@
 
 use http::header::LOCATION;
 
-use super::{Answer, Listening, SignIn, SignInError, SigningIn};
+use super::{Answer, Listening, SignIn, SigningIn};
+use crate::client::error::StepError;
 use crate::client::flow::Visit;
 use crate::egress::GuardedClient;
 use crate::{MAX_METADATA_BYTES, RedirectUri, Request};
@@ -36,12 +37,11 @@ impl Listening for Unattended {
     fn visit(self: Box<Self>, visit: Visit) -> SigningIn<'static, Answer> {
         Box::pin(async move {
             let page = self.client.fetch(Request::get(visit.url, MAX_METADATA_BYTES)).await;
-            let page =
-                page.map_err(|error| SignInError::new(format!("the page cannot be asked: {error}")))?;
+            let page = page.map_err(|error| StepError::new(format!("the page cannot be asked: {error}")))?;
             let there = page.headers.get(LOCATION).and_then(|there| there.to_str().ok());
             match there {
                 Some(there) if page.status.is_redirection() => Ok(Answer::Redirected(there.to_owned())),
-                _ => Err(SignInError::new("the page asks somebody, and nobody is here")),
+                _ => Err(StepError::new("the page asks somebody, and nobody is here")),
             }
         })
     }

@@ -16,7 +16,8 @@ use aws_lc_rs::pbkdf2;
 use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
-use super::{Store, StoreError};
+use super::Store;
+use crate::client::error::StepError;
 
 const MAGIC: &[u8] = b"hospes credentials 1\n";
 const SALT: usize = 16;
@@ -47,14 +48,13 @@ impl StoreKey {
     ///
     /// # Errors
     /// When it cannot be made, or is none.
-    pub fn in_file(path: &Path) -> Result<Self, StoreError> {
-        let failed = |what: &str, error| {
-            StoreError::new(format!("{} cannot be {what}", path.display())).because(error)
-        };
+    pub fn in_file(path: &Path) -> Result<Self, StepError> {
+        let failed =
+            |what: &str, error| StepError::new(format!("{} cannot be {what}", path.display())).because(error);
         let mut random = Zeroizing::new([0; 32]);
         match private(OpenOptions::new().write(true).create_new(true)).open(path) {
             Ok(mut file) => {
-                getrandom::fill(&mut *random).map_err(|_| StoreError::new("the system has no randomness"))?;
+                getrandom::fill(&mut *random).map_err(|_| StepError::new("the system has no randomness"))?;
                 file.write_all(&*random)
                     .and_then(|()| file.sync_all())
                     .map_err(|error| failed("made", error))?;
@@ -62,14 +62,14 @@ impl StoreKey {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let text = Zeroizing::new(read_private(path)?.unwrap_or_default());
                 let known = <[u8; 32]>::try_from(&**text);
-                *random = known.map_err(|_| StoreError::new(format!("{} holds no key", path.display())))?;
+                *random = known.map_err(|_| StepError::new(format!("{} holds no key", path.display())))?;
             }
             Err(error) => return Err(failed("made", error)),
         }
         Ok(Self::Random(random))
     }
 
-    fn derive(&self, salt: &[u8]) -> Result<LessSafeKey, StoreError> {
+    fn derive(&self, salt: &[u8]) -> Result<LessSafeKey, StepError> {
         let mut bytes = Zeroizing::new([0; 32]);
         match self {
             Self::Passphrase(text) => {
@@ -79,7 +79,7 @@ impl StoreKey {
             Self::Random(random) => bytes.copy_from_slice(&**random),
         }
         let key = UnboundKey::new(&CHACHA20_POLY1305, &*bytes);
-        key.map(LessSafeKey::new).map_err(|_| StoreError::new("no key could be made"))
+        key.map(LessSafeKey::new).map_err(|_| StepError::new("no key could be made"))
     }
 }
 
@@ -105,9 +105,9 @@ impl FileStore {
         Self { path: path.into(), key, derived: Mutex::new(None) }
     }
 
-    fn load(&self) -> Result<Documents, StoreError> {
+    fn load(&self) -> Result<Documents, StepError> {
         let Some(text) = read_private(&self.path)? else { return Ok(Documents::new()) };
-        let not_ours = || StoreError::new(format!("{} is no store of credentials", self.path.display()));
+        let not_ours = || StepError::new(format!("{} is no store of credentials", self.path.display()));
         let rest = text.strip_prefix(MAGIC).ok_or_else(not_ours)?;
         let (salt, rest) = rest.split_at_checked(SALT).ok_or_else(not_ours)?;
         let (nonce, sealed) = rest.split_at_checked(NONCE).ok_or_else(not_ours)?;
@@ -117,7 +117,7 @@ impl FileStore {
             key.open_in_place(nonce, Aad::from(MAGIC), &mut sealed).map(|open| Zeroizing::new(open.to_vec()))
         })?;
         let opened = opened.map_err(|_| {
-            StoreError::new(format!(
+            StepError::new(format!(
                 "{} cannot be opened: the passphrase is another, or the file was changed",
                 self.path.display()
             ))
@@ -126,7 +126,7 @@ impl FileStore {
         Ok(documents.into_iter().map(|(name, document)| (name, Zeroizing::new(document))).collect())
     }
 
-    fn with_key<T>(&self, salt: &[u8], work: impl FnOnce(&LessSafeKey) -> T) -> Result<T, StoreError> {
+    fn with_key<T>(&self, salt: &[u8], work: impl FnOnce(&LessSafeKey) -> T) -> Result<T, StepError> {
         let mut derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, key)) = &*derived
             && known == salt
@@ -139,25 +139,25 @@ impl FileStore {
         Ok(work(key))
     }
 
-    fn change(&self, change: impl FnOnce(&mut Documents)) -> Result<(), StoreError> {
+    fn change(&self, change: impl FnOnce(&mut Documents)) -> Result<(), StepError> {
         let _alone = self.alone(".write")?;
         let mut documents = self.load()?;
         change(&mut documents);
         let plain: BTreeMap<&str, &str> =
             documents.iter().map(|(name, document)| (name.as_str(), document.as_str())).collect();
-        let text = serde_json::to_vec(&plain).map_err(|_| StoreError::new("nothing could be written"))?;
+        let text = serde_json::to_vec(&plain).map_err(|_| StepError::new("nothing could be written"))?;
         let mut text = Zeroizing::new(text);
         let mut random = [0; SALT + NONCE];
-        getrandom::fill(&mut random).map_err(|_| StoreError::new("the system has no randomness"))?;
+        getrandom::fill(&mut random).map_err(|_| StepError::new("the system has no randomness"))?;
         let (fresh, nonce) = random.split_at(SALT);
         let salt = {
             let derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
             derived.as_ref().map_or_else(|| fresh.to_vec(), |(salt, _)| salt.to_vec())
         };
-        let unique = Nonce::try_assume_unique_for_key(nonce).map_err(|_| StoreError::new("no nonce"))?;
+        let unique = Nonce::try_assume_unique_for_key(nonce).map_err(|_| StepError::new("no nonce"))?;
         let sealed =
             self.with_key(&salt, |key| key.seal_in_place_append_tag(unique, Aad::from(MAGIC), &mut *text))?;
-        sealed.map_err(|_| StoreError::new("nothing could be sealed"))?;
+        sealed.map_err(|_| StepError::new("nothing could be sealed"))?;
         let whole = [MAGIC, &salt, nonce, &text].concat();
         self.replace(&whole).map_err(|error| self.failed("written", error))
     }
@@ -184,7 +184,7 @@ impl FileStore {
     }
 
     /// Waits until no other process holds the lock of this ending.
-    fn alone(&self, ending: &str) -> Result<File, StoreError> {
+    fn alone(&self, ending: &str) -> Result<File, StepError> {
         let path = self.beside(&format!("{ending}.lock"));
         let open = || {
             let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(&path)?;
@@ -194,8 +194,8 @@ impl FileStore {
         open().map_err(|error| self.failed("locked", error))
     }
 
-    fn failed(&self, what: &str, error: io::Error) -> StoreError {
-        StoreError::new(format!("{} cannot be {what}", self.path.display())).because(error)
+    fn failed(&self, what: &str, error: io::Error) -> StepError {
+        StepError::new(format!("{} cannot be {what}", self.path.display())).because(error)
     }
 
     /// Where it is.
@@ -206,17 +206,17 @@ impl FileStore {
 }
 
 impl Store for FileStore {
-    fn read(&self, name: &str) -> Result<Option<SecretString>, StoreError> {
+    fn read(&self, name: &str) -> Result<Option<SecretString>, StepError> {
         Ok(self.load()?.get(name).map(|document| SecretString::from(document.as_str())))
     }
 
-    fn write(&self, name: &str, document: &SecretString) -> Result<(), StoreError> {
+    fn write(&self, name: &str, document: &SecretString) -> Result<(), StepError> {
         self.change(|documents| {
             documents.insert(name.to_owned(), Zeroizing::new(document.expose_secret().to_owned()));
         })
     }
 
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
+    fn remove(&self, name: &str) -> Result<(), StepError> {
         if self.load()?.contains_key(name) {
             self.change(|documents| {
                 documents.remove(name);
@@ -225,11 +225,11 @@ impl Store for FileStore {
         Ok(())
     }
 
-    fn names(&self, beginning: &str) -> Result<Vec<String>, StoreError> {
+    fn names(&self, beginning: &str) -> Result<Vec<String>, StepError> {
         Ok(self.load()?.into_keys().filter(|name| name.starts_with(beginning)).collect())
     }
 
-    fn lock(&self) -> Result<Option<Box<dyn Send>>, StoreError> {
+    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
         Ok(Some(Box::new(self.alone(".renew")?)))
     }
 }
@@ -241,8 +241,8 @@ impl fmt::Debug for FileStore {
 }
 
 /// A file's bytes, if there is one and nobody else could have read or placed it.
-fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    let failed = |error| StoreError::new(format!("{} cannot be read", path.display())).because(error);
+fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StepError> {
+    let failed = |error| StepError::new(format!("{} cannot be read", path.display())).because(error);
     let about = match fs::symlink_metadata(path) {
         Ok(about) => about,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -250,10 +250,10 @@ fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     };
     let shown = path.display();
     if !about.is_file() {
-        return Err(StoreError::new(format!("{shown} is no plain file, so it is not used")));
+        return Err(StepError::new(format!("{shown} is no plain file, so it is not used")));
     }
     if is_open_to_others(&about) {
-        return Err(StoreError::new(format!("{shown} can be read by others (chmod 600 {shown})")));
+        return Err(StepError::new(format!("{shown} can be read by others (chmod 600 {shown})")));
     }
     let mut text = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut text));

@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use secrecy::SecretString;
 
-use super::{Store, StoreError};
+use super::Store;
+use crate::client::error::StepError;
 
 /// Keeps everything in memory.
 #[derive(Default)]
@@ -25,25 +26,25 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn read(&self, name: &str) -> Result<Option<SecretString>, StoreError> {
+    fn read(&self, name: &str) -> Result<Option<SecretString>, StepError> {
         Ok(self.documents().get(name).cloned())
     }
 
-    fn write(&self, name: &str, document: &SecretString) -> Result<(), StoreError> {
+    fn write(&self, name: &str, document: &SecretString) -> Result<(), StepError> {
         self.documents().insert(name.to_owned(), document.clone());
         Ok(())
     }
 
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
+    fn remove(&self, name: &str) -> Result<(), StepError> {
         self.documents().remove(name);
         Ok(())
     }
 
-    fn names(&self, beginning: &str) -> Result<Vec<String>, StoreError> {
+    fn names(&self, beginning: &str) -> Result<Vec<String>, StepError> {
         Ok(self.documents().keys().filter(|name| name.starts_with(beginning)).cloned().collect())
     }
 
-    fn lock(&self) -> Result<Option<Box<dyn Send>>, StoreError> {
+    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
         Ok(None)
     }
 }

@@ -6,6 +6,8 @@ use url::Url;
 
 use super::*;
 
+mod trust;
+
 /// A server that answers every connection with these bytes; the port, and how many came.
 async fn serve(answer: String) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

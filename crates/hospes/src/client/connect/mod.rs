@@ -239,7 +239,7 @@ fn outcome_of(error: &CallError) -> Outcome {
         }
         CallError::Http(failure) => Outcome::Status(failure.status.unwrap_or_default()),
         #[cfg(feature = "http")]
-        CallError::NotAuthorized(_) => Outcome::Status(401),
+        CallError::NotAuthorized(why) => Outcome::Status(why.status.map_or(401, |status| status.as_u16())),
         _ => Outcome::Status(200),
     }
 }

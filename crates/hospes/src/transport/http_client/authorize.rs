@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::{HeaderMap, Method as Verb, Response, StatusCode};
@@ -141,7 +142,7 @@ impl Shared {
     ) -> Result<HeaderMap, CallError> {
         let Some(authorizer) = &self.authorizer else { return Ok(HeaderMap::new()) };
         let Some(url) = self.url() else { return Ok(HeaderMap::new()) };
-        let request = Outbound { method: verb, url: &url, background: subject.background };
+        let request = self.outbound(verb, subject, &url);
         let given = self.away.during(authorizer.headers(request)).await;
         let given = given.map_err(|why| CallError::NotAuthorized(Arc::new(why)))?;
         for (name, value) in &given {
@@ -162,26 +163,40 @@ impl Shared {
         attempt: u32,
     ) -> Result<bool, CallError> {
         let status = response.status();
-        if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
-            || attempt >= MAX_ATTEMPTS
-            // Nobody is to sign in in order to leave.
-            || *verb == Verb::DELETE
-        {
-            return Ok(false);
-        }
         let Some(authorizer) = &self.authorizer else { return Ok(false) };
-        let Some(url) = self.url() else { return Ok(false) };
-        let request = Outbound { method: verb, url: &url, background: subject.background };
-        let headers = response.headers();
-        let operation = &*match subject.name {
+        let operation = || match subject.name {
             Some(name) => Cow::Owned(format!("{} {name}", subject.method)),
             None => Cow::Borrowed(subject.method),
         };
+        if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            if attempt > 0 && status.is_success() {
+                authorizer.let_in(&operation());
+            }
+            return Ok(false);
+        }
+        // Nobody is to sign in in order to leave.
+        if attempt >= MAX_ATTEMPTS || *verb == Verb::DELETE {
+            return Ok(false);
+        }
+        let Some(url) = self.url() else { return Ok(false) };
+        let request = self.outbound(verb, subject, &url);
+        let headers = response.headers();
+        let operation = &*operation();
         let refusal = Refusal { request, sent, operation, status, headers, attempt };
         match self.away.during(authorizer.refused(refusal)).await {
             Ok(verdict) => Ok(verdict == Verdict::Retry),
-            Err(why) => Err(CallError::NotAuthorized(Arc::new(why))),
+            Err(mut why) => {
+                why.status = Some(status);
+                Err(CallError::NotAuthorized(Arc::new(why)))
+            }
         }
+    }
+
+    fn outbound<'a>(&self, verb: &'a Verb, subject: Subject<'_>, url: &'a url::Url) -> Outbound<'a> {
+        let mut request = Outbound::new(verb, url);
+        request.background = subject.background;
+        request.announced = self.is_announced.load(Ordering::Relaxed);
+        request
     }
 }
 

@@ -12,7 +12,7 @@ mod session;
 mod sse;
 mod stream;
 #[cfg(feature = "tls")]
-mod trust;
+pub(crate) mod trust;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pool: Arc<Pool>,
     /// The path, and the query if there is one; a redirect may change it.
     path: RwLock<Uri>,
+    /// The server has said on its stream that messages go there.
+    is_announced: AtomicBool,
     /// What goes with every request.
     headers: HeaderMap,
     last_id: AtomicI64,
@@ -140,6 +142,7 @@ impl HttpLink {
         let shared = Shared {
             pool: Arc::new(Pool::new(origin, network)?),
             path: RwLock::new(path),
+            is_announced: AtomicBool::new(false),
             headers,
             last_id: AtomicI64::new(0),
             session: RwLock::default(),
@@ -329,7 +332,12 @@ impl Shared {
             && redirects < MAX_REDIRECTS
             && let Ok(path) = path_of(there)
         {
-            *self.path.write().unwrap_or_else(PoisonError::into_inner) = path;
+            let mut before = self.path.write().unwrap_or_else(PoisonError::into_inner);
+            // A redirect may be anybody's; but the slash at the end is a matter of taste.
+            if before.path().trim_end_matches('/') != path.path().trim_end_matches('/') {
+                self.is_announced.store(false, Ordering::Relaxed);
+            }
+            *before = path;
             return Ok(());
         }
         // The query may hold a secret.

@@ -99,7 +99,7 @@ impl Pool {
             #[cfg(feature = "tls")]
             Some("https") => {
                 let tls = hyper_rustls::HttpsConnectorBuilder::new()
-                    .with_tls_config(super::trust::config(&network.ca_files)?)
+                    .with_tls_config(super::trust::tls_config(&network.ca_files)?)
                     .https_or_http()
                     .enable_http1();
                 match &via {

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -67,6 +68,7 @@ impl HttpLink {
             .unwrap_or_else(|| Err(no_sse("no event said where messages go")))?;
         // SSE-04: nothing is sent anywhere else any more.
         *self.shared.path.write().unwrap_or_else(PoisonError::into_inner) = messages;
+        self.shared.is_announced.store(true, Ordering::Relaxed);
         let (read, to_client) = tokio::io::duplex(PIPE_BYTES);
         let (from_client, write) = tokio::io::duplex(PIPE_BYTES);
         let (ended, gone) = oneshot::channel();

@@ -9,11 +9,13 @@ use rustls_native_certs::load_certs_from_paths;
 const FILE: &str = "SSL_CERT_FILE";
 const FOLDERS: &str = "SSL_CERT_DIR";
 
-/// How `https` is spoken when these authorities are trusted besides those of the environment, or those built in.
+/// How `https` is spoken when these authorities, files in PEM, are trusted besides those of the environment
+/// (`SSL_CERT_FILE`, `SSL_CERT_DIR`), or those built in: what [`ClientBuilder::ca_file`](crate::client::ClientBuilder)
+/// makes of its files, for whoever asks other servers on its account.
 ///
 /// # Errors
 /// Which file or variable cannot be used, and why.
-pub(super) fn config(ca_files: &[PathBuf]) -> Result<ClientConfig, String> {
+pub fn tls_config(ca_files: &[PathBuf]) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     match (of(FILE), of(FOLDERS)) {

@@ -55,6 +55,40 @@ fn a_page_that_is_no_document_is_passed_over_when_probing() {
     world.play().unwrap();
 }
 
+/// covers: AUTC-21
+#[test]
+fn a_document_with_a_mistake_is_an_error_that_names_it() {
+    for (document, said) in [
+        (json!({ "authorization_servers": ["https://as"] }), "missing field `resource`"),
+        (json!({ "resource": 7, "authorization_servers": ["https://as"] }), "`resource`"),
+        (json!({ "resource": "mcp", "authorization_servers": ["https://as"] }), "`resource`"),
+        (
+            json!({ "resource": "https://m/mcp", "authorization_servers": "https://as" }),
+            "`authorization_servers`",
+        ),
+        (
+            json!({ "resource": "https://m/mcp", "authorization_servers": ["https://as", 7] }),
+            "`authorization_servers[1]`",
+        ),
+        (json!({ "resource": "https://m/mcp", "scopes_supported": "s3cret" }), "`scopes_supported`"),
+    ] {
+        let mut world =
+            World::new().page(PATH, 200, document).page(ROOT, 200, resource("https://m", "https://as"));
+        let error = world.play().unwrap_err();
+        assert!(matches!(error, FlowError::Malformed { .. }), "{error}");
+        assert!(error.to_string().contains(said) && error.to_string().contains(PATH), "{error}");
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+        assert_eq!(world.urls(), [PATH]);
+    }
+    // JSON of its own, as a site says everywhere, is no such document.
+    let mut other = World::new().page(PATH, 200, json!({ "status": "ok" }));
+    other.pages.insert(ROOT.into(), (200, resource("https://m", "https://as")));
+    other.play().unwrap();
+    let mut server = World::new().server(json!({ "token_endpoint": ["https://as/token"] }));
+    let error = server.play().unwrap_err().to_string();
+    assert!(error.contains("`token_endpoint`") && error.contains(SERVER), "{error}");
+}
+
 /// covers: AUTC-29 AUTC-30
 #[test]
 fn a_resource_is_named_by_its_canonical_uri() {
@@ -228,4 +262,23 @@ fn endpoints_in_the_open_are_not_used() {
             assert!(world.visited.is_empty());
         }
     }
+}
+
+/// covers: SECP-05
+#[test]
+fn a_public_server_has_no_business_on_this_machine() {
+    for member in ["authorization_endpoint", "token_endpoint", "registration_endpoint"] {
+        for here in ["http://127.0.0.1:1/x", "http://localhost/x", "https://localhost/x", "http://[::1]:1/x"]
+        {
+            let mut world = World::new().server(json!({ member: here }));
+            let error = world.play().unwrap_err();
+            assert!(matches!(error, FlowError::Server(ServerError::Here { .. })), "{here}: {error}");
+            assert!(world.visited.is_empty() && world.kept.is_empty());
+        }
+    }
+    // A server that is here itself may.
+    let mut world = World::new().server(json!({ "authorization_endpoint": "http://127.0.0.1:1/x" }));
+    world.cause.endpoint = Url::parse("http://localhost:1/mcp").unwrap();
+    let here = "http://localhost:1/.well-known/oauth-protected-resource/mcp";
+    world.page(here, 200, resource("http://localhost:1/mcp", "https://as")).play().unwrap();
 }

@@ -6,9 +6,8 @@ use hospes::client::{Authorizer as _, CallError, Outbound};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::*;
-use crate::client::sign_in::{SignInError, SigningIn};
-use crate::client::store::StoreError;
-use crate::client::{MemoryStore, Store};
+use crate::client::sign_in::SigningIn;
+use crate::client::{MemoryStore, StepError, Store};
 
 /// What a request shows.
 async fn shown(site: &Site, oauth: &OAuthClient, method: http::Method) -> Option<String> {
@@ -138,10 +137,19 @@ async fn tenants_and_accounts_share_no_tokens() {
     assert!(builder("?tenant=s3cret").account("me").build().tokens().await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn nothing_is_signed_in_to_in_the_open() {
-    let oauth = OAuthClient::builder("http://m.example/mcp").unwrap().build();
-    assert_eq!(oauth.sign_in(None).await.unwrap_err(), FlowError::Insecure);
+/// covers: AUTG-08
+#[test]
+fn nothing_is_signed_in_to_in_the_open() {
+    for open in ["http://m.example/mcp", "http://10.0.0.1/mcp", "ftp://m/mcp", "http://localhost.example/mcp"]
+    {
+        assert_eq!(OAuthClient::builder(open).unwrap_err(), InvalidEndpoint::Insecure, "{open}");
+    }
+    assert!(matches!(OAuthClient::builder("m/mcp"), Err(InvalidEndpoint::Url(_))));
+    for good in
+        ["https://m.example/mcp", "http://127.0.0.1/mcp", "http://localhost:1/mcp", "http://[::1]/mcp"]
+    {
+        assert!(OAuthClient::builder(good).is_ok(), "{good}");
+    }
 }
 
 /// A store that can be full.
@@ -152,26 +160,26 @@ struct Full {
 }
 
 impl Store for Full {
-    fn read(&self, name: &str) -> Result<Option<SecretString>, StoreError> {
+    fn read(&self, name: &str) -> Result<Option<SecretString>, StepError> {
         self.store.read(name)
     }
 
-    fn write(&self, name: &str, document: &SecretString) -> Result<(), StoreError> {
+    fn write(&self, name: &str, document: &SecretString) -> Result<(), StepError> {
         if name.starts_with("tokens ") && self.is_full.load(Ordering::SeqCst) {
-            return Err(StoreError::new("it is full"));
+            return Err(StepError::new("it is full"));
         }
         self.store.write(name, document)
     }
 
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
+    fn remove(&self, name: &str) -> Result<(), StepError> {
         self.store.remove(name)
     }
 
-    fn names(&self, beginning: &str) -> Result<Vec<String>, StoreError> {
+    fn names(&self, beginning: &str) -> Result<Vec<String>, StepError> {
         self.store.names(beginning)
     }
 
-    fn lock(&self) -> Result<Option<Box<dyn Send>>, StoreError> {
+    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
         self.store.lock()
     }
 }
@@ -224,7 +232,7 @@ impl Listening for Asking {
     fn visit(self: Box<Self>, visit: crate::client::flow::Visit) -> SigningIn<'static, Answer> {
         self.0.asked.fetch_add(1, Ordering::SeqCst);
         if self.0.denies.load(Ordering::SeqCst) {
-            return Box::pin(async { Err(SignInError::new("they said no")) });
+            return Box::pin(async { Err(StepError::new("they said no")) });
         }
         self.1.visit(visit)
     }

@@ -20,7 +20,7 @@ async fn where_nobody_can_be_asked_the_error_says_so() {
     let site = Site::open().await;
     let error = refused(&site, &site.builder().build()).await;
     assert_eq!(error.status, Some(401));
-    assert!(error.what.contains("wants authorization"), "{error}");
+    assert_eq!(error.what, "the server wants authorization: somebody has to sign in");
     assert_eq!(error.hint.as_deref(), Some("sign in first"));
     assert_eq!(site.script().authorizations, 0);
 }
@@ -41,6 +41,58 @@ async fn somebody_else_can_bring_the_person_there() {
     oauth.finish(&back).await.unwrap();
     assert!(oauth.finish(&back).await.is_err(), "once");
     call(&site.connect(&oauth).await, "x").await.unwrap();
+}
+
+/// What a sign-in by somebody else comes to: the page, or why there is none.
+async fn asked_elsewhere(oauth: &OAuthClient, scope: &str) -> Result<Url, FlowError> {
+    let challenge = Challenge::parse(&format!("Bearer scope=\"{scope}\"")).into_iter().next();
+    match oauth.sign_in(challenge).await {
+        Err(FlowError::Visit(url)) => Ok(url),
+        Err(error) => Err(error),
+        Ok(_) => panic!("nobody has signed in"),
+    }
+}
+
+#[tokio::test]
+async fn who_asks_the_same_again_is_sent_to_the_same_page() {
+    let site = Site::open().await;
+    let callback = RedirectUri::new("https://console.example/oauth/callback").unwrap();
+    let builder = site.builder().sign_in(Elsewhere::new(callback));
+    let oauth = builder.settings(|settings| settings.max_pending_sign_ins = 3).build();
+    let first = asked_elsewhere(&oauth, "a").await.unwrap();
+    for _ in 0..20 {
+        assert_eq!(asked_elsewhere(&oauth, "a").await.unwrap(), first);
+    }
+    // Another question is another page, as long as there is room; the first is not pushed out.
+    for scope in ["b", "c"] {
+        assert_ne!(asked_elsewhere(&oauth, scope).await.unwrap(), first);
+    }
+    let full = asked_elsewhere(&oauth, "d").await.unwrap_err();
+    assert!(full.to_string().contains("max_pending_sign_ins"), "{full}");
+    assert_eq!(asked_elsewhere(&oauth, "a").await.unwrap(), first);
+    // What is about to end is not handed out any more, and what has ended takes no room.
+    site.pass(601);
+    let later = asked_elsewhere(&oauth, "a").await.unwrap();
+    assert_ne!(later, first);
+    site.pass(301);
+    assert_ne!(asked_elsewhere(&oauth, "a").await.unwrap(), later);
+    let page = GuardedClient::new(Egress::public().allow_loopback());
+    let page = page.fetch(crate::Request::get(later, 1000)).await.unwrap();
+    oauth.finish(page.headers["location"].to_str().unwrap()).await.unwrap();
+}
+
+/// covers: SECP-07
+#[tokio::test]
+async fn nobody_is_sent_where_nothing_would_be_sent() {
+    let site = Site::open().await;
+    let (browser, urls) = browser();
+    let oauth = site.builder().sign_in(browser).build();
+    for inside in ["https://10.0.0.1/authorize", "https://[fd00::1]/authorize", "https://0x0a000001/x"] {
+        site.script().authorizes_at = Some(inside);
+        let error = oauth.sign_in(None).await.unwrap_err();
+        assert!(matches!(error, FlowError::Fetch { .. }), "{inside}: {error}");
+    }
+    assert!(urls.try_recv().is_err());
 }
 
 #[tokio::test]
@@ -178,5 +230,6 @@ async fn an_error_of_a_call_says_what_is_the_matter() {
     site.script().is_blind = true;
     let Err(CallError::NotAuthorized(why)) = call(&client, "x").await else { panic!("it was let in") };
     assert!(why.to_string().contains("refuses the token"), "{why}");
+    assert_eq!(why.status.map(|status| status.as_u16()), Some(401));
     assert!(!format!("{why:?} {oauth:?}").contains("token1"));
 }

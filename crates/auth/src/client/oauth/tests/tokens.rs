@@ -35,11 +35,41 @@ async fn a_token_is_shown_to_nobody_else() {
         let url = Url::parse(url).unwrap();
         oauth.headers(Outbound::new(&post, &url)).await.unwrap()
     };
-    assert!(to(&site.mcp()).await.contains_key("authorization"));
-    for other in ["https://evil.example/mcp", "http://127.0.0.1:1/mcp", &site.url.replace("http:", "https:")]
-    {
+    let here = |path: &str| format!("{}{path}", site.url);
+    for its in ["/mcp", "/mcp/", "/mcp?x=1", "/mcp/deeper"] {
+        assert!(to(&here(its)).await.contains_key("authorization"), "{its}");
+    }
+    let secure = here("/mcp").replace("http:", "https:");
+    for other in ["https://evil.example/mcp", "http://127.0.0.1:1/mcp", &secure] {
         assert!(to(other).await.is_empty(), "{other}");
     }
+    for neighbour in ["/", "/mcpx", "/mc", "/other", "/mcp/../other", "/mcp/%2e%2e/other", "/MCP"] {
+        assert!(to(&here(neighbour)).await.is_empty(), "{neighbour}");
+    }
+    // A server of 2024-11-05 has a stream, and another URL for messages that the stream announces.
+    let announced = async |url: &str| {
+        let url = Url::parse(url).unwrap();
+        oauth.headers(Outbound::new(&post, &url).announced()).await.unwrap()
+    };
+    assert!(announced(&here("/messages?session=1")).await.contains_key("authorization"));
+    assert!(announced("https://evil.example/messages").await.is_empty());
+    assert!(announced(&secure).await.is_empty());
+}
+
+/// A redirect may lead to somebody else's place at the same origin.
+#[tokio::test]
+async fn a_server_that_has_moved_is_to_be_named_anew() {
+    let site = Site::open().await;
+    let oauth = site.oauth();
+    oauth.sign_in(None).await.unwrap();
+    let client = site.connect(&oauth).await;
+    site.script().moved_to = Some("/elsewhere");
+    let Err(CallError::NotAuthorized(why)) = call(&client, "x").await else { panic!("it was let in") };
+    assert!(why.to_string().contains("/elsewhere") && why.to_string().contains("moved"), "{why}");
+    assert_eq!(why.status.map(|status| status.as_u16()), Some(401));
+    let script = site.script();
+    assert!(script.seen.iter().all(|(path, _, shown)| path != "/elsewhere" || shown.is_none()));
+    assert_eq!(script.authorizations, 1);
 }
 
 #[tokio::test]
@@ -151,6 +181,32 @@ async fn it_is_not_asked_for_more_for_ever() {
     // What one operation was refused says nothing of another.
     call(&client, "y").await.unwrap_err();
     assert!(site.script().authorizations > 3);
+}
+
+/// covers: AUTC-44
+#[tokio::test]
+async fn what_was_asked_for_in_vain_is_forgotten_after_a_success_and_after_an_hour() {
+    let site = Site::open().await;
+    let client = site.connect(&site.oauth()).await;
+    for wants in ["a", "b", "c", "d"] {
+        site.script().wants = Some(wants);
+        call(&client, "x").await.unwrap();
+    }
+    assert_eq!(site.script().authorizations, 5, "each was granted, so none counts");
+    site.script().is_insatiable = true;
+    for _ in 0..3 {
+        call(&client, "x").await.unwrap_err();
+    }
+    assert_eq!(site.script().authorizations, 7);
+    // Long-lived tokens, so that nothing is renewed meanwhile.
+    site.pass(3599);
+    call(&client, "x").await.unwrap_err();
+    assert_eq!(site.script().authorizations, 7);
+    site.pass(1);
+    for _ in 0..3 {
+        call(&client, "x").await.unwrap_err();
+    }
+    assert_eq!(site.script().authorizations, 9);
 }
 
 #[tokio::test]

@@ -1,0 +1,129 @@
+//! A whole authorization: what the flow wants done is done.
+
+use std::sync::Arc;
+
+use secrecy::ExposeSecret as _;
+
+use super::{Got, OAuthClient, Turn, seed};
+use crate::client::error::FlowError;
+use crate::client::flow::{Cause, Effect, Flow, Input};
+use crate::client::proof::ProofKey;
+use crate::client::sign_in::{Answer, Listening};
+use crate::client::store;
+use crate::client::tokens::Tokens;
+use crate::{Challenge, Issuer, Scopes};
+
+impl OAuthClient {
+    /// Runs a whole authorization.
+    pub(super) async fn authorize(
+        &self,
+        turn: &Turn,
+        challenge: Option<Challenge>,
+        before: Scopes,
+    ) -> Result<Got, FlowError> {
+        let mut cause = Cause::new(self.0.endpoint.clone(), challenge);
+        cause.requested_before = before;
+        let beginning = store::registration_key("");
+        let known = self.stored(move |store| store.names(&beginning)).await?;
+        let issuers = known.iter().filter_map(|name| name.split_once(' ')).map(|(_, issuer)| issuer);
+        cause.known = issuers.filter_map(|issuer| Issuer::new(issuer).ok()).collect();
+        let held_key = self.held().tokens.as_ref().and_then(|tokens| tokens.proof_key.clone());
+        cause.proof_key = Some(match held_key {
+            Some(key) => key,
+            None => Arc::new(ProofKey::generate()?),
+        });
+        if let Some(given) = &self.0.settings.given {
+            let name = store::binding_key(&self.0.endpoint, &self.0.account, &given.id);
+            let bound = self.stored(move |store| store.read(&name)).await?;
+            let bound =
+                bound.and_then(|text| serde_json::from_str::<store::Binding>(text.expose_secret()).ok());
+            cause.bound = bound.map(|bound| bound.issuer);
+        }
+        let flow = Flow::new(Arc::clone(&self.0.settings), cause, seed()?, self.0.clock.now());
+        self.run(turn, flow).await
+    }
+
+    /// The answer has come; what it is worth is worth it only once.
+    pub(super) async fn redeem(&self, turn: &Turn, mut flow: Flow) -> Result<Arc<Tokens>, FlowError> {
+        let this = self.clone();
+        let redeeming = async move {
+            loop {
+                let input = match flow.poll_effect().clone() {
+                    Effect::Done(tokens) => return this.keep(*tokens, true).await,
+                    Effect::Failed(error) => return Err(error),
+                    Effect::Fetch(request) => Input::Response(this.0.http.fetch(request).await),
+                    _ => return Err(FlowError::OutOfOrder),
+                };
+                flow.handle(input, this.0.clock.now());
+            }
+        };
+        Self::to_the_end(turn, redeeming).await
+    }
+
+    /// Somebody was asked, and it came to nothing.
+    fn denied(&self, error: FlowError) -> FlowError {
+        self.held().denied = Some((self.0.clock.now(), error.clone()));
+        error
+    }
+
+    pub(super) async fn run(&self, turn: &Turn, mut flow: Flow) -> Result<Got, FlowError> {
+        let mut listening: Option<Box<dyn Listening>> = None;
+        loop {
+            let input = match flow.poll_effect().clone() {
+                Effect::Done(tokens) => return Ok(Got::Tokens(self.keep(*tokens, true).await?)),
+                Effect::Failed(error) => return Err(error),
+                Effect::Fetch(request) => Input::Response(self.0.http.fetch(request).await),
+                Effect::Recall(issuer) => {
+                    let name = store::registration_key(issuer.as_str());
+                    let document = self.stored(move |store| store.read(&name)).await?;
+                    Input::Registration(
+                        document.and_then(|text| store::read_registration(&text)).map(Box::new),
+                    )
+                }
+                Effect::Keep(registration) => {
+                    self.keep_registration(&registration).await?;
+                    Input::Kept
+                }
+                Effect::Listen { preferred } => match &self.0.sign_in {
+                    None => Input::Failed(FlowError::NobodyToAsk),
+                    Some(sign_in) => match sign_in.listen(preferred.as_ref()).await {
+                        Ok(ready) => Input::Listening(listening.insert(ready).redirect_uri()),
+                        Err(error) => Input::Failed(FlowError::SignIn(error.to_string())),
+                    },
+                },
+                Effect::Visit(visit) => {
+                    let url = visit.url.clone();
+                    // Where nothing would be sent nobody is sent either.
+                    self.0.http.check(&url).map_err(|why| FlowError::Fetch {
+                        what: "the page on which people sign in",
+                        url: crate::exchange::without_query(&url),
+                        why,
+                    })?;
+                    let max = self.0.settings.max_pending_sign_ins.max(1);
+                    if let Some(same) = self.later().same(&visit, max, self.0.clock.now())? {
+                        return Ok(Got::Later(same));
+                    }
+                    tracing::info!(issuer = %visit.issuer, scopes = %visit.scopes, "somebody is asked to sign in");
+                    match listening.take() {
+                        None => Input::Failed(FlowError::OutOfOrder),
+                        Some(ready) => match ready.visit(visit).await {
+                            Ok(Answer::Redirected(url)) => {
+                                flow.handle(Input::Redirected(url), self.0.clock.now());
+                                let redeemed = self.redeem(turn, flow).await;
+                                return redeemed.map(Got::Tokens).map_err(|error| self.denied(error));
+                            }
+                            Ok(Answer::Later) => {
+                                self.later().add(flow, self.0.clock.now());
+                                return Ok(Got::Later(url));
+                            }
+                            Err(error) => {
+                                return Err(self.denied(FlowError::SignIn(error.to_string())));
+                            }
+                        },
+                    }
+                }
+            };
+            flow.handle(input, self.0.clock.now());
+        }
+    }
+}

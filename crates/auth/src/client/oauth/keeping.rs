@@ -1,0 +1,102 @@
+//! What is held in memory, and what is kept of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::OAuthClient;
+use crate::client::error::{FlowError, StepError};
+use crate::client::settings::Registration;
+use crate::client::store::{self, Store};
+use crate::client::tokens::Tokens;
+
+impl OAuthClient {
+    /// Looks once at what was kept.
+    pub(super) async fn load(&self) -> Result<(), FlowError> {
+        let load = || async {
+            let kept = self.kept_document().await?;
+            let tokens = kept.and_then(|document| self.read_tokens(&document));
+            let mut held = self.held();
+            // What somebody got meanwhile is newer.
+            if held.tokens.is_none() {
+                held.tokens = tokens.map(Arc::new);
+            }
+            Ok(())
+        };
+        self.0.loaded.get_or_try_init(load).await.map(|_| ())
+    }
+
+    pub(super) async fn kept_document(&self) -> Result<Option<SecretString>, FlowError> {
+        let name = store::tokens_key(&self.0.endpoint, &self.0.account);
+        self.stored(move |store| store.read(&name)).await
+    }
+
+    pub(super) fn read_tokens(&self, document: &SecretString) -> Option<Tokens> {
+        store::read_tokens(document, &self.0.endpoint, self.0.settings.given.as_ref())
+    }
+
+    /// Asks the store, which may take its time.
+    pub(super) async fn stored<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Store) -> Result<T, StepError> + Send + 'static,
+    ) -> Result<T, FlowError> {
+        let store = Arc::clone(&self.0.store);
+        let done = tokio::task::spawn_blocking(move || work(&*store)).await;
+        let failed = |error: &dyn fmt::Display| FlowError::Store(error.to_string());
+        done.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+    }
+
+    /// Keeps new tokens in the place of the old.
+    pub(super) async fn keep(&self, tokens: Tokens, is_new: bool) -> Result<Arc<Tokens>, FlowError> {
+        let name = store::tokens_key(&self.0.endpoint, &self.0.account);
+        let document = store::write_tokens(&tokens);
+        let tokens = Arc::new(tokens);
+        {
+            let mut held = self.held();
+            held.tokens = Some(Arc::clone(&tokens));
+            held.is_new = is_new;
+        }
+        tracing::info!(
+            resource = %tokens.resource,
+            issuer = %tokens.issuer,
+            token = crate::fingerprint(tokens.access.expose_secret()),
+            "the server's token was replaced"
+        );
+        let written = match document {
+            Some(document) => self.stored(move |store| store.write(&name, &document)).await,
+            None => Err(FlowError::Store("it cannot be written".into())),
+        };
+        // They are good as long as the program runs; but not to say so would be to ask again next time for no visible
+        // reason.
+        if let Err(error) = &written {
+            tracing::warn!(%error, "the tokens could not be kept");
+        }
+        self.held().is_unsaved = written.is_err();
+        Ok(tokens)
+    }
+
+    pub(super) async fn forget(&self) -> Result<(), FlowError> {
+        let name = store::tokens_key(&self.0.endpoint, &self.0.account);
+        {
+            let mut held = self.held();
+            held.tokens = None;
+            held.is_new = false;
+            held.is_unsaved = false;
+        }
+        self.stored(move |store| store.remove(&name)).await
+    }
+
+    pub(super) async fn keep_registration(&self, registration: &Registration) -> Result<(), FlowError> {
+        let failed = || FlowError::Store("it cannot be written".into());
+        let (name, document) = if registration.redirect_uri.is_some() {
+            (store::registration_key(registration.issuer.as_str()), store::write_registration(registration))
+        } else {
+            let binding = store::Binding { issuer: registration.issuer.clone() };
+            let name = store::binding_key(&self.0.endpoint, &self.0.account, &registration.client.id);
+            (name, serde_json::to_string(&binding).ok().map(Into::into))
+        };
+        let document = document.ok_or_else(failed)?;
+        self.stored(move |store| store.write(&name, &document)).await
+    }
+}

@@ -1,0 +1,95 @@
+//! Renewal of what is held.
+
+use std::sync::Arc;
+
+use secrecy::ExposeSecret as _;
+
+use super::{OAuthClient, Turn, seed};
+use crate::client::error::FlowError;
+use crate::client::renew::{Renewal, Renewed};
+use crate::client::tokens::Tokens;
+
+/// What became of a renewal.
+pub(super) enum Outcome {
+    Renewed(Arc<Tokens>),
+    /// There is nothing to renew by.
+    Impossible,
+}
+
+impl OAuthClient {
+    /// Does what must be done to its end: the token that a server takes only once is gone when it is sent, and what
+    /// comes back for it would be lost with whoever waits for it.
+    pub(super) async fn to_the_end<T: Send + 'static>(
+        turn: &Turn,
+        work: impl Future<Output = Result<T, FlowError>> + Send + 'static,
+    ) -> Result<T, FlowError> {
+        let turn = Arc::clone(turn);
+        let working = tokio::spawn(async move {
+            let _turn = turn;
+            work.await
+        });
+        working.await.unwrap_or(Err(FlowError::OutOfOrder))
+    }
+
+    /// Renews the tokens, if they are still these and can be renewed.
+    pub(super) async fn renew(&self, turn: &Turn, tokens: &Arc<Tokens>) -> Result<Outcome, FlowError> {
+        let (this, tokens) = (self.clone(), Arc::clone(tokens));
+        Self::to_the_end(turn, async move { this.renew_now(&tokens).await }).await
+    }
+
+    pub(super) async fn renew_now(&self, tokens: &Arc<Tokens>) -> Result<Outcome, FlowError> {
+        let _lock = self.stored(|store| store.lock()).await?;
+        // Another process may have been faster; its refresh token is the only one that is still good.
+        let is_unsaved = self.held().is_unsaved;
+        match self.kept_document().await? {
+            Some(document) => {
+                let newer = self.read_tokens(&document).filter(|kept| {
+                    let is_later = if is_unsaved {
+                        kept.issued_at > tokens.issued_at
+                    } else {
+                        kept.issued_at >= tokens.issued_at
+                    };
+                    is_later && kept.access.expose_secret() != tokens.access.expose_secret()
+                });
+                if let Some(kept) = newer.map(Arc::new) {
+                    {
+                        let mut held = self.held();
+                        held.tokens = Some(Arc::clone(&kept));
+                        held.is_unsaved = false;
+                    }
+                    if !kept.is_stale(self.0.clock.now()) {
+                        return Ok(Outcome::Renewed(kept));
+                    }
+                }
+            }
+            None if is_unsaved => {}
+            // Another process has signed out.
+            None => {
+                let mut held = self.held();
+                held.tokens = None;
+                held.is_new = false;
+                return Ok(Outcome::Impossible);
+            }
+        }
+        let current = self.held().tokens.clone().unwrap_or_else(|| Arc::clone(tokens));
+        let mut seed = seed()?;
+        let audience = self.0.settings.assertion_audience.as_deref();
+        let begun = Renewal::begin(&current, audience, &mut seed, self.0.clock.now())?;
+        let Some((mut renewal, mut request)) = begun else { return Ok(Outcome::Impossible) };
+        loop {
+            let url = crate::exchange::without_query(&request.url);
+            let response = self.0.http.fetch(request).await;
+            let response =
+                response.map_err(|why| FlowError::Fetch { what: "the token endpoint", url, why })?;
+            match renewal.handle(&response, &mut seed, self.0.clock.now()) {
+                Renewed::Tokens(tokens) => return Ok(Outcome::Renewed(self.keep(*tokens, false).await?)),
+                Renewed::Again(again) => request = again,
+                Renewed::Lost => {
+                    self.forget().await?;
+                    return Ok(Outcome::Impossible);
+                }
+                Renewed::Failed(error) => return Err(error),
+            }
+        }
+    }
+}
