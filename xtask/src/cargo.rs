@@ -15,6 +15,19 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
 
 /// The same with variables set.
 pub(crate) fn run_with(arguments: &[&str], variables: &[(&str, String)]) -> Outcome {
+    let mut command = command(arguments);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    // In the foreground and in our own process group, so that Ctrl-C reaches it too.
+    let line = format!("cargo {}", arguments.join(" "));
+    match command.status() {
+        Ok(status) if status.success() => Outcome::Passed(String::new()),
+        Ok(status) => Outcome::Failed(format!("{line}: {status}")),
+        Err(error) => Outcome::CannotRun(format!("{line}: {error}")),
+    }
+}
+
+/// Cargo in the repository, as a person would start it.
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Build scripts may watch these, and would run again for each way of starting cargo.
     for (name, _) in env::vars_os() {
@@ -23,14 +36,8 @@ pub(crate) fn run_with(arguments: &[&str], variables: &[(&str, String)]) -> Outc
             command.env_remove(&name);
         }
     }
-    command.envs(variables.iter().map(|(name, value)| (name, value)));
-    // In the foreground and in our own process group, so that Ctrl-C reaches it too.
-    let line = format!("cargo {}", arguments.join(" "));
-    match command.args(arguments).current_dir(place::root()).status() {
-        Ok(status) if status.success() => Outcome::Passed(String::new()),
-        Ok(status) => Outcome::Failed(format!("{line}: {status}")),
-        Err(error) => Outcome::CannotRun(format!("{line}: {error}")),
-    }
+    command.args(arguments).current_dir(place::root());
+    command
 }
 
 /// Builds the programs of one package.

@@ -35,7 +35,7 @@ cargo xtask CHORE
                            our programs beside their peers; writes the table of docs/performance.md
   soak [--sessions N] [--cycles N]
                            100,000 sessions opened and left, 1,000 children: nothing may be left behind
-  mutants [--only AREA,…] [--shard K/N] [--again] [--list] [--page]
+  mutants [--only AREA,…] [--again] [--singly] [--list] [--page]
                            breaks the rules of proto and model on purpose; every break has to be noticed; writes
                            docs/mutants.md
   setup                    only installs the outside programs of tools/versions.toml";

@@ -1,24 +1,30 @@
 //! `cargo xtask mutants`: breaks the rules on purpose, one at a time, and sees whether a test notices.
 
+mod copy;
+mod mutant;
 mod record;
+mod switch;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
 
 use crate::cargo;
 use crate::flags::{Accepted, Flags};
 use crate::place;
 use crate::report::{Outcome, say};
 use crate::tools::{self, Versions};
-use record::{Explanations, Record};
+use copy::{Built, Copy, Ended};
+use mutant::Mutant;
+use record::{Became, Explanations, Record};
+use switch::Blame;
 
 /// What the command line may say.
 pub(crate) const FLAGS: Accepted =
-    Accepted { values: &["only", "shard"], switches: &["list", "again", "page"] };
+    Accepted { values: &["only"], switches: &["list", "again", "singly", "page"] };
 
 /// Mutants outside functions: the values of limits and tables of constants. Tests set limits of their own, and one that
 /// repeated the default would only say the same thing twice.
@@ -31,23 +37,52 @@ struct Area {
     files: &'static [&'static str],
     /// Whose tests have to notice.
     package: &'static str,
+    /// Where that is.
+    folder: &'static str,
 }
 
 const AREAS: [Area; 6] = [
-    Area { name: "frame", files: &["crates/proto/src/frame/**/*.rs"], package: "hospes-proto" },
-    Area { name: "session", files: &["crates/proto/src/session/**/*.rs"], package: "hospes-proto" },
-    Area { name: "http", files: &["crates/proto/src/http/**/*.rs"], package: "hospes-proto" },
+    Area {
+        name: "frame",
+        files: &["crates/proto/src/frame/**/*.rs"],
+        package: "hospes-proto",
+        folder: "crates/proto",
+    },
+    Area {
+        name: "session",
+        files: &["crates/proto/src/session/**/*.rs"],
+        package: "hospes-proto",
+        folder: "crates/proto",
+    },
+    Area {
+        name: "http",
+        files: &["crates/proto/src/http/**/*.rs"],
+        package: "hospes-proto",
+        folder: "crates/proto",
+    },
     Area {
         name: "era",
         files: &["crates/proto/src/era.rs", "crates/proto/src/revisions.rs", "crates/proto/src/state.rs"],
         package: "hospes-proto",
+        folder: "crates/proto",
     },
-    Area { name: "revision", files: &["crates/model/src/revision/**/*.rs"], package: "hospes-model" },
-    Area { name: "reply", files: &["crates/model/src/reply/**/*.rs"], package: "hospes-model" },
+    Area {
+        name: "revision",
+        files: &["crates/model/src/revision/**/*.rs"],
+        package: "hospes-model",
+        folder: "crates/model",
+    },
+    Area {
+        name: "reply",
+        files: &["crates/model/src/reply/**/*.rs"],
+        package: "hospes-model",
+        folder: "crates/model",
+    },
 ];
 
-/// Mutates every area, or those named by `--only`. `--again` leaves out what was caught before; `--page` runs nothing
-/// and only writes docs/mutants.md from what earlier runs found.
+/// Mutates every area, or those named by `--only`. `--again` leaves out what was caught before; `--singly` builds every
+/// mutant by itself, which is slow and shows that the fast way tells the truth; `--page` runs nothing and only writes
+/// docs/mutants.md from what earlier runs found.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     let only = flags.list("only");
     if let Some(unknown) = only.iter().find(|name| !AREAS.iter().any(|area| area.name == name.as_str())) {
@@ -55,9 +90,14 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     }
     let chosen = || AREAS.iter().filter(|area| only.is_empty() || only.iter().any(|name| name == area.name));
     if !flags.has("page") {
-        install()?;
+        install_lister()?;
+        let copy = Copy::make(place::target()?.join("mutants/copy"))?;
         for area in chosen() {
-            area.mutate(flags)?;
+            if flags.has("list") {
+                area.mutants(&copy.folder)?.iter().for_each(|mutant| say!("{}", mutant.name));
+            } else {
+                area.mutate(&copy, flags)?;
+            }
         }
     }
     if flags.has("list") {
@@ -67,7 +107,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     let mut troubles = Vec::new();
     let mut records = Vec::new();
     for area in &AREAS {
-        let listed = area.listed()?;
+        let listed = area.mutants(&place::root())?.into_iter().map(|mutant| mutant.name).collect();
         let mut record = Record::read(&area.output()?)?.unwrap_or_default();
         // What was found of code that has changed since says nothing.
         record.keep_only(&listed);
@@ -97,82 +137,143 @@ impl Area {
         Ok(place::target()?.join("mutants").join(self.name))
     }
 
-    /// First with the tests that stand beside the code, which notice nearly everything and are there at once; what they
-    /// miss again with all tests of the crate.
-    fn mutate(&self, flags: &Flags) -> Result<()> {
+    /// First all that can be behind switches; then one by one what cannot.
+    fn mutate(&self, copy: &Copy, flags: &Flags) -> Result<()> {
         let output = self.output()?;
         fs::create_dir_all(&output).with_context(|| format!("creating {}", output.display()))?;
-        say!("{}: results go to {}", self.name, output.display());
-        if flags.has("list") {
-            return self.cargo_mutants(&output, flags, &["--list"]);
-        }
-        let mut beside = vec!["--timeout=60", "--cargo-arg=--lib"];
-        if flags.has("again") {
-            // What an interrupted run found counts, too.
-            Record::keep_if_any(&output)?;
-            beside.push("--iterate");
-        } else if flags.value("shard").is_none() {
+        if !flags.has("again") {
             Record::forget(&output)?;
         }
-        self.cargo_mutants(&output, flags, &beside)?;
-        Record::keep(&output)?;
-        let mut rest = vec!["--iterate", "--timeout=60"];
-        if tools::works("cargo-nextest") {
-            // One test that notices is enough.
-            rest.extend(["--test-tool=nextest", "--", "--fail-fast"]);
+        let mut record = Record::read(&output)?.unwrap_or_default();
+        let mut mutants = self.mutants(&copy.folder)?;
+        mutants.retain(|mutant| !record.settled(&mutant.name));
+        let mut note = |mutant: &Mutant, became: Became| {
+            if became == Became::Missed {
+                say!("{}: missed: {}", self.name, mutant.name);
+            }
+            record.add(&output, &mutant.name, became)
+        };
+        let mut singly: BTreeSet<u32> = mutants.iter().map(|mutant| mutant.number).collect();
+        if !flags.has("singly") {
+            let switched = self.switch(copy, &mutants)?;
+            let [behind, unviable] = [switched.installed.len(), switched.unviable.len()];
+            say!(
+                "{}: {} mutants, {behind} behind switches, {unviable} that cannot be",
+                self.name,
+                mutants.len()
+            );
+            for mutant in &mutants {
+                let became = if switched.unviable.contains(&mutant.number) {
+                    Became::Unviable
+                } else if switched.installed.contains(&mutant.number) {
+                    became(copy.test(&switched.tests, self.folder, mutant.number)?)
+                } else {
+                    continue;
+                };
+                note(mutant, became)?;
+                singly.remove(&mutant.number);
+            }
+            say!("{}: {} one by one", self.name, singly.len());
         }
-        self.cargo_mutants(&output, flags, &rest)?;
-        // There may have been nothing left to try.
-        Record::keep_if_any(&output)
+        for mutant in mutants.iter().filter(|mutant| singly.contains(&mutant.number)) {
+            copy.write(&mutant.file, mutant.apply(copy.original(&mutant.file)?)?.as_bytes())?;
+            let became = match copy.build(self.package)? {
+                Built::Broken(_) => Became::Unviable,
+                Built::Tests(tests) => became(copy.test(&tests, self.folder, 0)?),
+            };
+            copy.restore(&mutant.file)?;
+            note(mutant, became)?;
+        }
+        Ok(())
     }
 
-    /// What chooses the mutants.
-    fn arguments(&self) -> Vec<&'static str> {
+    /// Puts mutants into the copy, builds its tests, and takes out again what does not compile until the rest does.
+    fn switch(&self, copy: &Copy, mutants: &[Mutant]) -> Result<Switched> {
+        let mut files: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
+        mutants.iter().for_each(|mutant| files.entry(&mutant.file).or_default().push(mutant));
+        let library = format!("{}/src/lib.rs", self.folder);
+        let plain = copy.original(&library)?;
+        let (mut out, mut unviable) = (BTreeSet::new(), BTreeSet::new());
+        let switched = loop {
+            copy.write(&library, format!("{plain}{}", switch::MODULE).as_bytes())?;
+            let mut installed = BTreeSet::new();
+            let mut blame = BTreeMap::new();
+            for (file, mutants) in &files {
+                let mutants: Vec<_> =
+                    mutants.iter().copied().filter(|mutant| !out.contains(&mutant.number)).collect();
+                let (text, numbers) =
+                    switch::install(copy.original(file)?, &mutants).with_context(|| (*file).to_owned())?;
+                copy.write(file, text.as_bytes())?;
+                installed.extend(numbers);
+                blame.insert(*file, Blame::read(&text).with_context(|| (*file).to_owned())?);
+            }
+            match copy.build(self.package)? {
+                Built::Tests(tests) => break Switched { tests, installed, unviable },
+                Built::Broken(mistakes) => {
+                    let before = out.len();
+                    for mistake in &mistakes {
+                        let places = || {
+                            mistake
+                                .places
+                                .iter()
+                                .filter_map(|(file, at)| Some((blame.get(file.as_str())?, *at)))
+                        };
+                        if let Some((number, certain)) = places().find_map(|(blame, at)| blame.culprit(at)) {
+                            out.insert(number);
+                            if certain && mistake.of_types {
+                                unviable.insert(number);
+                            }
+                        } else if let Some((blame, at)) = places().next() {
+                            out.extend(blame.suspects(at));
+                        }
+                    }
+                    ensure!(out.len() > before, "the copy does not compile:\n{}", mistakes[0].message);
+                }
+            }
+        };
+        let alive = copy.test(&switched.tests, self.folder, 0)?;
+        ensure!(alive == Ended::Passed, "the tests of {} fail before anything is broken", self.package);
+        // The copy is whole again for what comes next.
+        for file in files.keys().copied().chain([library.as_str()]) {
+            copy.restore(file)?;
+        }
+        Ok(switched)
+    }
+
+    /// All mutants of the repository in `folder`, as cargo-mutants finds them.
+    fn mutants(&self, folder: &Path) -> Result<Vec<Mutant>> {
         let mut arguments =
-            vec!["mutants", "--package", self.package, "--colors=never", "--exclude-re", CONSTANTS];
+            vec!["mutants", "--list", "--json", "--package", self.package, "--exclude-re", CONSTANTS];
         arguments.extend(self.files.iter().flat_map(|files| ["--file", *files]));
-        arguments
-    }
-
-    /// The names of all of them.
-    fn listed(&self) -> Result<BTreeSet<String>> {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(self.arguments()).arg("--list").current_dir(place::root());
-        let listed = command.output().context("listing mutants")?;
+        let listed = cargo::command(&arguments).current_dir(folder).output().context("listing mutants")?;
         ensure!(
             listed.status.success(),
             "mutants cannot be listed: {}",
             String::from_utf8_lossy(&listed.stderr)
         );
-        Ok(String::from_utf8(listed.stdout)?.lines().map(str::to_owned).collect())
+        let listed: Vec<Value> = serde_json::from_slice(&listed.stdout).context("the list of mutants")?;
+        (1..).zip(&listed).map(|(number, one)| Mutant::read(number, one)).collect()
     }
+}
 
-    fn cargo_mutants(&self, output: &Path, flags: &Flags, how: &[&str]) -> Result<()> {
-        let output = output.display().to_string();
-        let mut arguments = self.arguments();
-        arguments.extend(["--output", &output, "--cap-lints=true", "--no-shuffle"]);
-        if let Some(shard) = flags.value("shard") {
-            arguments.extend(["--sharding=round-robin", "--shard", shard]);
-        }
-        arguments.extend(how);
-        // The properties' own number of cases makes a mutant that is caught slow to catch; what a debugger wants is only
-        // in the way.
-        let mut settings =
-            vec![("PROPTEST_CASES", "32".to_owned()), ("CARGO_PROFILE_DEV_DEBUG", "0".to_owned())];
-        // The copy that is broken stands elsewhere, where the schemas are not beside it.
-        if let Ok(schemas) = place::shared().join("spec/schema").canonicalize() {
-            settings.push(("HOSPES_SCHEMAS", schemas.display().to_string()));
-        }
-        match cargo::run_with(&arguments, &settings) {
-            // That some survived is no failure of the run; whether it came to its end is seen by what it wrote.
-            Outcome::Passed(_) | Outcome::Failed(_) => Ok(()),
-            Outcome::CannotRun(why) => bail!(why),
-        }
+/// Mutants that are in the copy together.
+struct Switched {
+    /// The programs with all of them in.
+    tests: Vec<PathBuf>,
+    installed: BTreeSet<u32>,
+    unviable: BTreeSet<u32>,
+}
+
+fn became(ended: Ended) -> Became {
+    match ended {
+        Ended::Passed => Became::Missed,
+        Ended::Failed => Became::Caught,
+        Ended::Overdue => Became::Timeout,
     }
 }
 
 /// Makes sure of cargo-mutants.
-fn install() -> Result<()> {
+fn install_lister() -> Result<()> {
     if tools::works("cargo mutants") {
         return Ok(());
     }

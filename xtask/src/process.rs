@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -24,11 +24,16 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How much of a log an error message repeats.
 const TAIL_LINES: usize = 25;
 
+/// The signal for a program that has computed for as long as it may.
+pub(crate) const OUT_OF_TIME: i32 = Signal::XCPU.as_raw();
+
 /// What a program did.
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// Its exit code; none if a signal ended it, or the time limit did.
     pub(crate) code: Option<i32>,
+    /// The signal that ended it.
+    pub(crate) signal: Option<i32>,
     /// Whether it had to be ended because its time was up.
     pub(crate) overdue: bool,
     pub(crate) stdout: String,
@@ -68,6 +73,7 @@ pub(crate) fn run(mut command: Command, label: &str, limit: Duration) -> Result<
     let read = |path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok(Finished {
         code: status.and_then(|status| status.code()),
+        signal: status.and_then(|status| status.signal()),
         overdue: status.is_none(),
         stdout: read(out)?,
         stderr: read(err)?,

@@ -5,13 +5,32 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
+use anyhow::{Context as _, Result};
 
 use crate::place;
 
 /// Where the outcomes of an area are kept from one run to the next.
 const KEPT: &str = "record.json";
+
+/// What became of a mutant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Became {
+    Caught,
+    Missed,
+    Timeout,
+    Unviable,
+}
+
+impl Became {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Caught => "caught",
+            Self::Missed => "missed",
+            Self::Timeout => "timeout",
+            Self::Unviable => "unviable",
+        }
+    }
+}
 
 /// What became of an area's mutants, by their whole names: caught, missed, timeout or unviable.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -27,20 +46,12 @@ impl Record {
         Ok(())
     }
 
-    /// Adds what the run that has just ended found.
-    pub(crate) fn keep(folder: &Path) -> Result<()> {
-        let path = folder.join("mutants.out/outcomes.json");
-        let found = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        let mut record = Self::read(folder)?.unwrap_or_default();
-        record.add(&serde_json::from_str(&found).with_context(|| format!("reading {}", path.display()))?)?;
+    /// Adds what became of a mutant, and keeps it for the next run.
+    pub(crate) fn add(&mut self, folder: &Path, name: &str, became: Became) -> Result<()> {
+        self.0.insert(name.to_owned(), became.name().to_owned());
         let path = folder.join(KEPT);
-        fs::write(&path, serde_json::to_string_pretty(&record.0)?)
+        fs::write(&path, serde_json::to_string_pretty(&self.0)?)
             .with_context(|| format!("writing {}", path.display()))
-    }
-
-    /// The same where a run may have found nothing.
-    pub(crate) fn keep_if_any(folder: &Path) -> Result<()> {
-        if folder.join("mutants.out/outcomes.json").exists() { Self::keep(folder) } else { Ok(()) }
     }
 
     /// What is known of the area; nothing before its first run.
@@ -53,24 +64,9 @@ impl Record {
         Ok(Some(Self(serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?)))
     }
 
-    fn add(&mut self, found: &Value) -> Result<()> {
-        let outcomes = found["outcomes"].as_array().context("no outcomes")?;
-        for outcome in outcomes {
-            let name = outcome["scenario"]["Mutant"]["name"].as_str();
-            let Some(name) = name else {
-                ensure!(outcome["summary"] == "Success", "the tests fail before anything is broken");
-                continue;
-            };
-            let became = match outcome["summary"].as_str().unwrap_or_default() {
-                "CaughtMutant" => "caught",
-                "MissedMutant" => "missed",
-                "Timeout" => "timeout",
-                "Unviable" => "unviable",
-                other => anyhow::bail!("{name}: what is {other}?"),
-            };
-            self.0.insert(name.to_owned(), became.to_owned());
-        }
-        Ok(())
+    /// Whether a mutant need not be tried again: it was, and did not survive.
+    pub(crate) fn settled(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|became| became != Became::Missed.name())
     }
 
     /// Leaves out all but these.
@@ -83,8 +79,8 @@ impl Record {
         self.0.len()
     }
 
-    fn count(&self, became: &str) -> usize {
-        self.0.values().filter(|one| *one == became).count()
+    fn count(&self, became: Became) -> usize {
+        self.0.values().filter(|one| *one == became.name()).count()
     }
 
     /// The survivors, as explanations name them, and how many there are of each.
@@ -181,7 +177,8 @@ pub(crate) fn page(records: &[(&str, usize, Record)], explanations: &Explanation
     let mut sums = [0; 7];
     for (name, listed, record) in records {
         let [caught, timeout, missed, unviable] =
-            ["caught", "timeout", "missed", "unviable"].map(|became| record.count(became));
+            [Became::Caught, Became::Timeout, Became::Missed, Became::Unviable]
+                .map(|became| record.count(became));
         let explained = missed - record.unexplained(explanations).len();
         let row = [*listed, record.len(), caught, timeout, missed, explained, unviable];
         write_row(&mut page, name, row);
@@ -224,45 +221,28 @@ fn write_row(page: &mut String, name: &str, row: [usize; 7]) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn record(outcomes: &[(&str, &str)]) -> Record {
-        let mut found = vec![json!({ "scenario": "Baseline", "summary": "Success" })];
-        found.extend(outcomes.iter().map(
-            |(name, summary)| json!({ "scenario": { "Mutant": { "name": name } }, "summary": summary }),
-        ));
-        let mut record = Record::default();
-        record.add(&json!({ "outcomes": found })).unwrap();
-        record
+    fn record(outcomes: &[(&str, Became)]) -> Record {
+        Record(outcomes.iter().map(|(name, became)| ((*name).to_owned(), became.name().to_owned())).collect())
     }
 
     #[test]
     fn a_survivor_needs_an_explanation_and_an_explanation_a_survivor() {
-        let survived = [("a.rs:1:2: x in f", "MissedMutant"), ("a.rs:9:2: x in f", "MissedMutant")];
-        let mut known = record(&survived);
+        let survived = [("a.rs:1:2: x in f", Became::Missed), ("a.rs:9:2: x in f", Became::Missed)];
+        let known = record(&survived);
         let read = |text: &str| Explanations::parse(text).unwrap();
         assert_eq!(known.unexplained(&read("")).len(), 2);
         assert_eq!(known.unexplained(&read("['a.rs']\n'x in f' = 'one'")).len(), 2);
         let both = read("['a.rs']\n'x in f' = ['both', 2]");
         assert!(known.unexplained(&both).is_empty());
-        let records = [("one", 3, record(&survived))];
+        let records = [("one", 3, known)];
         assert!(both.stale(&records).is_empty());
         assert!(page(&records, &both).contains("| one | 3 | 2 | 0 | 0 | 2 | 2 | 0 | 0.0 % |"));
 
-        known
-            .add(&json!({ "outcomes": [
-            { "scenario": { "Mutant": { "name": "a.rs:9:2: x in f" } }, "summary": "CaughtMutant" },
-        ] }))
-            .unwrap();
-        assert_eq!(both.stale(&[("one", 3, known)]).len(), 1);
+        let one = record(&[survived[0], ("a.rs:9:2: x in f", Became::Caught)]);
+        assert!(one.settled("a.rs:9:2: x in f") && !one.settled("a.rs:1:2: x in f"));
+        assert_eq!(both.stale(&[("one", 3, one)]).len(), 1);
         assert!(Explanations::parse("['a.rs']\n'x in f' = ''").is_err());
-    }
-
-    #[test]
-    fn tests_that_fail_by_themselves_catch_nothing() {
-        let found = json!({ "outcomes": [{ "scenario": "Baseline", "summary": "Failure" }] });
-        assert!(Record::default().add(&found).is_err());
     }
 }
