@@ -228,3 +228,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WatchedMap<'_, A> {
         self.map.next_value_seed(seed)
     }
 }
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

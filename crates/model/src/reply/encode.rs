@@ -355,7 +355,7 @@ pub(super) fn foreign(
         Answer::Complete(Reply::Raw { json, .. }) => reframe(from, &json, to, stamp, out),
         Answer::Complete(reply) => reply.write(method, to, stamp, out),
         Answer::Task(task) => Reply::from(task).write(method, to, stamp, out),
-        Answer::InputRequired(result) if !to.is_legacy() => result.encode(stamp, out),
+        // One revision alone has these, and within a revision results are forwarded as they came.
         Answer::InputRequired(_) => Err(Unsayable::new(to, UnsayableKind::InputRequired).into()),
     }
 }

@@ -87,6 +87,20 @@ mod tests {
         }
     }
 
+    /// Long texts are not copied from one buffer to the next greater one.
+    #[test]
+    fn memory_is_asked_for_once() {
+        let text = "a".repeat(1_000);
+        let info = RawJson::parse(r#"{"name":"n","version":"1"}"#).unwrap();
+        for stamp in [Stamp::anonymous(), Stamp::new(&info)] {
+            let mut out = Vec::new();
+            let result = CallToolResult::new(vec![ContentBlock::text(text.as_str()); 3]);
+            assert!(write(&result, Revision::LATEST, &stamp, &mut out));
+            let spare = out.capacity() - out.len();
+            assert!(spare < 100, "{spare} bytes too many for {}", out.len());
+        }
+    }
+
     #[test]
     fn what_is_not_only_text_is_left_to_serde() {
         let mut annotated = TextContent::new("a");

@@ -312,6 +312,70 @@ fn questions_travel_inside_a_result() {
     assert!(out.is_empty());
 }
 
+/// covers: MRTR-03
+#[test]
+fn a_question_needs_no_state_and_state_no_question() {
+    let encode = |result: InputRequiredResult| {
+        let mut out = Vec::new();
+        result.encode(&Stamp::anonymous(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let mut asked = InputRequiredResult::new();
+    asked.input_requests.insert("k".into(), InputRequest::ListRoots(ListRootsParams::new()));
+    assert!(encode(asked).contains(r#""inputRequests":{"k":{"method":"roots/list""#));
+    let state = encode(InputRequiredResult::new().with_request_state("s"));
+    assert_eq!(state, r#"{"resultType":"input_required","requestState":"s"}"#);
+}
+
+/// covers: TSKX-05
+#[test]
+fn the_questions_of_a_task_are_written_as_its_revision_has_them() {
+    let mut url = ElicitUrlParams::new("m", "https://a/").with_elicitation_id("e");
+    url.task = Some(TaskMetadata::new());
+    let mut waiting = GetTaskResult::new(Task::new("t", "c").with_status(TaskStatus::InputRequired));
+    waiting.input_requests.insert("k".into(), ElicitParams::Url(url).into());
+    let text = encode(&waiting.clone().into(), &Method::TasksGet, Revision::V2026_07_28);
+    let asked =
+        r#""k":{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://a/"}}"#;
+    assert!(text.contains(asked), "{text}");
+    let unknown = InputRequest::Unknown { method: "mind/read".into(), params: RawJson::empty_object() };
+    waiting.input_requests.insert("odd".into(), unknown);
+    let refused =
+        Reply::from(waiting).encode(&Method::TasksGet, Revision::V2026_07_28, &stamp(), &mut Vec::new());
+    assert!(matches!(refused, Err(EncodeError::Unsayable(_))), "{refused:?}");
+}
+
+#[test]
+fn a_result_of_another_revision_is_refused() {
+    let refused = |reply: &Reply, method: &Method, to| {
+        let result = reply.encode(method, to, &stamp(), &mut Vec::new());
+        matches!(result, Err(EncodeError::Unsayable(_)))
+    };
+    let elicited = Reply::from(ElicitResult::cancel());
+    for to in Revision::ALL {
+        let known = [Revision::V2025_06_18, Revision::V2025_11_25].contains(&to);
+        assert_eq!(refused(&elicited, &Method::Elicit, to), !known, "{to}");
+    }
+    // Questions in a result that is forwarded.
+    let asked = json!({ "resultType": "input_required", "requestState": "s" });
+    let asked = Reply::raw(Revision::V2026_07_28, raw(asked));
+    for to in Revision::ALL {
+        assert_eq!(refused(&asked, &Method::ToolsCall, to), to.is_legacy(), "{to}");
+    }
+}
+
+#[test]
+fn replies_are_the_same_when_they_say_the_same() {
+    let forwarded = || Reply::raw(Revision::V2025_06_18, raw(json!({ "x": 1 })));
+    assert_eq!(forwarded(), forwarded());
+    assert!(format!("{:?}", forwarded()).contains("Bridge"), "{:?}", forwarded());
+    let prepared = |text: &str| Prepared::new(CallToolResult::text(text));
+    let written = prepared("a");
+    written.bytes(&Method::ToolsCall, Revision::LATEST, &stamp()).unwrap();
+    assert_eq!(written, prepared("a"), "what has been written of it does not matter");
+    assert_ne!(written, prepared("b"));
+}
+
 #[test]
 fn a_reply_is_small() {
     assert!(size_of::<Reply>() <= 112, "{}", size_of::<Reply>());

@@ -286,6 +286,48 @@ mod tests {
     }
 
     #[test]
+    fn a_value_ends_where_its_end_is_certain() {
+        for (text, end) in [
+            (&br#"{"a":[1,{"b": 2}],"c":3},"id":7"#[..], Some(24)),
+            (br#"[{"a":"]}"},[[]]],"#, Some(17)),
+            (br#"{} x"#, Some(2)),
+            (br#""a\\"b":1"#, Some(5)),
+            (br#""a\"b":1"#, Some(6)),
+            (br#""" "#, Some(2)),
+            (b"12,3", Some(2)),
+            (b"12}", Some(2)),
+            (b"12 ,3", Some(2)),
+            (b"true\t}", Some(4)),
+            (b"null\r\n}", Some(4)),
+            (b"1]", Some(1)),
+            // There is no value, or not the whole of it.
+            (b",1", None),
+            (b"}", None),
+            (b"12", None),
+            (br#""a"#, None),
+            (br#""a\""#, None),
+            (br#""a\\\""#, None),
+            (br#"{"a":{}"#, None),
+            (b"[1,2", None),
+            (b"", None),
+        ] {
+            assert_eq!(value_end(text, 0), end, "{}", String::from_utf8_lossy(text));
+            let later = [b"{\"\":", text].concat();
+            assert_eq!(value_end(&later, 4), end.map(|end| end + 4), "{}", String::from_utf8_lossy(text));
+        }
+    }
+
+    /// Small objects before what matters are passed over whole.
+    #[test]
+    fn the_id_is_found_behind_small_values() {
+        let big = big();
+        let text = format!(
+            "{{\"x\":[{{\"id\":1}},\"]\"],\"y\": {{ \"method\" : {{}} }} ,\"id\":7,\"result\":{big}}}"
+        );
+        assert_eq!(subject(&text), Subject::Response(Id::Number(7)));
+    }
+
+    #[test]
     fn a_plain_value_begins_where_its_beginning_is_certain() {
         for (text, start) in [
             (&br#"{"a":"b""#[..], Some(5)),

@@ -454,6 +454,30 @@ mod tests {
                 read(&mut SseDecoder::new(4), b"data: 1234\n\ndata: 12345\n\ndata: 12\ndata: 34\n\n", &[cut]);
             assert_eq!(got[0], plain("1234"));
             assert!(got[1].is_err() && got[2].is_err(), "cut {cut}");
+            let got = read(&mut SseDecoder::new(5), b"data: 12\ndata: 34\n\n", &[cut]);
+            assert_eq!(got, [plain("12\n34")]);
+        }
+    }
+
+    /// There is a little room around data that is as long as it may be; what else stands on a line may have it, too.
+    #[test]
+    fn other_fields_are_kept_while_they_are_no_longer_than_data() {
+        for (id, kept) in [("0123456789abc", true), ("0123456789abcd", false)] {
+            for cut in [1, 3, 100] {
+                let input = format!("id: {id}\ndata: x\n\n");
+                let got = read(&mut SseDecoder::new(1), input.as_bytes(), &[cut]);
+                let id = kept.then(|| id.to_owned());
+                assert_eq!(got, [Ok(("message".into(), Some("x".into()), id, None))], "cut {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_stands_only_at_the_very_beginning() {
+        let input = "\u{feff}data: a\n\n\u{feff}data: b\n\ndata: c\n\n";
+        for cut in 1..input.len() {
+            let got = read(&mut SseDecoder::default(), input.as_bytes(), &[cut]);
+            assert_eq!(got, [plain("a"), plain("c")], "cut {cut}");
         }
     }
 

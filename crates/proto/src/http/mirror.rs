@@ -412,6 +412,12 @@ mod tests {
             (json!({"a": {"anyOf": [marked("string", "A")]}}), Place),
             (json!({"a": {"not": {"properties": {"b": marked("string", "A")}}}}), Place),
             (json!({"a": {"$defs": {"b": marked("string", "A")}}}), Place),
+            // A schema there may be called like a keyword.
+            (json!({"a": {"$defs": {"const": marked("string", "A")}}}), Place),
+            (
+                json!({"a": {"definitions": {"properties": {"properties": {"b": marked("string", "A")}}}}}),
+                Place,
+            ),
         ] {
             assert_eq!(mirror(&properties), Err(fault), "{properties}");
         }
@@ -431,6 +437,9 @@ mod tests {
         assert!(named.is_empty());
         let value = mirror(&json!({"a": {"type": "object", "default": {"x-mcp-header": ""}}})).unwrap();
         assert!(value.is_empty());
+        let called =
+            mirror(&json!({"a": {"patternProperties": {"x-mcp-header": {"type": "string"}}}})).unwrap();
+        assert!(called.is_empty());
         assert!(Mirror::of(&json!({"type": "object"}).into()).unwrap().is_empty());
         assert!(!sample().is_empty());
     }

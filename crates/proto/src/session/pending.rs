@@ -231,8 +231,23 @@ impl Hasher for Sequential {
     fn write_u64(&mut self, number: u64) {
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
+}
 
-    fn write_i64(&mut self, number: i64) {
-        self.write_u64(number.cast_unsigned());
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::hash::{BuildHasher as _, BuildHasherDefault};
+
+    use super::Sequential;
+
+    #[test]
+    fn ids_do_not_collide() {
+        let hasher = BuildHasherDefault::<Sequential>::default();
+        let hashes: HashSet<u64> = (0..1_000_i64).map(|id| hasher.hash_one(id)).collect();
+        assert_eq!(hashes.len(), 1_000);
+        // Nor does what is more than one number, or text.
+        let pairs: HashSet<u64> = (0..1_024_u64).map(|n| hasher.hash_one((n / 32, n % 32))).collect();
+        assert_eq!(pairs.len(), 1_024);
+        assert_ne!(hasher.hash_one("a"), hasher.hash_one("b"));
     }
 }
