@@ -3,18 +3,14 @@
 use std::fmt;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderName, HeaderValue, Method};
-use jsonwebtoken::jwk::Jwk;
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::Serialize;
 use url::Url;
-use zeroize::Zeroizing;
 
 use super::error::FlowError;
+use crate::key_pair::KeyPair;
 
 /// The header that carries a proof.
 pub const DPOP: HeaderName = HeaderName::from_static("dpop");
@@ -22,11 +18,7 @@ pub const DPOP: HeaderName = HeaderName::from_static("dpop");
 pub const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 
 /// A key that tokens are bound to (ES256). Made here, and never leaves but to be stored.
-pub struct ProofKey {
-    document: Zeroizing<Vec<u8>>,
-    key: EncodingKey,
-    public: Jwk,
-}
+pub struct ProofKey(KeyPair);
 
 #[derive(Serialize)]
 struct Claims<'a> {
@@ -46,9 +38,7 @@ impl ProofKey {
     /// # Errors
     /// When the system has no randomness.
     pub fn generate() -> Result<Self, FlowError> {
-        let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
-        let pkcs8 = pkcs8.map_err(|_| FlowError::Crypto("a key"))?;
-        Self::from_document(pkcs8.as_ref())
+        KeyPair::generate().map(Self).map_err(|_| FlowError::Crypto("a key"))
     }
 
     /// The one in this document (PKCS #8).
@@ -56,24 +46,13 @@ impl ProofKey {
     /// # Errors
     /// When there is none in it.
     pub fn from_document(document: &[u8]) -> Result<Self, FlowError> {
-        let failed = || FlowError::Crypto("a key");
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document);
-        let pair = pair.map_err(|_| failed())?;
-        // 4, then both coordinates.
-        let point = pair.public_key().as_ref().get(1..65).ok_or_else(failed)?;
-        let (x, y) = point.split_at(32);
-        let public = serde_json::json!({
-            "kty": "EC", "crv": "P-256", "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
-        });
-        let public = serde_json::from_value(public).map_err(|_| failed())?;
-        let key = EncodingKey::from_ec_der(document);
-        Ok(Self { document: Zeroizing::new(document.to_vec()), key, public })
+        KeyPair::from_document(document).map(Self).map_err(|_| FlowError::Crypto("a key"))
     }
 
     /// The document it is in, to be stored.
     #[must_use]
     pub fn document(&self) -> &[u8] {
-        &self.document
+        self.0.document()
     }
 
     /// The proof for one request, at `now` (seconds since 1970): with the token where one is shown, and with the nonce
@@ -91,9 +70,6 @@ impl ProofKey {
         now: u64,
     ) -> Result<HeaderValue, FlowError> {
         let failed = || FlowError::Crypto("a proof of a key");
-        let mut header = Header::new(Algorithm::ES256);
-        header.typ = Some("dpop+jwt".into());
-        header.jwk = Some(self.public.clone());
         let mut target = url.clone();
         target.set_query(None);
         target.set_fragment(None);
@@ -105,7 +81,9 @@ impl ProofKey {
             ath: token.map(|token| URL_SAFE_NO_PAD.encode(digest(&SHA256, token.as_bytes()))),
             nonce,
         };
-        let proof = jsonwebtoken::encode(&header, &claims, &self.key).map_err(|_| failed())?;
+        let public = self.0.public().clone();
+        let proof = self.0.sign("dpop+jwt", &claims, |header| header.jwk = Some(public));
+        let proof = proof.map_err(|_| failed())?;
         let mut value = HeaderValue::from_str(&proof).map_err(|_| failed())?;
         value.set_sensitive(true);
         Ok(value)
@@ -120,6 +98,8 @@ impl fmt::Debug for ProofKey {
 
 #[cfg(test)]
 mod tests {
+    use jsonwebtoken::Algorithm;
+    use jsonwebtoken::jwk::Jwk;
     use serde_json::Value;
 
     use super::*;

@@ -17,11 +17,13 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use url::Url;
 
-use super::{MAX_TOKEN_LENGTH, Principal, Refused, ScopeRules, Verify};
+use super::{Flaw, MAX_TOKEN_LENGTH, Principal, Refused, ScopeRules, Verify};
+use crate::client::DPOP;
 use crate::clock::Clock;
 use crate::metadata::{ProtectedResource, resource_metadata_urls};
+use crate::proofs::{Nonces, Used, algorithm_names, read_proof};
 use crate::secret::fingerprint;
-use crate::{Issuer, Resource, Scopes};
+use crate::{Issuer, Resource, Scopes, Seed};
 
 /// For how long others may keep the metadata.
 pub const DEFAULT_METADATA_AGE: Duration = Duration::from_secs(300);
@@ -45,10 +47,15 @@ struct Inner {
     doors: Vec<Door>,
     /// What to ask for at first.
     scopes: Scopes,
+    /// Whether only tokens that are bound to a key are taken.
+    bound_only: bool,
+    nonces: Option<Nonces>,
+    used: Used,
 }
 
 /// One of the addresses of an endpoint, which is a resource of its own.
 struct Door {
+    url: Option<Url>,
     /// The path of the address.
     path: String,
     /// Where its metadata is, as a challenge says it.
@@ -67,6 +74,8 @@ pub struct GuardBuilder {
     scopes: Option<Scopes>,
     clock: Clock,
     alone: bool,
+    bound_only: bool,
+    nonces: bool,
 }
 
 impl Guard {
@@ -83,6 +92,8 @@ impl Guard {
             scopes: None,
             clock: Clock::system(),
             alone: true,
+            bound_only: false,
+            nonces: false,
         }
     }
 
@@ -155,15 +166,25 @@ impl Guard {
     }
 
     async fn admit<B>(&self, request: &Request<B>) -> Result<Principal, Refused> {
-        let token = token(request)?;
+        let (scheme, token) = token(request)?;
         let inner = &self.0;
-        let principal = match inner.verify.verify(token, inner.clock.now()).await {
+        let now = inner.clock.now();
+        let principal = match inner.verify.verify(token, now).await {
             Ok(principal) => principal,
             Err(flaw) => {
                 tracing::debug!(token = fingerprint(token), %flaw, "a token was refused");
                 return Err(Refused::Token(flaw));
             }
         };
+        match (&principal.proof_key, scheme) {
+            (Some(key), Scheme::Dpop) => self.check_proof(request, token, key, now)?,
+            (None, Scheme::Bearer) if !inner.bound_only => {}
+            // Who has stolen it must not be let in because they leave out the proof.
+            _ => {
+                tracing::debug!(token = fingerprint(token), ?scheme, "a token was shown in the wrong way");
+                return Err(Refused::Token(Flaw::Invalid));
+            }
+        }
         let always = inner.rules.for_all();
         if !inner.rules.covers(&principal.scopes, always) {
             return Err(Refused::Scopes(always.clone()));
@@ -171,8 +192,34 @@ impl Guard {
         Ok(principal)
     }
 
+    /// Checks that whoever shows `token` has the key that it is bound to (RFC 9449, section 7).
+    fn check_proof<B>(&self, request: &Request<B>, token: &str, key: &str, now: u64) -> Result<(), Refused> {
+        let inner = &self.0;
+        let url = inner.doors.first().and_then(|door| door.url.as_ref()).map(|url| {
+            let mut url = url.clone();
+            url.set_path(request.uri().path());
+            url
+        });
+        let url = url.ok_or(Refused::Proof("there is no address to prove anything for"))?;
+        let proof = read_proof(request.headers(), request.method(), &url, Some(token), now);
+        let proof = proof.map_err(Refused::Proof)?.ok_or(Refused::Proof("the proof is missing"))?;
+        if proof.key != key {
+            return Err(Refused::Proof("the proof is by another key"));
+        }
+        if let Some(nonces) = &inner.nonces
+            && !nonces.check(&proof, now)
+        {
+            return Err(Refused::Nonce(nonces.make(now)));
+        }
+        if !inner.used.claim(&proof, now) {
+            return Err(Refused::Proof("the proof was used before"));
+        }
+        Ok(())
+    }
+
     fn introduce<B>(&self, principal: Principal, request: &mut Request<B>) {
         request.headers_mut().remove(AUTHORIZATION);
+        request.headers_mut().remove(DPOP);
         let path = request.uri().path().to_owned();
         let extensions = request.extensions_mut();
         extensions.insert(http_server::Principal::new(principal.name()));
@@ -246,8 +293,16 @@ fn head<B>(request: &Request<B>) -> Parts {
     head
 }
 
+/// How a token is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Bearer,
+    /// With a proof of the key that it is bound to.
+    Dpop,
+}
+
 /// The one token of a request, in the one place where it may be.
-fn token<B>(request: &Request<B>) -> Result<&str, Refused> {
+fn token<B>(request: &Request<B>) -> Result<(Scheme, &str), Refused> {
     let query = request.uri().query().unwrap_or_default();
     if url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token") {
         // Addresses end up in logs and histories.
@@ -261,15 +316,17 @@ fn token<B>(request: &Request<B>) -> Result<&str, Refused> {
     let malformed = Refused::Malformed("the Authorization header cannot be read");
     let Ok(header) = header.to_str() else { return Err(malformed) };
     let (scheme, token) = header.split_once(' ').unwrap_or((header, ""));
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(Refused::NoToken);
-    }
+    let scheme = match scheme {
+        _ if scheme.eq_ignore_ascii_case("bearer") => Scheme::Bearer,
+        _ if scheme.eq_ignore_ascii_case("dpop") => Scheme::Dpop,
+        _ => return Err(Refused::NoToken),
+    };
     let token = token.trim_matches(' ');
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     if token.is_empty() || token.len() > MAX_TOKEN_LENGTH || !token.bytes().all(allowed) {
         return Err(malformed);
     }
-    Ok(token)
+    Ok((scheme, token))
 }
 
 impl GuardBuilder {
@@ -309,6 +366,30 @@ impl GuardBuilder {
         self
     }
 
+    /// Says that tokens may be bound to a key of whoever shows them (RFC 9449). A token that is bound is always checked
+    /// for it.
+    #[must_use]
+    pub fn offer_proofs(mut self) -> Self {
+        self.metadata.dpop_signing_alg_values_supported = Some(algorithm_names());
+        self
+    }
+
+    /// Takes only tokens that are bound to a key of whoever shows them.
+    #[must_use]
+    pub fn require_proofs(mut self) -> Self {
+        self.bound_only = true;
+        self.metadata.dpop_bound_access_tokens_required = Some(true);
+        self.offer_proofs()
+    }
+
+    /// Has proofs carry what this guard has said a moment ago, so that none can be made beforehand. A client that does not
+    /// know it yet is told, and asks once more. Of several processes behind one address each has its own.
+    #[must_use]
+    pub fn proof_nonces(mut self) -> Self {
+        self.nonces = true;
+        self
+    }
+
     /// Whether it is the only resource of its origin, so that the metadata is also served at the root. Yes unless told
     /// otherwise.
     #[must_use]
@@ -336,7 +417,18 @@ impl GuardBuilder {
             self.metadata.resource = resource;
             doors.push(door(&self.metadata, false));
         }
-        Guard(Arc::new(Inner { verify: self.verify, rules: self.rules, clock: self.clock, doors, scopes }))
+        // Without randomness there are no secrets.
+        let secret = || Seed::from_system().expect("the operating system has randomness").draw();
+        Guard(Arc::new(Inner {
+            verify: self.verify,
+            rules: self.rules,
+            clock: self.clock,
+            doors,
+            scopes,
+            bound_only: self.bound_only,
+            nonces: self.nonces.then(|| Nonces::new(&secret())),
+            used: Used::default(),
+        }))
     }
 }
 
@@ -349,6 +441,7 @@ fn door(metadata: &ProtectedResource, alone: bool) -> Door {
         location: urls.first().map(Url::to_string).unwrap_or_default(),
         served: urls.iter().take(served).map(|url| url.path().to_owned()).collect(),
         metadata: serde_json::to_vec(metadata).unwrap_or_default().into(),
+        url,
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
+use super::jwt::{Audience, Bound};
 use super::{Flaw, Principal, Verify, VerifyFuture};
 use crate::bounded::Bounded;
 use crate::fetch::Fetch;
@@ -75,23 +76,7 @@ struct Said {
     scope: Option<Scopes>,
     exp: Option<u64>,
     jti: Option<String>,
-    cnf: Option<serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Audience {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Audience {
-    fn names(&self, resource: &Resource) -> bool {
-        match self {
-            Self::One(one) => one == resource.as_str(),
-            Self::Many(many) => many.iter().any(|one| one == resource.as_str()),
-        }
-    }
+    cnf: Option<Bound>,
 }
 
 impl Introspection {
@@ -177,10 +162,10 @@ impl Introspection {
     }
 
     fn principal(&self, token: &str, said: Said, now: u64) -> Option<Principal> {
-        let ours = said.aud.is_some_and(|said| self.audiences.iter().any(|one| said.names(one)));
+        let ours = said.aud.is_some_and(|said| self.audiences.iter().any(|one| said.names(one.as_str())));
         let issued = said.iss.is_none_or(|issuer| issuer == self.issuer);
         let lasts = said.exp.is_none_or(|exp| exp > now);
-        if !said.active || !ours || !issued || !lasts || said.cnf.is_some() {
+        if !said.active || !ours || !issued || !lasts {
             return None;
         }
         let client = said.client_id.as_ref().filter(|_| self.client_for_subject);
@@ -193,6 +178,7 @@ impl Introspection {
             said.client_id.as_ref().is_some_and(|client| client.as_str() == principal.subject);
         principal.client_id = said.client_id;
         principal.scopes = said.scope.unwrap_or_default();
+        principal.proof_key = said.cnf.map(|bound| bound.jkt);
         principal.token_id = said.jti.unwrap_or_else(|| fingerprint(token));
         // What lives on the token lasts until it is asked about again.
         principal.expires_at = Some(said.exp.unwrap_or(now + GOOD_SECONDS));

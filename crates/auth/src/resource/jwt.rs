@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::{Jwk, JwkSet, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Flaw, MAX_TOKEN_LENGTH, Principal};
@@ -77,6 +78,7 @@ impl From<JwtFlaw> for Flaw {
 struct Claims {
     iss: Issuer,
     sub: String,
+    aud: Audience,
     exp: u64,
     nbf: Option<u64>,
     jti: Option<String>,
@@ -84,7 +86,7 @@ struct Claims {
     azp: Option<ClientId>,
     scope: Option<Scopes>,
     scp: Option<Listed>,
-    cnf: Option<Value>,
+    cnf: Option<Bound>,
     nonce: Option<Value>,
     at_hash: Option<Value>,
 }
@@ -96,11 +98,40 @@ enum Listed {
     Many(Vec<String>),
 }
 
-/// Whose token this is. It is signed with one of `keys` and as `rules` say; `now` is in seconds since 1970.
-///
-/// # Errors
-/// Why it is not taken.
-pub fn check_jwt(token: &str, keys: &JwkSet, rules: &JwtRules, now: u64) -> Result<Principal, JwtFlaw> {
+/// For whom something was made out: one, or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Audience {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Audience {
+    /// Whether it names this one, byte for byte.
+    pub(crate) fn names(&self, one: &str) -> bool {
+        match self {
+            Self::One(named) => named == one,
+            Self::Many(named) => named.iter().any(|named| named == one),
+        }
+    }
+}
+
+/// The key that a token is bound to: of the ways to name one, the thumbprint of what is shown with a proof (RFC 9449). What
+/// is bound in another way is not taken.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bound {
+    pub(crate) jkt: String,
+}
+
+/// What a JWT says that is signed with one of `keys` by one of `algorithms` and is of a type that `is_type` takes. Nothing
+/// of what it says has been checked.
+pub(crate) fn read_signed<C: DeserializeOwned>(
+    token: &str,
+    keys: &JwkSet,
+    algorithms: &[Algorithm],
+    is_type: impl Fn(Option<&str>) -> bool,
+) -> Result<C, JwtFlaw> {
     if token.len() > MAX_TOKEN_LENGTH {
         return Err(JwtFlaw::Invalid("it is too long"));
     }
@@ -110,37 +141,42 @@ pub fn check_jwt(token: &str, keys: &JwkSet, rules: &JwtRules, now: u64) -> Resu
     if is_critical(token) {
         return Err(JwtFlaw::Invalid("it asks for extensions that are not understood"));
     }
-    if !ALGORITHMS.contains(&header.alg) || !rules.algorithms.contains(&header.alg) {
+    if !ALGORITHMS.contains(&header.alg) || !algorithms.contains(&header.alg) {
         return Err(JwtFlaw::Invalid("it is signed with an algorithm that is not taken"));
     }
-    if !rules.any_type && !is_access_token(&header) {
-        return Err(JwtFlaw::Invalid("it does not say to be an access token"));
+    if !is_type(header.typ.as_deref()) {
+        return Err(JwtFlaw::Invalid("it does not say to be what it should be"));
     }
     let jwk = find(keys, &header).ok_or(JwtFlaw::UnknownKey)?;
     let key = DecodingKey::from_jwk(jwk).map_err(|_| JwtFlaw::Invalid("its key cannot be used"))?;
     let mut validation = Validation::new(header.alg);
-    validation.set_issuer(&[rules.issuer.as_str()]);
-    validation.set_audience(&rules.audiences.iter().map(Resource::as_str).collect::<Vec<_>>());
-    // Without this, a token that names no audience is one for everybody.
-    validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-    // By our clock, below.
+    // What it says is for the caller to check, by our clock.
+    validation.required_spec_claims.clear();
     validation.validate_exp = false;
-    let claims = jsonwebtoken::decode::<Claims>(token, &key, &validation).map_err(|error| {
+    validation.validate_aud = false;
+    let claims = jsonwebtoken::decode::<C>(token, &key, &validation).map_err(|error| {
         use jsonwebtoken::errors::ErrorKind;
         JwtFlaw::Invalid(match error.kind() {
             ErrorKind::InvalidSignature => "its signature is wrong",
-            ErrorKind::InvalidIssuer => "it was made out by somebody else",
-            ErrorKind::InvalidAudience => "it was made out for somebody else",
-            ErrorKind::MissingRequiredClaim(_) => "it lacks a claim that is required",
-            _ => "it cannot be read",
+            _ => "it lacks a claim that is required, or cannot be read",
         })
     })?;
-    principal(token, claims.claims, rules, now)
+    Ok(claims.claims)
 }
 
-fn principal(token: &str, claims: Claims, rules: &JwtRules, now: u64) -> Result<Principal, JwtFlaw> {
+/// Whose token this is. It is signed with one of `keys` and as `rules` say; `now` is in seconds since 1970. One that is
+/// bound to a key ([`Principal::proof_key`]) is good only with a proof of that, which is not checked here.
+///
+/// # Errors
+/// Why it is not taken.
+pub fn check_jwt(token: &str, keys: &JwkSet, rules: &JwtRules, now: u64) -> Result<Principal, JwtFlaw> {
+    let is_type = |kind: Option<&str>| rules.any_type || kind.is_some_and(is_access_token);
+    let claims: Claims = read_signed(token, keys, &rules.algorithms, is_type)?;
     if claims.iss != rules.issuer {
         return Err(JwtFlaw::Invalid("it was made out by somebody else"));
+    }
+    if !rules.audiences.iter().any(|one| claims.aud.names(one.as_str())) {
+        return Err(JwtFlaw::Invalid("it was made out for somebody else"));
     }
     if claims.exp.saturating_add(CLOCK_SKEW) <= now {
         return Err(JwtFlaw::Expired);
@@ -150,9 +186,6 @@ fn principal(token: &str, claims: Claims, rules: &JwtRules, now: u64) -> Result<
     }
     if claims.nonce.is_some() || claims.at_hash.is_some() {
         return Err(JwtFlaw::Invalid("it says who somebody is, not what they may do"));
-    }
-    if claims.cnf.is_some() {
-        return Err(JwtFlaw::Invalid("it is bound to a key, which was not shown"));
     }
     let scopes = claims.scope.unwrap_or_else(|| match claims.scp {
         None => Scopes::none(),
@@ -167,6 +200,7 @@ fn principal(token: &str, claims: Claims, rules: &JwtRules, now: u64) -> Result<
         subject: claims.sub,
         client_id,
         scopes,
+        proof_key: claims.cnf.map(|bound| bound.jkt),
         token_id: claims.jti.unwrap_or_else(|| fingerprint(token)),
         // As long as it is taken.
         expires_at: Some(claims.exp.saturating_add(CLOCK_SKEW)),
@@ -180,8 +214,7 @@ fn is_critical(token: &str) -> bool {
     header.is_none_or(|header| header.get("crit").is_some())
 }
 
-fn is_access_token(header: &Header) -> bool {
-    let Some(kind) = &header.typ else { return false };
+fn is_access_token(kind: &str) -> bool {
     let kind = kind.to_ascii_lowercase();
     kind.strip_prefix("application/").unwrap_or(&kind) == "at+jwt"
 }

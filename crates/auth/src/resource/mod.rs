@@ -18,6 +18,7 @@ mod verify;
 
 pub use guard::{DEFAULT_METADATA_AGE, Guard, GuardBuilder};
 pub use introspection::Introspection;
+pub(crate) use jwt::read_signed;
 pub use jwt::{ALGORITHMS, JwtFlaw, JwtRules, check_jwt};
 pub use keys::IssuerTokens;
 pub use layer::Guarded;

@@ -17,6 +17,9 @@ pub struct Principal {
     pub is_client: bool,
     /// What it is good for.
     pub scopes: Scopes,
+    /// The key that whoever shows the token has to prove, by its thumbprint (RFC 9449). A [`Guard`](super::Guard) has seen
+    /// the proof; whoever asks a [`Verify`](super::Verify) without one has to check it, or refuse the token.
+    pub proof_key: Option<String>,
     /// What stands for the token in logs: its identifier, or a fingerprint.
     pub token_id: String,
     /// Until when, in seconds since 1970; for ever where it does not say.
@@ -33,6 +36,7 @@ impl Principal {
             client_id: None,
             is_client: false,
             scopes: Scopes::none(),
+            proof_key: None,
             token_id: String::new(),
             expires_at: None,
         }

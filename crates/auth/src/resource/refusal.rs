@@ -5,6 +5,8 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 
 use super::Flaw;
+use crate::client::DPOP_NONCE;
+use crate::proofs::algorithm_names;
 use crate::{Challenge, ErrorBody, ErrorCode, Scopes};
 
 /// How long a client waits before it asks again when tokens cannot be checked, in seconds.
@@ -20,6 +22,10 @@ pub enum Refused {
     Malformed(&'static str),
     /// Its token is not good.
     Token(Flaw),
+    /// Its token is bound to a key, and that is not proven. Why, for the log.
+    Proof(&'static str),
+    /// The proof has to carry this.
+    Nonce(String),
     /// Its token does not cover all of these, which it would have to.
     Scopes(Scopes),
 }
@@ -52,6 +58,17 @@ impl Refused {
                 let challenge = located(with_error(bearer, &body), metadata, needed);
                 (StatusCode::FORBIDDEN, Some(challenge), body)
             }
+            Self::Proof(_) | Self::Nonce(_) => {
+                let body = match self {
+                    Self::Nonce(_) => ErrorBody::from(ErrorCode::UseDpopNonce),
+                    _ => ErrorBody::new(
+                        ErrorCode::InvalidDpopProof,
+                        "the proof of the key is missing or wrong",
+                    ),
+                };
+                let dpop = Challenge::new("DPoP").with("algs", algorithm_names().join(" "));
+                (StatusCode::UNAUTHORIZED, Some(located(with_error(dpop, &body), metadata, scopes)), body)
+            }
             Self::Malformed(why) => {
                 let body = ErrorBody::new(ErrorCode::InvalidRequest, *why);
                 (StatusCode::BAD_REQUEST, Some(with_error(bearer, &body)), body)
@@ -62,6 +79,11 @@ impl Refused {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Self::Nonce(nonce) = self
+            && let Ok(nonce) = HeaderValue::try_from(nonce)
+        {
+            headers.insert(DPOP_NONCE, nonce);
+        }
         match challenge.map(|challenge| HeaderValue::try_from(challenge.to_string())) {
             Some(Ok(challenge)) => drop(headers.insert(WWW_AUTHENTICATE, challenge)),
             Some(Err(_)) => {}

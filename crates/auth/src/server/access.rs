@@ -43,6 +43,7 @@ impl OwnTokens {
         let mut principal = Principal::new(server.settings().issuer.clone(), record.given.subject);
         principal.is_client = record.given.by == By::Client;
         principal.client_id = Some(record.client_id);
+        principal.proof_key = record.key;
         principal.scopes = record.given.scopes;
         principal.token_id = crate::fingerprint(token);
         principal.expires_at = Some(until);

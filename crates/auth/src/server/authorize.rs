@@ -21,6 +21,9 @@ pub(super) struct Asked {
     pub(super) challenge: String,
     pub(super) resource: Resource,
     pub(super) scopes: Scopes,
+    /// The key that has to be proven when the code is redeemed, by its thumbprint (`dpop_jkt`).
+    #[serde(default)]
+    pub(super) key: Option<String>,
 }
 
 /// Why a request is not put to a user.
@@ -102,10 +105,15 @@ pub(super) fn check(
     let Some(scopes) = scopes(form.get("scope"), &client, settings) else {
         return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
     };
+    let key = form.get("dpop_jkt").map(str::to_owned);
+    if key.as_deref().is_some_and(|key| !is_challenge(key)) {
+        return refuse(ErrorCode::InvalidRequest, "dpop_jkt is not the thumbprint of a key");
+    }
     let challenge = challenge.to_owned();
-    Ok(Asked { client, redirect_uri, state, challenge, resource, scopes })
+    Ok(Asked { client, redirect_uri, state, challenge, resource, scopes, key })
 }
 
+/// Whether it is a hash as it is written in addresses.
 fn is_challenge(text: &str) -> bool {
     text.len() == 43 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }

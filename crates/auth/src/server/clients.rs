@@ -3,15 +3,21 @@
 use std::fmt;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use jsonwebtoken::jwk::JwkSet;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use subtle::ConstantTimeEq as _;
 
 use super::form::Form;
 use super::hash;
+use crate::resource::MAX_TOKEN_LENGTH;
 use crate::{ClientId, RedirectUri, Resource, Scopes};
+
+/// What kind of thing a client signs to show that it is itself.
+const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// How a client is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,11 +43,13 @@ pub enum AuthMethod {
     ClientSecretBasic,
     /// With its secret, in the form.
     ClientSecretPost,
+    /// With something that it has signed (RFC 7523).
+    PrivateKeyJwt,
 }
 
 impl AuthMethod {
     /// All of them, by their names.
-    pub const NAMES: [&str; 3] = ["none", "client_secret_basic", "client_secret_post"];
+    pub const NAMES: [&str; 4] = ["none", "client_secret_basic", "client_secret_post", "private_key_jwt"];
 
     /// By its name.
     #[must_use]
@@ -50,6 +58,7 @@ impl AuthMethod {
             "none" => Some(Self::None),
             "client_secret_basic" => Some(Self::ClientSecretBasic),
             "client_secret_post" => Some(Self::ClientSecretPost),
+            "private_key_jwt" => Some(Self::PrivateKeyJwt),
             _ => None,
         }
     }
@@ -61,6 +70,7 @@ impl AuthMethod {
             Self::None => "none",
             Self::ClientSecretBasic => "client_secret_basic",
             Self::ClientSecretPost => "client_secret_post",
+            Self::PrivateKeyJwt => "private_key_jwt",
         }
     }
 }
@@ -69,6 +79,18 @@ impl AuthMethod {
 pub(super) const CODE: &str = "authorization_code";
 pub(super) const REFRESH: &str = "refresh_token";
 pub(super) const CREDENTIALS: &str = "client_credentials";
+pub(super) const ASSERTION: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
+/// Where the public keys of a client are, which signs to show that it is itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ClientKeys {
+    /// These.
+    Set(JwkSet),
+    /// Those that are published at this address.
+    At(String),
+}
 
 /// A client.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +108,9 @@ pub struct Client {
     pub auth: AuthMethod,
     /// The hash of its secret.
     pub(super) secret: Option<String>,
+    /// Its keys.
+    #[serde(default)]
+    pub(super) keys: Option<ClientKeys>,
     /// What it may ask of the token endpoint.
     pub grants: Vec<String>,
     /// What it may get; everything unless this says otherwise.
@@ -108,6 +133,7 @@ impl Client {
             redirect_uris,
             auth: AuthMethod::None,
             secret: None,
+            keys: None,
             grants: vec![CODE.to_owned(), REFRESH.to_owned()],
             scopes: None,
             serves: Vec::new(),
@@ -121,6 +147,23 @@ impl Client {
         let mut client = Self::public(id, redirect_uris).with_secret(secret, AuthMethod::ClientSecretBasic);
         client.grants.push(CREDENTIALS.to_owned());
         client
+    }
+
+    /// A client that signs to show that it is itself. It may also ask for tokens for itself.
+    #[must_use]
+    pub fn signing(id: ClientId, keys: ClientKeys, redirect_uris: Vec<RedirectUri>) -> Self {
+        let mut client = Self::public(id, redirect_uris);
+        (client.auth, client.keys) = (AuthMethod::PrivateKeyJwt, Some(keys));
+        client.grants.push(CREDENTIALS.to_owned());
+        client
+    }
+
+    /// May hand in what a trusted identity provider has signed about its users, in place of their consent: see
+    /// [`AuthServer::trust`](super::AuthServer::trust).
+    #[must_use]
+    pub fn with_assertions(mut self) -> Self {
+        self.grants.push(ASSERTION.to_owned());
+        self
     }
 
     /// With this secret, shown in this way.
@@ -172,6 +215,8 @@ pub(super) struct Credentials {
     pub(super) id: ClientId,
     pub(super) method: AuthMethod,
     secret: Option<String>,
+    /// What it has signed, which says who it is; not checked.
+    pub(super) assertion: Option<String>,
 }
 
 /// Why nobody could be made out.
@@ -190,10 +235,26 @@ impl Credentials {
             ClientId::new(text).map_err(|_| NoClient::Malformed("client_id is not a client's name"))
         };
         let mut lines = headers.get_all(AUTHORIZATION).iter();
+        if let Some(assertion) = form.get("client_assertion") {
+            if lines.next().is_some() || form.get("client_secret").is_some() {
+                return Err(NoClient::Malformed("the client shows who it is in more than one way"));
+            }
+            if form.get("client_assertion_type") != Some(CLIENT_ASSERTION) {
+                return Err(NoClient::Malformed("no such client_assertion_type is read"));
+            }
+            let said = unchecked(assertion).and_then(|claims| claims["sub"].as_str().map(str::to_owned));
+            let name = said.ok_or(NoClient::Malformed("client_assertion says of no client that it is it"))?;
+            if form.get("client_id").is_some_and(|other| other != name) {
+                return Err(NoClient::Malformed("client_id is not the client of client_assertion"));
+            }
+            let assertion = Some(assertion.to_owned());
+            return Ok(Self { id: id(&name)?, method: AuthMethod::PrivateKeyJwt, secret: None, assertion });
+        }
         let Some(line) = lines.next() else {
             let secret = form.get("client_secret").map(str::to_owned);
             let method = if secret.is_some() { AuthMethod::ClientSecretPost } else { AuthMethod::None };
-            return Ok(Self { id: id(form.get("client_id").ok_or(NoClient::Missing)?)?, method, secret });
+            let id = id(form.get("client_id").ok_or(NoClient::Missing)?)?;
+            return Ok(Self { id, method, secret, assertion: None });
         };
         if lines.next().is_some() || form.get("client_secret").is_some() {
             return Err(NoClient::Malformed("the client shows who it is in more than one way"));
@@ -203,11 +264,12 @@ impl Credentials {
         if form.get("client_id").is_some_and(|other| other != name) {
             return Err(NoClient::Malformed("client_id is not the client of the Authorization header"));
         }
-        Ok(Self { id: id(&name)?, method: AuthMethod::ClientSecretBasic, secret: Some(secret) })
+        let method = AuthMethod::ClientSecretBasic;
+        Ok(Self { id: id(&name)?, method, secret: Some(secret), assertion: None })
     }
 
     /// Whether they are this client's. Which of the two ways a secret is shown in does not matter to most servers, and
-    /// clients that registered one use the other.
+    /// clients that registered one use the other. What is signed is checked elsewhere.
     pub(super) fn are_of(&self, client: &Client) -> bool {
         match (&client.secret, &self.secret) {
             (None, None) => client.auth == AuthMethod::None,
@@ -215,6 +277,12 @@ impl Credentials {
             _ => false,
         }
     }
+}
+
+/// What a JWT says, of which nothing has been checked: to find out whose keys to check it with.
+pub(super) fn unchecked(token: &str) -> Option<Value> {
+    let claims = token.split('.').nth(1).filter(|_| token.len() <= MAX_TOKEN_LENGTH)?;
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
 }
 
 /// Name and secret of HTTP Basic, each form-encoded (RFC 6749, section 2.3.1).

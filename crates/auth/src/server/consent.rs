@@ -302,6 +302,7 @@ impl AuthServer {
             client_id: asked.client.id.clone(),
             redirect_uri: asked.redirect_uri.clone(),
             challenge: asked.challenge.clone(),
+            key: asked.key.clone(),
             given,
         });
         let until = self.now() + lifetimes.code.as_secs().min(60);

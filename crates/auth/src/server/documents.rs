@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::clients::{AuthMethod, CODE, Client, Origin, REFRESH};
+use super::clients::{AuthMethod, CODE, Client, ClientKeys, Origin, REFRESH};
 use super::limits::Limit;
 use super::redirects;
 use super::settings::TrustedDocuments;
@@ -98,13 +98,21 @@ fn read(id: &ClientId, response: &Response) -> Result<Client, &'static str> {
         return Err("the document has a secret in it, which everybody can read");
     }
     let metadata = document.metadata;
-    match metadata.token_endpoint_auth_method.as_deref() {
-        None | Some("none") => {}
+    let keys = match metadata.token_endpoint_auth_method.as_deref() {
+        None | Some("none") => None,
+        Some("private_key_jwt") => match (metadata.jwks, metadata.jwks_uri.as_deref().map(Url::parse)) {
+            (Some(set), None) => match serde_json::from_value(set) {
+                Ok(set) => Some(ClientKeys::Set(set)),
+                Err(_) => return Err("its keys cannot be read"),
+            },
+            (None, Some(Ok(url))) if url.scheme() == "https" => Some(ClientKeys::At(url.into())),
+            _ => return Err("a client that signs gives its keys in one way: jwks, or an https jwks_uri"),
+        },
         Some(method) if method.starts_with("client_secret") => {
             return Err("a client whose document everybody can read has no secret");
         }
         Some(_) => return Err("no such token_endpoint_auth_method is spoken"),
-    }
+    };
     let Some(name) = metadata.client_name.as_deref().map(shown).filter(|name| !name.is_empty()) else {
         return Err("the document gives no client_name");
     };
@@ -120,8 +128,9 @@ fn read(id: &ClientId, response: &Response) -> Result<Client, &'static str> {
         name: Some(name),
         uri: metadata.client_uri,
         redirect_uris: metadata.redirect_uris,
-        auth: AuthMethod::None,
+        auth: if keys.is_some() { AuthMethod::PrivateKeyJwt } else { AuthMethod::None },
         secret: None,
+        keys,
         grants: grants.into_iter().filter(|grant| grant == CODE || grant == REFRESH).collect(),
         scopes: metadata.scope,
         serves: Vec::new(),

@@ -1,9 +1,11 @@
 //! The authorization server: for those who have no other, and for tests.
 //!
 //! What it decides are functions over records; what it keeps is behind [`Store`]; its pages and endpoints stand beside
-//! the MCP endpoint on one socket. Access tokens are random and looked up, so that taking one back works at once.
+//! the MCP endpoint on one socket. Access tokens are looked up, so that taking one back works at once; unless told
+//! otherwise they are random.
 
 mod access;
+mod assertions;
 mod authorize;
 mod browser;
 mod clients;
@@ -18,6 +20,7 @@ mod register;
 mod routes;
 mod settings;
 mod sign_in;
+mod signing;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -33,11 +36,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 pub use access::OwnTokens;
-pub use clients::{AuthMethod, Client, Origin};
+pub use clients::{AuthMethod, Client, ClientKeys, Origin};
 pub use delegated::{Provider, UnusableKey};
 pub use redirects::{matches, may_register};
 pub use routes::Beside;
-pub use settings::{Lifetimes, MAX_ACCESS_LIFETIME, ServerSettings, TrustedDocuments};
+pub use settings::{AccessTokens, Lifetimes, MAX_ACCESS_LIFETIME, ServerSettings, TrustedDocuments};
 pub use sign_in::{NotAHash, OWNER, PasswordHash, SignIn};
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
@@ -46,8 +49,11 @@ pub use store::{Kind, MemoryStore, Record, Store, StoreError, StoreFuture, Swapp
 use crate::bounded::Bounded;
 use crate::clock::Clock;
 use crate::fetch::Fetch;
+use crate::keys::PublishedKeys;
 use crate::metadata::is_secure;
+use crate::proofs::Nonces;
 use crate::{ClientId, Issuer, Seed};
+use assertions::Trusted;
 use documents::{Documents, Lookup};
 use limits::Limit;
 
@@ -57,6 +63,9 @@ const SWEEP_SECONDS: u64 = 300;
 /// How many authorization requests wait for their users: the limit `max_pending_authorizations`. At the cap the oldest
 /// goes.
 const MAX_PENDING: usize = 16 * 1024;
+
+/// How many clients' published keys are remembered: the limit `max_client_keys`. At the cap the oldest go.
+const MAX_CLIENT_KEYS: usize = 256;
 
 /// An authorization server. Cheap to clone; every clone is the same server.
 #[derive(Clone)]
@@ -68,6 +77,10 @@ struct Inner {
     sign_in: SignIn,
     fetch: Option<Arc<dyn Fetch>>,
     provider: Option<Provider>,
+    trusted: Vec<Trusted>,
+    /// The keys of clients that publish them, by where they are.
+    client_keys: Mutex<Bounded<String, PublishedKeys>>,
+    nonces: Nonces,
     clock: Clock,
     documents: Documents,
     /// The path of the issuer, without a slash at its end.
@@ -116,6 +129,9 @@ impl AuthServer {
             sign_in,
             fetch: None,
             provider: None,
+            trusted: Vec::new(),
+            client_keys: Mutex::new(Bounded::new(MAX_CLIENT_KEYS)),
+            nonces: Nonces::new(random_text().as_bytes()),
             clock: Clock::system(),
             documents: Documents::default(),
             swept: AtomicU64::new(0),

@@ -89,7 +89,8 @@ impl AuthServer {
             return refuse(ErrorCode::InvalidRedirectUri, why);
         }
         let asked = metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
-        let Some(method) = AuthMethod::from_name(asked) else {
+        let spoken = AuthMethod::from_name(asked).filter(|method| *method != AuthMethod::PrivateKeyJwt);
+        let Some(method) = spoken else {
             return refuse(ErrorCode::InvalidClientMetadata, "no such token_endpoint_auth_method is spoken");
         };
         metadata.token_endpoint_auth_method = Some(method.name().to_owned());

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use hospes::transport::http_server::{Endpoint, Front, FrontFuture, RemoteAddress};
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW,
-    CACHE_CONTROL, CONTENT_TYPE, HOST, RETRY_AFTER, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -16,15 +16,18 @@ use serde::Serialize;
 use url::Url;
 
 use super::AuthServer;
-use super::clients::{AuthMethod, CODE, CREDENTIALS, REFRESH};
+use super::clients::AuthMethod;
 use super::form::Form;
 use super::limits::party;
 use super::pages::STYLE;
 use super::register::NotRegistered;
-use super::settings::{OFFLINE, TrustedDocuments};
+use super::settings::{AccessTokens, OFFLINE, TrustedDocuments};
+use super::signing::KEYS_CACHE;
 use super::store::StoreError;
 use super::tokens::NoToken;
+use crate::client::DPOP_NONCE;
 use crate::metadata::AuthorizationServer;
+use crate::proofs::algorithm_names;
 use crate::{Challenge, ErrorBody, ErrorCode, Issuer};
 
 /// How long a request's body may be, in bytes: the limit `max_form_bytes`.
@@ -45,13 +48,14 @@ enum Route {
     Register,
     Revoke,
     Introspect,
+    Keys,
     Style,
 }
 
 impl Route {
     const fn methods(self) -> &'static str {
         match self {
-            Self::Metadata | Self::Style | Self::Upstream => "GET",
+            Self::Metadata | Self::Keys | Self::Style | Self::Upstream => "GET",
             Self::Authorize => "GET, POST",
             _ => "POST",
         }
@@ -68,7 +72,7 @@ impl Route {
 
     /// Whether programs ask there, in browsers too, and never with a cookie.
     const fn is_for_programs(self) -> bool {
-        matches!(self, Self::Metadata | Self::Token | Self::Register | Self::Revoke)
+        matches!(self, Self::Metadata | Self::Keys | Self::Token | Self::Register | Self::Revoke)
     }
 }
 
@@ -86,9 +90,14 @@ impl AuthServer {
             "/register" if self.settings().registration => Route::Register,
             "/revoke" => Route::Revoke,
             "/introspect" => Route::Introspect,
+            "/jwks" if self.signs() => Route::Keys,
             "/oauth-style.css" => Route::Style,
             _ => return None,
         })
+    }
+
+    fn signs(&self) -> bool {
+        self.settings().access_tokens == AccessTokens::Jwt
     }
 
     /// Whether this server answers on this path.
@@ -97,12 +106,16 @@ impl AuthServer {
         self.route(path).is_some()
     }
 
+    /// Where this is asked for.
+    pub(super) fn endpoint(&self, name: &str) -> String {
+        format!("{}/{name}", self.settings().issuer.as_str().trim_end_matches('/'))
+    }
+
     /// What the server says of itself.
     #[must_use]
     pub fn metadata(&self) -> AuthorizationServer {
         let settings = self.settings();
-        let endpoint =
-            |name: &str| Some(format!("{}/{name}", settings.issuer.as_str().trim_end_matches('/')));
+        let endpoint = |name: &str| Some(self.endpoint(name));
         let list = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         let mut metadata = AuthorizationServer::new(Issuer::clone(&settings.issuer));
         metadata.authorization_endpoint = endpoint("authorize");
@@ -110,13 +123,16 @@ impl AuthServer {
         metadata.registration_endpoint = endpoint("register").filter(|_| settings.registration);
         metadata.revocation_endpoint = endpoint("revoke");
         metadata.introspection_endpoint = endpoint("introspect");
+        metadata.jwks_uri = endpoint("jwks").filter(|_| self.signs());
         let scopes = settings.scopes.iter().map(|(name, _)| name.as_str()).chain([OFFLINE]);
         metadata.scopes_supported = list(&scopes.collect::<Vec<_>>());
         metadata.response_types_supported = list(&["code"]);
         metadata.response_modes_supported = list(&["query"]);
-        metadata.grant_types_supported = list(&[CODE, REFRESH, CREDENTIALS]);
+        metadata.grant_types_supported = list(&self.grants());
         metadata.code_challenge_methods_supported = list(&["S256"]);
         metadata.token_endpoint_auth_methods_supported = list(&AuthMethod::NAMES);
+        metadata.token_endpoint_auth_signing_alg_values_supported = Some(algorithm_names());
+        metadata.dpop_signing_alg_values_supported = Some(algorithm_names());
         let documents = self.0.fetch.is_some() && settings.documents != TrustedDocuments::None;
         metadata.client_id_metadata_document_supported = documents.then_some(true);
         metadata.authorization_response_iss_parameter_supported = Some(true);
@@ -134,8 +150,9 @@ impl AuthServer {
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(route.methods()));
             headers.insert(
                 ACCESS_CONTROL_ALLOW_HEADERS,
-                HeaderValue::from_static("authorization, content-type, mcp-protocol-version"),
+                HeaderValue::from_static("authorization, content-type, dpop, mcp-protocol-version"),
             );
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("dpop-nonce"));
         }
         Some(response)
     }
@@ -179,6 +196,10 @@ impl AuthServer {
         let form = Form::parse(if is_form { body } else { query.as_bytes() });
         match route {
             Route::Metadata => json(StatusCode::OK, &self.metadata(), "public, max-age=300"),
+            Route::Keys => match self.published_keys().await {
+                Ok(keys) => json(StatusCode::OK, &keys, KEYS_CACHE),
+                Err(error) => store_error(&error),
+            },
             Route::Style => {
                 let mut response = Response::new(Bytes::from_static(STYLE.as_bytes()));
                 let headers = response.headers_mut();
@@ -366,6 +387,15 @@ fn or_error(done: Result<Response<Bytes>, NoToken>) -> Response<Bytes> {
             response
         }
         Err(NoToken::Later) => later(),
+        Err(NoToken::Nonce(nonce)) => {
+            let body =
+                ErrorBody::new(ErrorCode::UseDpopNonce, "the proof has to carry the nonce of this answer");
+            let mut response = oauth_error(StatusCode::BAD_REQUEST, &body);
+            if let Ok(nonce) = HeaderValue::try_from(nonce) {
+                response.headers_mut().insert(DPOP_NONCE, nonce);
+            }
+            response
+        }
         Err(NoToken::Store(error)) => store_error(&error),
     }
 }

@@ -27,6 +27,8 @@ pub struct Lifetimes {
     pub replay: Duration,
     /// How long a consent is remembered: 90 days.
     pub consent: Duration,
+    /// How long a key signs access tokens: 30 days.
+    pub key: Duration,
 }
 
 /// The longest life of an access token.
@@ -45,8 +47,21 @@ impl Default for Lifetimes {
             registration: DAY * 30,
             replay: Duration::from_secs(10),
             consent: DAY * 90,
+            key: DAY * 30,
         }
     }
+}
+
+/// What access tokens are like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AccessTokens {
+    /// Random: whoever checks one looks it up here, or asks. Taken back, it is good nowhere.
+    #[default]
+    Opaque,
+    /// Signed, and readable with the keys that are published (RFC 9068): for resources that are somewhere else. Taken
+    /// back, it is good at no resource that looks it up here, and at the others until it runs out.
+    Jwt,
 }
 
 /// Whose metadata documents name clients.
@@ -85,6 +100,11 @@ pub struct ServerSettings {
     pub registration: bool,
     /// Whether redirects to the private schemes of installed applications may be registered. Off unless told otherwise.
     pub private_schemes: bool,
+    /// What access tokens are like. Opaque unless told otherwise.
+    pub access_tokens: AccessTokens,
+    /// Whether proofs of keys have to carry what this server has said a moment ago (RFC 9449, section 8). Of several nodes
+    /// each has its own. Off unless told otherwise.
+    pub proof_nonces: bool,
     /// How long things last.
     pub lifetimes: Lifetimes,
     /// How many requests one address may send to the token endpoint in a minute: 600.
@@ -112,6 +132,8 @@ impl ServerSettings {
             documents: TrustedDocuments::Any,
             registration: false,
             private_schemes: false,
+            access_tokens: AccessTokens::default(),
+            proof_nonces: false,
             lifetimes: Lifetimes::default(),
             token_requests_per_minute: 600,
             authorizations_per_minute: 120,

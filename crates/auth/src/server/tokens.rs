@@ -8,12 +8,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::authorize::{resource, scopes};
-use super::clients::{AuthMethod, CODE, CREDENTIALS, Client, Credentials, NoClient, Origin, REFRESH};
+use super::clients::{
+    ASSERTION, AuthMethod, CODE, CREDENTIALS, Client, Credentials, NoClient, Origin, REFRESH,
+};
 use super::documents::Lookup;
 use super::form::Form;
+use super::settings::AccessTokens;
 use super::store::{Kind, Record, StoreError, Swapped, Taken};
 use super::{AuthServer, hash, random_text};
 use crate::pkce::verify_challenge;
+use crate::proofs::{PROOF_SECONDS, read_proof};
 use crate::{ClientId, ErrorBody, ErrorCode, RedirectUri, Resource, Scopes, fingerprint};
 
 /// What a code stands for.
@@ -22,8 +26,18 @@ pub(super) struct CodeRecord {
     pub(super) client_id: ClientId,
     pub(super) redirect_uri: RedirectUri,
     pub(super) challenge: String,
+    /// The key that has to be proven, by its thumbprint.
+    #[serde(default)]
+    pub(super) key: Option<String>,
     #[serde(flatten)]
     pub(super) given: Given,
+}
+
+/// Who asks for a token.
+pub(super) struct Asker {
+    pub(super) client: Client,
+    /// The key that they have proven, by its thumbprint.
+    pub(super) key: Option<String>,
 }
 
 /// What was agreed to, which everything that comes of it carries.
@@ -51,12 +65,20 @@ pub(super) enum By {
     Client,
     /// A user with an account at somebody else's.
     Upstream,
+    /// A user of an identity provider that is trusted.
+    Assertion {
+        /// Which.
+        issuer: String,
+    },
 }
 
 /// What an access or a refresh token stands for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TokenRecord {
     pub(super) client_id: ClientId,
+    /// The key that whoever shows it has to prove, by its thumbprint.
+    #[serde(default)]
+    pub(super) key: Option<String>,
     #[serde(flatten)]
     pub(super) given: Given,
 }
@@ -71,8 +93,10 @@ pub(super) enum NoToken {
     Refused(ErrorBody),
     /// The client did not show that it is itself; it tried HTTP Basic.
     Basic(ErrorBody),
-    /// Who the client is cannot be found out now.
+    /// Who the client or the user is cannot be found out now.
     Later,
+    /// The proof of a key has to carry this.
+    Nonce(String),
     /// The store does not answer.
     Store(StoreError),
 }
@@ -83,7 +107,7 @@ impl From<StoreError> for NoToken {
     }
 }
 
-fn refuse<T>(code: ErrorCode, why: &str) -> Result<T, NoToken> {
+pub(super) fn refuse<T>(code: ErrorCode, why: &str) -> Result<T, NoToken> {
     Err(NoToken::Refused(ErrorBody::new(code, why)))
 }
 
@@ -105,18 +129,49 @@ impl AuthServer {
         let Some(grant) = form.get("grant_type") else {
             return refuse(ErrorCode::InvalidRequest, "grant_type is missing");
         };
-        if ![CODE, REFRESH, CREDENTIALS].contains(&grant) {
+        if !self.grants().contains(&grant) {
             return refuse(ErrorCode::UnsupportedGrantType, "no such grant is spoken");
         }
         let client = self.authenticate(parts, form).await?;
         if !client.may(grant) {
             return refuse(ErrorCode::UnauthorizedClient, "the client may not use this grant");
         }
+        let asker = Asker { key: self.proven_key(parts).await?, client };
         match grant {
-            CODE => self.redeem_code(form, &client).await,
-            REFRESH => self.refresh(form, &client).await,
-            _ => self.credentials(form, &client).await,
+            CODE => self.redeem_code(form, &asker).await,
+            REFRESH => self.refresh(form, &asker).await,
+            ASSERTION => self.redeem_assertion(form, &asker).await,
+            _ => self.credentials(form, &asker).await,
         }
+    }
+
+    /// What may be asked of the token endpoint.
+    pub(super) fn grants(&self) -> Vec<&'static str> {
+        let mut grants = vec![CODE, REFRESH, CREDENTIALS];
+        if !self.0.trusted.is_empty() {
+            grants.push(ASSERTION);
+        }
+        grants
+    }
+
+    /// The key that a request proves, to which its token is bound (RFC 9449, section 5).
+    async fn proven_key(&self, parts: &Parts) -> Result<Option<String>, NoToken> {
+        let now = self.now();
+        let bad = |why: &str| refuse(ErrorCode::InvalidDpopProof, why);
+        let Ok(url) = self.endpoint("token").parse() else { return bad("there is no token endpoint") };
+        let proof = match read_proof(&parts.headers, &parts.method, &url, None, now) {
+            Ok(Some(proof)) => proof,
+            Ok(None) => return Ok(None),
+            Err(why) => return bad(why),
+        };
+        if self.settings().proof_nonces && !self.0.nonces.check(&proof, now) {
+            return Err(NoToken::Nonce(self.0.nonces.make(now)));
+        }
+        let key = format!("proof {}", proof.once);
+        if !self.store().claim(&key, now + 2 * PROOF_SECONDS, now).await? {
+            return bad("the proof was used before");
+        }
+        Ok(Some(proof.key))
     }
 
     /// The client that a request is from.
@@ -127,8 +182,16 @@ impl AuthServer {
             Err(NoClient::Missing) => return refuse(ErrorCode::InvalidClient, "no client is named"),
         };
         match self.client(&credentials.id).await? {
-            Lookup::Client(client) if credentials.are_of(&client) => return Ok(*client),
-            Lookup::Client(_) | Lookup::Nobody => {}
+            Lookup::Client(client) => {
+                let itself = match &credentials.assertion {
+                    Some(assertion) => self.has_signed(&client, assertion).await?,
+                    None => credentials.are_of(&client),
+                };
+                if itself {
+                    return Ok(*client);
+                }
+            }
+            Lookup::Nobody => {}
             Lookup::Unavailable => return Err(NoToken::Later),
         }
         tracing::info!(client = %credentials.id, "a client did not show that it is itself");
@@ -142,7 +205,8 @@ impl AuthServer {
         })
     }
 
-    async fn redeem_code(&self, form: &Form, client: &Client) -> Result<Value, NoToken> {
+    async fn redeem_code(&self, form: &Form, asker: &Asker) -> Result<Value, NoToken> {
+        let client = &asker.client;
         let (Some(code), Some(verifier)) = (form.get("code"), form.get("code_verifier")) else {
             return refuse(ErrorCode::InvalidRequest, "code or code_verifier is missing");
         };
@@ -170,17 +234,21 @@ impl AuthServer {
         if !same_redirect || !verify_challenge(verifier, &known.challenge) {
             return refuse(ErrorCode::InvalidGrant, bad);
         }
+        if known.key.is_some() && known.key != asker.key {
+            return refuse(ErrorCode::InvalidDpopProof, "the code is for who proves another key");
+        }
         self.check_resource(form, &known.given.resource)?;
         let grant = record.grant.unwrap_or_default();
         let refresh = client.may(REFRESH).then(random_text);
         self.keep_registration(client).await?;
         if let Some(refresh) = &refresh {
-            self.put_refresh(refresh, client, &known.given, &grant).await?;
+            self.put_refresh(refresh, asker, &known.given, &grant).await?;
         }
-        self.issue(client, &known.given, &known.given.scopes, &grant, refresh).await
+        self.issue(asker, &known.given, &known.given.scopes, &grant, refresh).await
     }
 
-    async fn refresh(&self, form: &Form, client: &Client) -> Result<Value, NoToken> {
+    async fn refresh(&self, form: &Form, asker: &Asker) -> Result<Value, NoToken> {
+        let client = &asker.client;
         let Some(old) = form.get("refresh_token") else {
             return refuse(ErrorCode::InvalidRequest, "refresh_token is missing");
         };
@@ -202,10 +270,11 @@ impl AuthServer {
                     return refuse(ErrorCode::InvalidGrant, bad);
                 }
                 // Before anything changes.
+                check_key(&known, asker)?;
                 self.check_resource(form, &known.given.resource)?;
                 narrowed(form, &known.given.scopes)?;
                 let grant = record.grant.clone().unwrap_or_default();
-                self.refresh_record(&next, client, &known.given, &grant)
+                self.refresh_record(&next, asker, &known.given, &grant)
             }
             // It was swapped, or it is none: nothing will be put in its place.
             None => Record::new(Kind::Claim, "", "", 0),
@@ -227,12 +296,14 @@ impl AuthServer {
             self.revoke_grant_of(&record).await?;
             return refuse(ErrorCode::InvalidGrant, bad);
         }
+        check_key(&known, asker)?;
         self.check_resource(form, &known.given.resource)?;
         let scopes = narrowed(form, &known.given.scopes)?;
-        self.issue(client, &known.given, &scopes, &record.grant.unwrap_or_default(), Some(next)).await
+        self.issue(asker, &known.given, &scopes, &record.grant.unwrap_or_default(), Some(next)).await
     }
 
-    async fn credentials(&self, form: &Form, client: &Client) -> Result<Value, NoToken> {
+    async fn credentials(&self, form: &Form, asker: &Asker) -> Result<Value, NoToken> {
+        let client = &asker.client;
         if client.auth == AuthMethod::None {
             return refuse(ErrorCode::UnauthorizedClient, "only a client with a secret acts for itself");
         }
@@ -243,7 +314,7 @@ impl AuthServer {
             return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
         };
         let given = Given { subject: client.id.to_string(), resource, scopes, end: u64::MAX, by: By::Client };
-        self.issue(client, &given, &given.scopes, &random_text(), None).await
+        self.issue(asker, &given, &given.scopes, &random_text(), None).await
     }
 
     /// Whether on whose word something was given is still one of ours: who has left the configuration takes nothing along,
@@ -256,23 +327,30 @@ impl AuthServer {
                 clients.any(|client| client.id.as_str() == given.subject && client.may(CREDENTIALS))
             }
             By::Upstream => self.provider().is_some(),
+            By::Assertion { issuer } => self.trusts(issuer),
         }
     }
 
     /// Makes out an access token.
-    async fn issue(
+    pub(super) async fn issue(
         &self,
-        client: &Client,
+        asker: &Asker,
         given: &Given,
         scopes: &Scopes,
         grant: &str,
         refresh: Option<String>,
     ) -> Result<Value, NoToken> {
-        let token = random_text();
+        let Asker { client, key } = asker;
         let now = self.now();
         let until = (now + self.settings().access_seconds()).min(given.end);
         let given = Given { scopes: scopes.clone(), ..given.clone() };
-        let value = encode(&TokenRecord { client_id: client.id.clone(), given });
+        let record = TokenRecord { client_id: client.id.clone(), key: key.clone(), given };
+        let token = match self.settings().access_tokens {
+            AccessTokens::Opaque => random_text(),
+            AccessTokens::Jwt => self.sign_access(&record, until).await?,
+        };
+        // Signed or not, it is looked up here.
+        let value = encode(&record);
         let record = Record::new(Kind::Access, hash(&token), value, until).of(grant);
         if !self.store().put(record).await? {
             return refuse(ErrorCode::InvalidGrant, "what the user agreed to was taken back");
@@ -281,7 +359,7 @@ impl AuthServer {
             token = fingerprint(&token), client = %client.id, %scopes, grant = fingerprint(grant), "a token was made out"
         );
         let mut answer = json!({
-            "access_token": token, "token_type": "Bearer", "expires_in": until.saturating_sub(now), "scope": scopes,
+            "access_token": token, "token_type": kind(key.as_deref()), "expires_in": until.saturating_sub(now), "scope": scopes,
         });
         if let Some(refresh) = refresh {
             answer["refresh_token"] = refresh.into();
@@ -289,20 +367,23 @@ impl AuthServer {
         Ok(answer)
     }
 
-    fn refresh_record(&self, token: &str, client: &Client, given: &Given, grant: &str) -> Record {
+    fn refresh_record(&self, token: &str, asker: &Asker, given: &Given, grant: &str) -> Record {
+        let client = &asker.client;
+        // A client without a secret shows with its key that it is itself (RFC 9449, section 5).
+        let key = asker.key.clone().filter(|_| client.auth == AuthMethod::None);
         let until = (self.now() + self.settings().lifetimes.refresh.as_secs()).min(given.end);
-        let value = encode(&TokenRecord { client_id: client.id.clone(), given: given.clone() });
+        let value = encode(&TokenRecord { client_id: client.id.clone(), key, given: given.clone() });
         Record::new(Kind::Refresh, hash(token), value, until).of(grant)
     }
 
     async fn put_refresh(
         &self,
         token: &str,
-        client: &Client,
+        asker: &Asker,
         given: &Given,
         grant: &str,
     ) -> Result<(), NoToken> {
-        if self.store().put(self.refresh_record(token, client, given, grant)).await? {
+        if self.store().put(self.refresh_record(token, asker, given, grant)).await? {
             return Ok(());
         }
         refuse(ErrorCode::InvalidGrant, "what the user agreed to was taken back")
@@ -318,7 +399,7 @@ impl AuthServer {
         Ok(())
     }
 
-    fn check_resource(&self, form: &Form, granted: &Resource) -> Result<(), NoToken> {
+    pub(super) fn check_resource(&self, form: &Form, granted: &Resource) -> Result<(), NoToken> {
         match form.get("resource") {
             Some(_) if resource(form.get("resource"), self.settings()).as_ref() != Some(granted) => {
                 refuse(ErrorCode::InvalidTarget, "the resource is not the one that was agreed to")
@@ -369,17 +450,21 @@ impl AuthServer {
         let Some(record) = self.store().get(Kind::Access, &hash(token), self.now()).await? else {
             return Ok(json!({ "active": false }));
         };
-        let TokenRecord { client_id, given } = decode(&record)?;
+        let TokenRecord { client_id, given, key } = decode(&record)?;
         // RFC 7662, section 2.2: what does not concern who asks is not active.
         let concerned = client_id == client.id || client.serves.contains(&given.resource);
         if !concerned || !self.is_there(&given) {
             tracing::debug!(token = fingerprint(token), client = %client.id, concerned, "a token is not active");
             return Ok(json!({ "active": false }));
         }
-        Ok(json!({
+        let mut said = json!({
             "active": true, "iss": self.settings().issuer, "sub": given.subject, "aud": given.resource,
-            "client_id": client_id, "scope": given.scopes, "exp": record.until, "token_type": "Bearer",
-        }))
+            "client_id": client_id, "scope": given.scopes, "exp": record.until, "token_type": kind(key.as_deref()),
+        });
+        if let Some(key) = key {
+            said["cnf"] = json!({ "jkt": key });
+        }
+        Ok(said)
     }
 
     /// What an access token stands for, and until when.
@@ -389,6 +474,21 @@ impl AuthServer {
             None => Ok(None),
         }
     }
+}
+
+/// Whether whoever comes with a refresh token proves the key that it is bound to.
+fn check_key(known: &TokenRecord, asker: &Asker) -> Result<(), NoToken> {
+    match &known.key {
+        Some(key) if asker.key.as_ref() != Some(key) => {
+            refuse(ErrorCode::InvalidGrant, "the refresh token is for who proves another key")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The type of a token that is bound to this key.
+fn kind(key: Option<&str>) -> &'static str {
+    if key.is_some() { "DPoP" } else { "Bearer" }
 }
 
 /// The scopes a refresh asks for: all, or fewer.

@@ -71,8 +71,10 @@ fn a_token_for_somebody_else_is_refused() {
         // An ID token says who somebody is.
         ("nonce", json!("n")),
         ("at_hash", json!("h")),
-        // One that is bound to a key is shown with a proof of it.
-        ("cnf", json!({ "jkt": "x" })),
+        // Bound in a way that is not understood.
+        ("cnf", json!({ "x5t#S256": "x" })),
+        ("cnf", json!({ "jkt": "x", "x5t#S256": "x" })),
+        ("cnf", json!({})),
     ] {
         let mut claims = claims();
         claims[claim] = value.clone();

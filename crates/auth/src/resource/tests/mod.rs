@@ -3,3 +3,4 @@
 mod fetched;
 mod http;
 mod jwt;
+mod proofs;

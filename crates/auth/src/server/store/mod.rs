@@ -62,7 +62,8 @@ impl Kind {
     }
 }
 
-/// One thing that is kept. Secrets are kept as hashes: in the key, never in the value.
+/// One thing that is kept. Secrets are kept as hashes: in the key, never in the value. What has to be read again is sealed
+/// in the value, but for [`Kind::Key`]: whoever can read a store with these can sign tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {

@@ -3,20 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use serde_json::json;
 
-use super::{APP, ASKED, Ask, Browser, REDIRECT, RESOURCE, Site};
+use super::{APP, ASKED, Ask, Browser, REDIRECT, RESOURCE, Site, basic};
 use crate::server::{MemoryStore, Store};
 
-fn basic(id: &str, secret: &str) -> String {
-    let encode = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-    format!("Basic {}", STANDARD.encode(format!("{}:{}", encode(id), encode(secret))))
-}
-
-/// covers: AUTS-13
 #[tokio::test]
 async fn a_code_is_for_who_asked_for_it() {
     let site = Site::new();

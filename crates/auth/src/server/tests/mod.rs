@@ -1,9 +1,12 @@
 //! The server as its clients and users see it.
 
+mod assertions;
 mod authorize;
 mod clients;
 mod delegated;
 mod grants;
+mod proofs;
+mod signing;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -170,6 +173,14 @@ impl Site {
     fn guard(&self) -> super::OwnTokens {
         self.server.tokens_for(self.server.settings().resources.clone())
     }
+}
+
+/// HTTP Basic, each part form-encoded.
+fn basic(id: &str, secret: &str) -> String {
+    use base64::Engine as _;
+    let encode = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let pair = format!("{}:{}", encode(id), encode(secret));
+    format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
 }
 
 struct Answer(Response<Bytes>);

@@ -1,0 +1,81 @@
+//! A private key of ours, and what it signs.
+
+use std::fmt;
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::jwk::{Jwk, ThumbprintHash};
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+/// A key for ES256. Made here, and never leaves but to be stored.
+pub(crate) struct KeyPair {
+    document: Zeroizing<Vec<u8>>,
+    key: EncodingKey,
+    public: Jwk,
+}
+
+/// A key could not be made, read or used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyFailed;
+
+impl KeyPair {
+    /// A new one.
+    pub(crate) fn generate() -> Result<Self, KeyFailed> {
+        let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
+        Self::from_document(document.map_err(|_| KeyFailed)?.as_ref())
+    }
+
+    /// The one in this document (PKCS #8).
+    pub(crate) fn from_document(document: &[u8]) -> Result<Self, KeyFailed> {
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document);
+        let pair = pair.map_err(|_| KeyFailed)?;
+        // 4, then both coordinates.
+        let point = pair.public_key().as_ref().get(1..65).ok_or(KeyFailed)?;
+        let (x, y) = point.split_at(32);
+        let public = serde_json::json!({
+            "kty": "EC", "crv": "P-256", "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
+        });
+        let public = serde_json::from_value(public).map_err(|_| KeyFailed)?;
+        let key = EncodingKey::from_ec_der(document);
+        Ok(Self { document: Zeroizing::new(document.to_vec()), key, public })
+    }
+
+    /// The document it is in, to be stored.
+    pub(crate) fn document(&self) -> &[u8] {
+        &self.document
+    }
+
+    /// What everybody may know of it.
+    pub(crate) fn public(&self) -> &Jwk {
+        &self.public
+    }
+
+    /// What stands for it: the hash of what everybody may know (RFC 7638).
+    pub(crate) fn thumbprint(&self) -> String {
+        // Every coordinate was written above.
+        self.public.thumbprint(ThumbprintHash::SHA256).unwrap_or_default()
+    }
+
+    /// A JWT of this type with these claims. `finish` may add to its header.
+    pub(crate) fn sign(
+        &self,
+        kind: &str,
+        claims: &impl Serialize,
+        finish: impl FnOnce(&mut Header),
+    ) -> Result<String, KeyFailed> {
+        let mut header = Header::new(Algorithm::ES256);
+        header.typ = Some(kind.to_owned());
+        finish(&mut header);
+        jsonwebtoken::encode(&header, claims, &self.key).map_err(|_| KeyFailed)
+    }
+}
+
+impl fmt::Debug for KeyPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyPair(…)")
+    }
+}

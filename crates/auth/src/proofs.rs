@@ -1,0 +1,158 @@
+//! Proofs that whoever shows something has the key it is bound to, checked (RFC 9449).
+
+use std::sync::{Mutex, PoisonError};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderMap, Method};
+use jsonwebtoken::jwk::{JwkSet, ThumbprintHash};
+use serde::Deserialize;
+use serde_json::Value;
+use subtle::ConstantTimeEq as _;
+use url::Url;
+
+use crate::bounded::Bounded;
+use crate::client::DPOP;
+use crate::resource::{ALGORITHMS, read_signed};
+
+/// How long a proof may be, in bytes.
+const MAX_PROOF_LENGTH: usize = 8 * 1024;
+/// How far the time of a proof may be from ours, in seconds.
+pub(crate) const PROOF_SECONDS: u64 = 300;
+/// For how long a nonce is good, in seconds.
+const NONCE_SECONDS: u64 = 300;
+/// How many proofs are remembered as used: the limit `max_remembered_proofs`. At the cap the oldest is forgotten.
+const MAX_USED: usize = 64 * 1024;
+
+/// A proof that is in order, but for whether it is new.
+pub(crate) struct Proof {
+    /// The key, by its thumbprint.
+    pub(crate) key: String,
+    /// What may be used once.
+    pub(crate) once: String,
+    nonce: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    jti: String,
+    htm: String,
+    htu: String,
+    iat: u64,
+    ath: Option<String>,
+    nonce: Option<String>,
+}
+
+/// The proof of a request with this method to this URL at `now` (seconds since 1970); with a token, that it was made for
+/// that. None where there is none.
+pub(crate) fn read_proof(
+    headers: &HeaderMap,
+    method: &Method,
+    url: &Url,
+    token: Option<&str>,
+    now: u64,
+) -> Result<Option<Proof>, &'static str> {
+    let mut lines = headers.get_all(DPOP).iter();
+    let Some(line) = lines.next() else { return Ok(None) };
+    if lines.next().is_some() {
+        return Err("there is more than one proof");
+    }
+    let proof = line.to_str().map_err(|_| "the proof cannot be read")?;
+    if proof.len() > MAX_PROOF_LENGTH {
+        return Err("the proof is longer than 8192 bytes");
+    }
+    let head = proof.split('.').next().and_then(|head| URL_SAFE_NO_PAD.decode(head).ok());
+    let head = head.and_then(|head| serde_json::from_slice::<Value>(&head).ok());
+    let jwk = head.as_ref().and_then(|head| head.get("jwk")).ok_or("the proof shows no key")?;
+    // Of the private members of every kind of key.
+    if ["d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"].iter().any(|name| jwk.get(name).is_some()) {
+        return Err("the proof shows a private key");
+    }
+    let header = jsonwebtoken::decode_header(proof).map_err(|_| "the proof cannot be read")?;
+    let mut jwk = header.jwk.ok_or("the proof shows no key")?;
+    let key = jwk.thumbprint(ThumbprintHash::SHA256).map_err(|_| "the key of the proof cannot be used")?;
+    // It is the one that is meant, whatever it is called.
+    jwk.common.key_id = header.kid;
+    let keys = JwkSet { keys: vec![jwk] };
+    let claims: Claims = read_signed(proof, &keys, &ALGORITHMS, |kind| kind == Some("dpop+jwt"))
+        .map_err(|_| "the proof is not signed by the key that it shows, or lacks a claim")?;
+    if claims.htm != method.as_str() {
+        return Err("the proof is for another method");
+    }
+    let plain = |mut url: Url| {
+        url.set_query(None);
+        url.set_fragment(None);
+        url
+    };
+    if Url::parse(&claims.htu).map(plain) != Ok(plain(url.clone())) {
+        return Err("the proof is for another address");
+    }
+    if claims.iat.abs_diff(now) > PROOF_SECONDS {
+        return Err("the proof is not of this time");
+    }
+    if claims.jti.is_empty() || claims.jti.len() > 256 {
+        return Err("the proof has no identifier of up to 256 bytes");
+    }
+    if let Some(token) = token {
+        let hash = URL_SAFE_NO_PAD.encode(digest(&SHA256, token.as_bytes()));
+        let shown = claims.ath.unwrap_or_default();
+        if !bool::from(hash.as_bytes().ct_eq(shown.as_bytes())) {
+            return Err("the proof is for another token");
+        }
+    }
+    let once = URL_SAFE_NO_PAD.encode(digest(&SHA256, format!("{key} {}", claims.jti).as_bytes()));
+    Ok(Some(Proof { key, once, nonce: claims.nonce }))
+}
+
+/// Says what proofs have to carry, so that none can be made beforehand; and knows it again. Another process does not: it
+/// answers with a nonce of its own.
+pub(crate) struct Nonces(hmac::Key);
+
+impl Nonces {
+    pub(crate) fn new(secret: &[u8]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
+    }
+
+    /// What a proof that is made now has to carry.
+    pub(crate) fn make(&self, now: u64) -> String {
+        let tag = hmac::sign(&self.0, &now.to_be_bytes());
+        URL_SAFE_NO_PAD.encode([&now.to_be_bytes(), tag.as_ref()].concat())
+    }
+
+    pub(crate) fn check(&self, proof: &Proof, now: u64) -> bool {
+        let shown = proof.nonce.as_ref().and_then(|nonce| URL_SAFE_NO_PAD.decode(nonce).ok());
+        let Some((time, tag)) = shown.as_deref().and_then(<[u8]>::split_first_chunk::<8>) else {
+            return false;
+        };
+        let made = u64::from_be_bytes(*time);
+        hmac::verify(&self.0, time, tag).is_ok() && made <= now && now - made < NONCE_SECONDS
+    }
+}
+
+/// The proofs that were used where there is no store.
+pub(crate) struct Used(Mutex<Bounded<String, u64>>);
+
+impl Default for Used {
+    fn default() -> Self {
+        Self(Mutex::new(Bounded::new(MAX_USED)))
+    }
+}
+
+impl Used {
+    /// Uses a proof; false when it was used before.
+    pub(crate) fn claim(&self, proof: &Proof, now: u64) -> bool {
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = used.get(&proof.once).is_none_or(|until| *until <= now);
+        if new && used.put(proof.once.clone(), now + 2 * PROOF_SECONDS).is_some() {
+            tracing::debug!(limit = "max_remembered_proofs", "a proof was forgotten");
+        }
+        new
+    }
+}
+
+/// The algorithms by which a key can be proven, by their names.
+pub(crate) fn algorithm_names() -> Vec<String> {
+    ALGORITHMS.iter().map(|algorithm| format!("{algorithm:?}")).collect()
+}

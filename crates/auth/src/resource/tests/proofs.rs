@@ -1,0 +1,198 @@
+//! Tokens that are bound to a key, at the guard.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use jsonwebtoken::{Algorithm, Header};
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::client::ProofKey;
+use crate::clock::Clock;
+use crate::resource::{Guard, GuardBuilder, Principal, StaticTokens};
+use crate::testing::SigningKey;
+use crate::{Challenge, Issuer, Resource, Scopes};
+
+const ISSUER: &str = "https://as.example";
+const RESOURCE: &str = "https://m.example/mcp";
+
+fn thumbprint(proof: &str) -> String {
+    let header = jsonwebtoken::decode_header(proof).unwrap();
+    header.jwk.unwrap().thumbprint(jsonwebtoken::jwk::ThumbprintHash::SHA256).unwrap()
+}
+
+/// A guard that knows a token bound to a key, and one that is not.
+struct Place {
+    guard: Guard,
+    key: ProofKey,
+    time: Arc<AtomicU64>,
+}
+
+impl Place {
+    fn with(change: impl FnOnce(GuardBuilder) -> GuardBuilder) -> Self {
+        let key = ProofKey::generate().unwrap();
+        let url = Url::parse(RESOURCE).unwrap();
+        let sample = key.prove(&Method::POST, &url, None, None, "sample".into(), 0).unwrap();
+        let mut bound = Principal::new(Issuer::new(ISSUER).unwrap(), "ann");
+        bound.scopes = Scopes::parse("mcp");
+        let plain = bound.clone();
+        bound.proof_key = Some(thumbprint(sample.to_str().unwrap()));
+        let tokens = StaticTokens::none().with("bound", bound).with("plain", plain);
+        let time = Arc::new(AtomicU64::new(1_000_000));
+        let now = Arc::clone(&time);
+        let guard =
+            Guard::builder(Resource::new(RESOURCE).unwrap(), vec![Issuer::new(ISSUER).unwrap()], tokens)
+                .clock(Clock::new(move || now.load(Ordering::Relaxed)));
+        Self { guard: change(guard).build(), key, time }
+    }
+
+    fn now(&self) -> u64 {
+        self.time.load(Ordering::Relaxed)
+    }
+
+    /// A proof for a call with the bound token.
+    fn proof(&self, id: &str, nonce: Option<&str>) -> String {
+        let url = Url::parse(RESOURCE).unwrap();
+        let proof = self.key.prove(&Method::POST, &url, Some("bound"), nonce, id.to_owned(), self.now());
+        proof.unwrap().to_str().unwrap().to_owned()
+    }
+
+    async fn call(&self, shown: &str, proofs: &[&str]) -> Result<Request<()>, Response<Bytes>> {
+        let mut request = Request::post("/mcp?x=1").header("authorization", shown);
+        for proof in proofs {
+            request = request.header("dpop", *proof);
+        }
+        let mut request = request.body(()).unwrap();
+        self.guard.check(&mut request).await.map(|()| request)
+    }
+
+    /// The error of a refusal, and the scheme that it is said in.
+    async fn refused(&self, shown: &str, proofs: &[&str]) -> (String, String) {
+        let response = self.call(shown, proofs).await.unwrap_err();
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+        let challenge = Challenge::for_tokens(response.headers()).unwrap();
+        assert!(challenge.get("resource_metadata").is_some());
+        let scheme = if challenge.is("DPoP") { "DPoP" } else { "Bearer" };
+        (scheme.to_owned(), challenge.get("error").unwrap_or_default().to_owned())
+    }
+}
+
+#[tokio::test]
+async fn a_bound_token_needs_a_proof_and_others_need_none() {
+    let place = Place::with(|guard| guard);
+    let request = place.call("DPoP bound", &[&place.proof("1", None)]).await.unwrap();
+    assert!(!request.headers().contains_key("dpop") && !request.headers().contains_key("authorization"));
+    place.call("dpop bound", &[&place.proof("2", None)]).await.unwrap();
+    place.call("Bearer plain", &[]).await.unwrap();
+    let token = ("Bearer".to_owned(), "invalid_token".to_owned());
+    assert_eq!(place.refused("Bearer bound", &[]).await, token, "whoever has stolen it leaves out the proof");
+    assert_eq!(place.refused("Bearer bound", &[&place.proof("3", None)]).await, token);
+    assert_eq!(place.refused("DPoP plain", &[&place.proof("4", None)]).await, token);
+}
+
+#[tokio::test]
+async fn a_proof_is_good_once_for_its_request_and_by_its_key() {
+    let place = Place::with(|guard| guard);
+    let bad = ("DPoP".to_owned(), "invalid_dpop_proof".to_owned());
+    let once = place.proof("1", None);
+    place.call("DPoP bound", &[&once]).await.unwrap();
+    assert_eq!(place.refused("DPoP bound", &[&once]).await, bad, "replayed");
+    assert_eq!(place.refused("DPoP bound", &[]).await, bad, "none");
+    let two = [&*place.proof("2", None), &*place.proof("3", None)];
+    assert_eq!(place.refused("DPoP bound", &two).await, bad, "two");
+    let now = place.now();
+    let prove = |method: &Method, url: &str, token: Option<&str>, time: u64| {
+        let url = Url::parse(url).unwrap();
+        let proof = place.key.prove(method, &url, token, None, format!("{method} {url} {time}"), time);
+        proof.unwrap().to_str().unwrap().to_owned()
+    };
+    for (what, proof) in [
+        ("method", prove(&Method::GET, RESOURCE, Some("bound"), now)),
+        ("path", prove(&Method::POST, "https://m.example/other", Some("bound"), now)),
+        ("host", prove(&Method::POST, "https://evil.example/mcp", Some("bound"), now)),
+        ("scheme", prove(&Method::POST, "http://m.example/mcp", Some("bound"), now)),
+        ("token", prove(&Method::POST, RESOURCE, Some("other"), now + 1)),
+        ("no token", prove(&Method::POST, RESOURCE, None, now + 2)),
+        ("early", prove(&Method::POST, RESOURCE, Some("bound"), now - 301)),
+        ("late", prove(&Method::POST, RESOURCE, Some("bound"), now + 301)),
+        ("garbage", "x.y.z".to_owned()),
+    ] {
+        assert_eq!(place.refused("DPoP bound", &[&proof]).await, bad, "{what}");
+    }
+    let other = Place::with(|guard| guard);
+    assert_eq!(place.refused("DPoP bound", &[&other.proof("1", None)]).await, bad, "another key");
+    // The address may be written with a query, which does not count.
+    let query = prove(&Method::POST, "https://m.example/mcp", Some("bound"), now + 5);
+    place.call("DPoP bound", &[&query]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_proof_shows_its_public_key_alone() {
+    let place = Place::with(|guard| guard);
+    let key = SigningKey::new("k");
+    let good = place.proof("1", None);
+    let head: Value = {
+        use base64::Engine as _;
+        let part = good.split('.').next().unwrap();
+        serde_json::from_slice(&base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(part).unwrap())
+            .unwrap()
+    };
+    let claims = json!({ "jti": "1", "htm": "POST", "htu": RESOURCE, "iat": place.now(), "ath": "x" });
+    let part = |value: &Value| {
+        use base64::Engine as _;
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(value.to_string())
+    };
+    let changed = |name: &str, value: Value| {
+        let mut head = head.clone();
+        head[name] = value;
+        format!("{}.{}", part(&head), good.split_once('.').unwrap().1)
+    };
+    let mut private = head["jwk"].clone();
+    private["d"] = "AAAA".into();
+    let mut header = Header::new(Algorithm::ES256);
+    header.typ = Some("dpop+jwt".to_owned());
+    for (what, proof) in [
+        ("private", changed("jwk", private)),
+        ("no key", changed("jwk", Value::Null)),
+        ("another key", changed("jwk", json!(key.public()))),
+        ("type", changed("typ", json!("JWT"))),
+        ("none", changed("alg", json!("none"))),
+        ("symmetric", changed("alg", json!("HS256"))),
+        (
+            "secret key",
+            format!(
+                "{}.{}.x",
+                part(&json!({ "typ": "dpop+jwt", "alg": "HS256",
+            "jwk": { "kty": "oct", "k": "AAAA" } })),
+                part(&claims)
+            ),
+        ),
+        ("none shown", key.sign_as(&header, &claims)),
+    ] {
+        let error = place.refused("DPoP bound", &[&proof]).await.1;
+        assert_eq!(error, "invalid_dpop_proof", "{what}");
+    }
+    place.call("DPoP bound", &[&good]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_guard_may_want_nonces_and_proofs_of_all() {
+    let place = Place::with(GuardBuilder::proof_nonces);
+    let response = place.call("DPoP bound", &[&place.proof("1", None)]).await.unwrap_err();
+    assert_eq!(Challenge::for_tokens(response.headers()).unwrap().get("error"), Some("use_dpop_nonce"));
+    let nonce = response.headers()["dpop-nonce"].to_str().unwrap().to_owned();
+    place.call("DPoP bound", &[&place.proof("2", Some(&nonce))]).await.unwrap();
+    place.time.fetch_add(300, Ordering::Relaxed);
+    let error = place.refused("DPoP bound", &[&place.proof("3", Some(&nonce))]).await.1;
+    assert_eq!(error, "use_dpop_nonce", "it is old");
+
+    let strict = Place::with(GuardBuilder::require_proofs);
+    assert_eq!(strict.refused("Bearer plain", &[]).await.1, "invalid_token");
+    strict.call("DPoP bound", &[&strict.proof("1", None)]).await.unwrap();
+    let metadata = Request::get("/.well-known/oauth-protected-resource/mcp").body(()).unwrap();
+    let metadata: Value = serde_json::from_slice(strict.guard.metadata(&metadata).unwrap().body()).unwrap();
+    assert_eq!(metadata["dpop_bound_access_tokens_required"], true);
+    assert!(metadata["dpop_signing_alg_values_supported"].as_array().unwrap().contains(&json!("ES256")));
+}
