@@ -77,6 +77,10 @@ fn a_server_that_names_its_revisions_is_asked_again_in_one_of_them() {
     );
     let stubborn = vec![unsupported(&["2026-07-28"]); 1 + MAX_RETRIES as usize];
     assert!(matches!(last(None, None, &stubborn), Step::Failed(Failure::Refused(_))));
+    assert_eq!(last(None, None, &stubborn[1..]), again);
+    // One that can describe itself, but has only older revisions.
+    let older = last(None, None, &[discovered(&["2024-11-05", "2025-06-18"])]);
+    assert_eq!(older, Step::Initialize { revision: Revision::V2025_06_18, patience: Patience::Full });
 }
 
 /// covers: VER-17
@@ -85,7 +89,15 @@ fn a_modern_refusal_is_not_answered_the_old_way() {
     for code in [code::HEADER_MISMATCH, code::MISSING_CLIENT_CAPABILITY] {
         assert!(matches!(last(None, None, &[error(code)]), Step::Failed(Failure::Refused(_))));
     }
-    assert_eq!(last(None, None, &[Outcome::Status(401)]), Step::Failed(Failure::Unauthorized(401)));
+    for status in [401, 403] {
+        let unauthorized = Step::Failed(Failure::Unauthorized(status));
+        let status = Outcome::Status(status);
+        assert_eq!(last(None, None, std::slice::from_ref(&status)), unauthorized);
+        assert_eq!(last(None, Some(Era::Legacy), std::slice::from_ref(&status)), unauthorized);
+        assert_eq!(last(None, None, &[Outcome::Status(404), status.clone()]), unauthorized);
+        // Where every other refusal would lead to the older transport.
+        assert_eq!(last(Some(Revision::V2024_11_05), None, &[status]), unauthorized);
+    }
 }
 
 #[test]
@@ -100,6 +112,10 @@ fn a_server_that_dies_of_the_probe_is_started_once_more_and_never_twice() {
     // One that lives through the probe and dies of initialize has its second chance too.
     let later = last(None, None, &[error(-32601), Outcome::Exited]);
     assert_eq!(later, Step::Respawn);
+    // Where there was no probe, it cannot have been that.
+    for (pinned, known) in [(None, Some(Era::Legacy)), (Some(LEGACY), None), (Some(MODERN), None)] {
+        assert_eq!(last(pinned, known, &[Outcome::Exited]), Step::Failed(Failure::Exited), "{pinned:?}");
+    }
 }
 
 #[test]
@@ -129,6 +145,9 @@ fn a_remembered_era_skips_the_probe_and_may_prove_wrong() {
     assert_eq!(last(None, Some(Era::Legacy), &[Outcome::Status(400)]), discover(Patience::Full));
     let twice = [error(-32601), error(-32601), error(-32601)];
     assert!(matches!(last(None, Some(Era::Legacy), &twice), Step::Failed(Failure::Refused(_))));
+    // Silence in between is no reason to ask for ever.
+    let silent = [error(-32601), Outcome::Silence, error(-32601)];
+    assert!(matches!(last(None, Some(Era::Legacy), &silent), Step::Failed(Failure::Refused(_))));
     assert_eq!(last(None, Some(Era::Modern), &[error(-32601)]), initialize(Patience::Full));
 }
 
@@ -166,6 +185,17 @@ fn initialize_follows_what_the_server_names() {
         last(None, Some(Era::Legacy), &[unsupported(&["2026-07-28"])]),
         Step::Discover { revision: MODERN, patience: Patience::Full }
     );
+    let nothing = Step::Failed(Failure::NothingInCommon(vec!["2027-01-01".into()]));
+    assert_eq!(last(None, Some(Era::Legacy), &[unsupported(&["2027-01-01"])]), nothing);
+    // One that names what it was asked for is not asked for it again, and one that changes its mind not for ever.
+    let same = last(Some(LEGACY), None, &[unsupported(&["2025-11-25"])]);
+    assert!(matches!(same, Step::Failed(Failure::Refused(_))), "{same:?}");
+    let minds = [["2025-06-18"], ["2025-03-26"]].map(|named| unsupported(&named));
+    let minds: Vec<_> = minds.iter().cycle().take(1 + MAX_RETRIES as usize).cloned().collect();
+    let (steps, _) = run(Negotiation::new(None, Some(Era::Legacy)), &minds);
+    let asked = Step::Initialize { revision: Revision::V2025_06_18, patience: Patience::Full };
+    assert_eq!(steps[MAX_RETRIES as usize], asked);
+    assert!(matches!(steps.last(), Some(Step::Failed(Failure::Refused(_)))), "{steps:?}");
     for version in ["2023-01-01", "", "2026-07-28"] {
         let step = last(None, Some(Era::Legacy), &[Outcome::Initialized(version.into())]);
         assert!(matches!(step, Step::Failed(Failure::NothingInCommon(_))), "{version}");
@@ -221,6 +251,8 @@ fn before_2025_11_25_every_refusal_may_mean_the_oldest_transport() {
         assert_eq!(last(Some(revision), None, &[Outcome::Status(500)]), Step::Failed(Failure::Status(500)));
     }
     assert_eq!(last(Some(LEGACY), None, &[Outcome::Status(406)]), Step::Failed(Failure::Status(406)));
+    // A pinned revision is not looked for elsewhere, whatever was remembered.
+    assert_eq!(last(Some(LEGACY), Some(Era::Legacy), &[Outcome::Status(400)]), Step::OpenSse);
     assert_eq!(
         last(Some(MODERN), None, &[Outcome::Status(404)]),
         Step::Failed(Failure::Status(404)),

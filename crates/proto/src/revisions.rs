@@ -148,5 +148,6 @@ mod tests {
         assert_eq!(legacy.latest_common(Era::Legacy, &["x", "2025-06-18", "2024-11-05"]), Some(V2025_06_18));
         assert_eq!(legacy.latest_common(Era::Modern, &["2026-07-28"]), None);
         assert_eq!(format!("{:?}", Revisions::only(V2024_11_05)), "{V2024_11_05}");
+        assert_eq!([V2024_11_05; 2].into_iter().collect::<Revisions>(), Revisions::only(V2024_11_05));
     }
 }

@@ -352,6 +352,8 @@ mod tests {
         for bad in [format!("{sealed}-TAMPERED"), sealed[..20].to_owned(), String::new(), "ä".to_owned()] {
             assert_eq!(ring.open(&bad, &binding(None), NOW), Err(OpenError::Tampered));
         }
+        let longest = "A".repeat(MAX_REQUEST_STATE_BYTES);
+        assert_eq!(ring.open(&longest, &binding(None), NOW), Err(OpenError::Tampered));
         let long = "A".repeat(MAX_REQUEST_STATE_BYTES + 1);
         assert_eq!(ring.open(&long, &binding(None), NOW), Err(OpenError::TooLong));
         assert_eq!(OpenError::Tampered.to_rpc(), OpenError::OtherPrincipal.to_rpc());

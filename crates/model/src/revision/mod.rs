@@ -222,4 +222,6 @@ pub enum UnsayableKind {
 }
 
 #[cfg(test)]
+mod lost_tests;
+#[cfg(test)]
 mod tests;
