@@ -1,18 +1,21 @@
 //! Who may use the endpoint of `hospes up`: what stands before it.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use hospes::transport::http_server::Front;
+use hospes_auth::client::StoreKey;
 use hospes_auth::egress::{Egress, GuardedClient};
 use hospes_auth::resource::{
     AnyOf, Guard, IssuerTokens, JwtRules, Principal, ScopeRules, StaticTokens, Verify,
 };
 use hospes_auth::server::{
-    AuthServer, Client, MemoryStore, PasswordHash, ServerSettings, SignIn, SqliteStore, Store,
+    Admission, AuthServer, Client, MemoryStore, OWN_PARAMETERS, PasswordHash, Provider, ServerSettings,
+    SignIn, SqliteStore, Store,
 };
 use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes, Seed};
-use hospes_host::config::AuthConfig;
+use hospes_host::config::{Allowed, AuthConfig, AuthProvider};
 use url::Url;
 
 use crate::exit::{Failure, Outcome};
@@ -85,7 +88,11 @@ pub(crate) fn authorization(
             let tokens = AnyOf::none().or(tokens).or(server.tokens_for([main.clone(), older.clone()]));
             let rules = ScopeRules::default().always(Scopes::parse(SCOPE));
             let guard = guard(main.clone(), older, own, tokens, rules);
-            (Box::new(server.beside(guard)), "this host".to_owned())
+            let by = match &config.provider {
+                Some(provider) => format!("this host, for those who sign in at {}", provider.issuer),
+                None => "this host".to_owned(),
+            };
+            (Box::new(server.beside(guard)), by)
         }
     };
     Ok(Some(Authorization { front, url: main.to_string(), host, by, token }))
@@ -179,8 +186,67 @@ fn server(
         });
     }
     let sign_in = sign_in(config, settings.issuer.as_str(), output)?;
-    let server = identifier("auth.base_url", AuthServer::new(settings, store(config)?, sign_in))?;
-    Ok(server.fetching(GuardedClient::new(Egress::public())))
+    let server = identifier("auth.base_url", AuthServer::new(settings, store(config)?, sign_in))?
+        .fetching(GuardedClient::new(Egress::public()));
+    Ok(match &config.provider {
+        Some(known) => server.delegating(provider(known)?),
+        None => server,
+    })
+}
+
+/// Where users sign in instead of here.
+fn provider(config: &AuthProvider) -> Outcome<Provider> {
+    let issuer = identifier("auth.provider.issuer", Issuer::new(config.issuer.as_str()))?;
+    if !issuer.url().is_some_and(|url| hospes_auth::metadata::is_secure(&url)) {
+        return Err(Failure::usage("`auth.provider.issuer`: expected an https address"));
+    }
+    let client = identifier("auth.provider.client_id", ClientId::new(config.client_id.as_str()))?;
+    let key = match &config.key {
+        Some(text) => StoreKey::passphrase(text.reveal()),
+        None => {
+            let file = place::authorization_key().ok_or_else(|| {
+                Failure::usage("there is no folder for the key that seals the provider's tokens")
+                    .hint("set HOME, or `key` under [auth.provider]")
+            })?;
+            make_folder(&file)?;
+            StoreKey::in_file(&file).map_err(|error| {
+                Failure::usage(crate::exit::chain(&error)).hint("or set `key` under [auth.provider]")
+            })?
+        }
+    };
+    let key = key.for_purpose("provider of users");
+    let made = Provider::new(issuer.clone(), client, &key, fetcher(&issuer));
+    let mut provider = identifier("auth.provider.key", made)?;
+    if let Some(secret) = &config.client_secret {
+        provider = provider.secret(secret.reveal());
+    }
+    if !config.scopes.is_empty() {
+        let scopes = Scopes::parse(&config.scopes.join(" "));
+        if !scopes.iter().any(|scope| scope == "openid") {
+            return Err(Failure::usage("`auth.provider.scopes`: expected `openid` among them"));
+        }
+        provider = provider.scopes(scopes);
+    }
+    for (name, value) in &config.parameters {
+        if OWN_PARAMETERS.contains(&name.as_str()) {
+            return Err(Failure::usage(format!(
+                "`auth.provider.parameters`: `{name}` is Hospes' own to say"
+            )));
+        }
+        provider = provider.parameter(name, value);
+    }
+    Ok(match &config.allow {
+        Allowed::Claims(claims) => provider.admitting(Admission::only(claims.iter().cloned())),
+        Allowed::Everybody => provider,
+        // A rule that is not known here lets nobody in.
+        _ => provider.admitting(Admission::only([("sub".to_owned(), Vec::new())])),
+    })
+}
+
+fn make_folder(file: &Path) -> Outcome {
+    let Some(folder) = file.parent() else { return Ok(()) };
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::usage(format!("cannot make {}", folder.display())).because(&error))
 }
 
 fn sign_in(config: &AuthConfig, issuer: &str, output: Output) -> Outcome<SignIn> {
@@ -211,10 +277,7 @@ fn store(config: &AuthConfig) -> Outcome<Arc<dyn Store>> {
     let Some(file) = config.store.clone().or_else(place::authorization) else {
         return Ok(Arc::new(MemoryStore::new()));
     };
-    if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::usage(format!("cannot make {}", folder.display())).because(&error))?;
-    }
+    make_folder(&file)?;
     let store = SqliteStore::open(&file)
         .map_err(|error| Failure::usage(format!("cannot open {}", file.display())).because(&error))?;
     Ok(Arc::new(store))

@@ -33,6 +33,11 @@ pub(crate) fn authorization() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/auth.db"))
 }
 
+/// Where the key is that seals what the authorization server has from others: elsewhere than what it seals.
+pub(crate) fn authorization_key() -> Option<PathBuf> {
+    Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/auth.key"))
+}
+
 /// Where tokens are kept, sealed, and where the key to them is kept unless there is a passphrase.
 pub(crate) fn credentials() -> Option<(PathBuf, PathBuf)> {
     let sealed = folder("XDG_STATE_HOME", ".local/state")?.join("hospes/credentials");

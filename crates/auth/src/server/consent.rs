@@ -171,9 +171,16 @@ impl AuthServer {
         let value = encode(&PendingRecord { asked: asked.clone(), browser: browser.mark() });
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
         let key = hash(request);
+        self.make_room(&key).await?;
+        self.store().put(Record::new(Kind::Pending, key, value, until)).await?;
+        Ok(())
+    }
+
+    /// Lets the oldest request of all that wait go, if there is no room for one more.
+    pub(super) async fn make_room(&self, key: &str) -> Result<(), StoreError> {
         let gone = {
             let mut pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
-            pending.put(key.clone(), ())
+            pending.put(key.to_owned(), ())
         };
         if let Some(gone) = gone {
             tracing::warn!(
@@ -182,7 +189,6 @@ impl AuthServer {
             );
             self.store().forget(Kind::Pending, &gone).await?;
         }
-        self.store().put(Record::new(Kind::Pending, key, value, until)).await?;
         Ok(())
     }
 

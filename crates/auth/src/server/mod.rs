@@ -37,7 +37,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 pub use access::OwnTokens;
 pub use clients::{AuthMethod, Client, ClientKeys, Origin};
-pub use delegated::{Provider, UnusableKey};
+pub use delegated::{Admission, OWN_PARAMETERS, Provider, UnusableKey};
 pub use redirects::{matches, may_register};
 pub use routes::Beside;
 pub use settings::{AccessTokens, Lifetimes, MAX_ACCESS_LIFETIME, ServerSettings, TrustedDocuments};

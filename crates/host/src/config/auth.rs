@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::document::Entry;
+use super::document::{Entry, Value};
 use super::expand::Scope;
 use super::secret::Secret;
 use super::table::{Report, Table};
@@ -27,8 +27,40 @@ pub struct AuthConfig {
     pub issuer: Option<String>,
     /// What its tokens are made out for, if not for the endpoint's address.
     pub audience: Option<String>,
+    /// Where users sign in, in place of our own page.
+    pub provider: Option<AuthProvider>,
     /// Where ours keeps what it must.
     pub store: Option<PathBuf>,
+}
+
+/// An OpenID provider at which users sign in. Our authorization server goes on making out the tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuthProvider {
+    /// What it calls itself.
+    pub issuer: String,
+    /// What it calls us.
+    pub client_id: String,
+    /// The secret that it gave us.
+    pub client_secret: Option<Secret>,
+    /// What is asked for there; `openid` unless told.
+    pub scopes: Vec<String>,
+    /// What else it wants to be sent with every user.
+    pub parameters: Vec<(String, String)>,
+    /// Who is let in.
+    pub allow: Allowed,
+    /// What its tokens are sealed under, where several hosts share a store. Unless told, each host makes a key of its own.
+    pub key: Option<Secret>,
+}
+
+/// Whom of a provider's users we let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Allowed {
+    /// Whoever can sign in there.
+    Everybody,
+    /// Those of whom each of these claims has one of its values.
+    Claims(Vec<(String, Vec<String>)>),
 }
 
 /// An application that need not introduce itself.
@@ -63,6 +95,17 @@ pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut R
         let path = table.expanded(&entry.node, &table.field(entry), scope, report);
         auth.store = path.map(|path| scope.path(scope.folder, path.reveal()));
     }
+    if let Some(entry) = table.take(&["provider"], report) {
+        auth.provider = provider(entry, scope, report);
+        let other = ["issuer", "users"].into_iter().find(|other| match *other {
+            "issuer" => auth.issuer.is_some(),
+            _ => !auth.users.is_empty(),
+        });
+        if let Some(other) = other {
+            let expected = format!("`auth.provider` or `auth.{other}`, not both");
+            table.invalid::<()>(&entry.node.at, &table.field(entry), expected, "", report);
+        }
+    }
     if let Some(entry) = table.take(&["clients"], report)
         && let Some(clients) = Table::new(&entry.node, None, "auth.clients.", report)
     {
@@ -81,6 +124,76 @@ fn client(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<AuthC
     let redirect_uris = table.strings(&["redirect_uris"], report).unwrap_or_default();
     table.refuse_unread(report);
     Some(AuthClient { id: entry.key.clone(), name, secret, redirect_uris })
+}
+
+/// The fewest characters of a key: a text that somebody made up is soon guessed.
+const KEY_CHARACTERS: usize = 32;
+
+fn provider(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<AuthProvider> {
+    let mut table = Table::new(&entry.node, None, "auth.provider.", report)?;
+    let issuer = url(&mut table, "issuer", scope, report);
+    let client_id = text(&mut table, "client_id", scope, report);
+    let client_secret = text(&mut table, "client_secret", scope, report).map(Secret::new);
+    let scopes = table.strings(&["scopes"], report).unwrap_or_default();
+    let parameters = secrets(&mut table, "parameters", scope, report);
+    let parameters = parameters.into_iter().map(|(name, value)| (name, value.reveal().to_owned())).collect();
+    let allow = allow(&mut table, entry, scope, report);
+    let mut key = None;
+    if let Some(entry) = table.take(&["key"], report)
+        && let Some(text) = table.expanded(&entry.node, &table.field(entry), scope, report)
+    {
+        match text.reveal().trim().chars().count() < KEY_CHARACTERS {
+            false => key = Some(Secret::new(text.reveal().trim())),
+            true => {
+                let expected = format!("at least {KEY_CHARACTERS} random characters");
+                table.invalid::<()>(&entry.node.at, &table.field(entry), expected, "", report);
+            }
+        }
+    }
+    for (name, known) in [("issuer", issuer.is_some()), ("client_id", client_id.is_some())] {
+        if !known && !table.has(name) {
+            table.invalid::<()>(&entry.node.at, &format!("auth.provider.{name}"), "a text", "", report);
+        }
+    }
+    table.refuse_unread(report);
+    Some(AuthProvider {
+        issuer: issuer?,
+        client_id: client_id?,
+        client_secret,
+        scopes,
+        parameters,
+        allow: allow?,
+        key,
+    })
+}
+
+/// Who is let in, which has to be said: at many providers anybody can make an account.
+fn allow(table: &mut Table<'_>, provider: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<Allowed> {
+    const FORM: &str = "who is let in: claims such as { email = [\"ann@example.org\"] }, or \"everybody\"";
+    let field = "auth.provider.allow";
+    let Some(entry) = table.take(&["allow"], report) else {
+        return table.invalid(&provider.node.at, field, FORM, "", report);
+    };
+    if entry.node.as_str() == Some("everybody") {
+        return Some(Allowed::Everybody);
+    }
+    let Some(claims) = entry.node.as_object().filter(|claims| !claims.is_empty()) else {
+        return table.invalid(&entry.node.at, field, FORM, "", report);
+    };
+    let mut all = Vec::new();
+    for claim in claims {
+        let field = format!("{field}.{}", claim.key);
+        let nodes = match &claim.node.value {
+            Value::Array(many) => many.iter().collect(),
+            _ => vec![&claim.node],
+        };
+        let values: Option<Vec<String>> = nodes
+            .into_iter()
+            .map(|node| Some(table.expanded(node, &field, scope, report)?.reveal().to_owned()))
+            .collect();
+        all.push((claim.key.clone(), values?));
+    }
+    Some(Allowed::Claims(all))
 }
 
 fn text(table: &mut Table<'_>, key: &'static str, scope: &Scope<'_>, report: &mut Report) -> Option<String> {

@@ -67,6 +67,11 @@ impl<'n> Table<'n> {
         Self::new(&entry.node, self.server, &path, report)
     }
 
+    /// Whether there is something under a key.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
     /// The entries nobody asked for.
     pub(super) fn unread(&self) -> impl Iterator<Item = &'n Entry> {
         let entries = self.entries;

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{fmt, io};
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::pbkdf2;
+use aws_lc_rs::{hmac, pbkdf2};
 use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
@@ -69,7 +69,17 @@ impl StoreKey {
         Ok(Self::Random(random))
     }
 
-    fn derive(&self, salt: &[u8]) -> Result<LessSafeKey, StepError> {
+    /// A key for something else, always the same for one purpose. It says nothing of this one, or of another purpose's.
+    #[must_use]
+    pub fn for_purpose(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
+        let own = hmac::Key::new(hmac::HMAC_SHA256, &*self.bytes(purpose.as_bytes()));
+        let tag = hmac::sign(&own, purpose.as_bytes());
+        let mut bytes = Zeroizing::new([0; 32]);
+        bytes.iter_mut().zip(tag.as_ref()).for_each(|(byte, tag)| *byte = *tag);
+        bytes
+    }
+
+    fn bytes(&self, salt: &[u8]) -> Zeroizing<[u8; 32]> {
         let mut bytes = Zeroizing::new([0; 32]);
         match self {
             Self::Passphrase(text) => {
@@ -78,7 +88,11 @@ impl StoreKey {
             }
             Self::Random(random) => bytes.copy_from_slice(&**random),
         }
-        let key = UnboundKey::new(&CHACHA20_POLY1305, &*bytes);
+        bytes
+    }
+
+    fn derive(&self, salt: &[u8]) -> Result<LessSafeKey, StepError> {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &*self.bytes(salt));
         key.map(LessSafeKey::new).map_err(|_| StepError::new("no key could be made"))
     }
 }

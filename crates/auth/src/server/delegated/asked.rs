@@ -8,20 +8,26 @@ use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
 use super::{Failed, Provider};
-use crate::metadata::{AuthorizationServer, server_metadata_urls};
-use crate::server::AuthServer;
-use crate::{ErrorBody, ErrorCode, Issuer, MAX_METADATA_BYTES, MAX_TOKEN_BYTES, Request};
+use crate::metadata::{AuthorizationServer, is_secure, server_metadata_urls};
+use crate::{ErrorBody, ErrorCode, MAX_METADATA_BYTES, MAX_TOKEN_BYTES, Request};
+
+/// How long what a provider says of itself is believed, in seconds.
+const METADATA_SECONDS: u64 = 3600;
 
 /// What the provider says of itself.
 #[derive(Deserialize)]
 pub(super) struct Found {
     #[serde(flatten)]
     pub(super) server: AuthorizationServer,
-    pub(super) userinfo_endpoint: Option<String>,
+    userinfo_endpoint: Option<String>,
+    /// Until when it is believed.
+    #[serde(skip)]
+    until: u64,
 }
 
 #[derive(Deserialize)]
@@ -29,27 +35,167 @@ pub(super) struct Tokens {
     pub(super) access_token: SecretString,
     pub(super) refresh_token: Option<SecretString>,
     pub(super) expires_in: Option<u64>,
-    pub(super) id_token: Option<SecretString>,
+    id_token: Option<SecretString>,
 }
 
-#[derive(Deserialize)]
-struct Identity {
-    sub: String,
-    iss: Option<Issuer>,
-    aud: Option<serde_json::Value>,
-    exp: Option<u64>,
-    nonce: Option<String>,
+/// What a provider says of somebody.
+pub(super) struct Person {
+    /// The name that it never gives to another.
+    pub(super) subject: String,
+    pub(super) claims: Map<String, Value>,
 }
 
 impl Provider {
+    /// What the provider says of itself; asked now and then.
+    pub(super) async fn find(&self, now: u64) -> Result<Arc<Found>, Failed> {
+        let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(found) = known.as_ref().filter(|found| found.until > now) {
+            return Ok(Arc::clone(found));
+        }
+        match (self.discover(now).await, known) {
+            (Ok(found), _) => {
+                *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&found));
+                Ok(found)
+            }
+            (Err(why), Some(known)) => {
+                tracing::warn!(provider = %self.issuer, why, "the provider is gone on with as it was known");
+                Ok(known)
+            }
+            (Err(why), None) => Err(Failed::Unreachable(why)),
+        }
+    }
+
+    async fn discover(&self, now: u64) -> Result<Arc<Found>, String> {
+        let mut problem = "it has no address".to_owned();
+        for url in server_metadata_urls(&self.issuer) {
+            match self.fetch.fetch(Request::get(url, MAX_METADATA_BYTES)).await {
+                Ok(response) if response.status == StatusCode::OK => {
+                    let mut found: Found = response.decode().map_err(|error| error.to_string())?;
+                    found.server.check_issuer(&self.issuer, true).map_err(|error| error.to_string())?;
+                    found.until = now + METADATA_SECONDS;
+                    return Ok(Arc::new(found));
+                }
+                Ok(response) => problem = format!("it answered {}", response.status),
+                Err(error) => problem = error.to_string(),
+            }
+        }
+        Err(problem)
+    }
+
+    /// Asks for tokens.
+    pub(super) async fn ask_tokens(&self, found: &Found, fields: &[(&str, &str)]) -> Result<Tokens, Failed> {
+        let url = found.server.token_url().map_err(|error| Failed::Unreachable(error.to_string()))?;
+        let response = self.send(self.form(found, url, fields)).await?;
+        match response.status {
+            StatusCode::OK => response.decode().map_err(|error| Failed::Unreachable(error.to_string())),
+            status if status.is_client_error() => match response.decode::<ErrorBody>() {
+                Ok(body) if body.error == ErrorCode::InvalidGrant => Err(Failed::Refused("invalid_grant")),
+                Ok(body) => Err(Failed::Unreachable(format!("it answered {status}, `{}`", body.error))),
+                Err(_) => Err(Failed::Unreachable(format!("it answered {status}"))),
+            },
+            status => Err(Failed::Unreachable(format!("it answered {status}"))),
+        }
+    }
+
+    /// Who it is, and whatever those who decide about them want to know.
+    pub(super) async fn person(
+        &self,
+        found: &Found,
+        tokens: &Tokens,
+        nonce: &str,
+        now: u64,
+    ) -> Result<Person, Failed> {
+        let shown = tokens.id_token.as_ref().map(|token| {
+            // It comes from the provider itself, over TLS, which stands for its signature (OpenID Connect Core, section
+            // 3.1.3.7).
+            let body = token.expose_secret().split('.').nth(1);
+            let body = body.and_then(|body| URL_SAFE_NO_PAD.decode(body).ok());
+            let claims: Option<Map<String, Value>> = body.and_then(|body| serde_json::from_slice(&body).ok());
+            claims.filter(|claims| self.is_for_us(claims, nonce, now))
+        });
+        let mut claims = match shown {
+            Some(claims) => claims.ok_or(Failed::Refused("its ID token is not good"))?,
+            None => Map::new(),
+        };
+        let endpoint = found.userinfo_endpoint.as_deref().and_then(secure);
+        let known = claims.contains_key("sub") && !self.admission.wants_more(&claims);
+        if let (false, Some(url)) = (known, endpoint) {
+            let mut request = Request::get(url, MAX_METADATA_BYTES);
+            let bearer = format!("Bearer {}", tokens.access_token.expose_secret());
+            if let Ok(mut value) = HeaderValue::try_from(bearer) {
+                value.set_sensitive(true);
+                request = request.header(AUTHORIZATION, value);
+            }
+            let response = self.send(request).await?;
+            let said: Map<String, Value> =
+                response.decode().map_err(|error| Failed::Unreachable(error.to_string()))?;
+            // OpenID Connect Core, section 5.3.2: what is said of somebody else must not be used.
+            if said.get("sub").is_none_or(|sub| claims.get("sub").is_some_and(|known| known != sub)) {
+                return Err(Failed::Refused("it speaks of somebody else"));
+            }
+            for (name, value) in said {
+                claims.entry(name).or_insert(value);
+            }
+        }
+        match claims.get("sub").and_then(Value::as_str) {
+            Some(subject) => Ok(Person { subject: subject.to_owned(), claims }),
+            None => Err(Failed::Refused("it does not say who signed in")),
+        }
+    }
+
+    fn is_for_us(&self, claims: &Map<String, Value>, nonce: &str, now: u64) -> bool {
+        let text = |name: &str| claims.get(name).and_then(Value::as_str);
+        let us = self.client.as_str();
+        let ours = match claims.get("aud") {
+            Some(Value::String(one)) => one == us,
+            Some(Value::Array(many)) => many.iter().any(|one| one == us),
+            _ => false,
+        };
+        ours && text("iss") == Some(self.issuer.as_str())
+            && text("nonce") == Some(nonce)
+            && claims.get("exp").and_then(Value::as_u64).is_some_and(|exp| exp + crate::CLOCK_SKEW > now)
+    }
+
+    /// Whether a token still holds there; none where the provider cannot be asked that.
+    pub(super) async fn is_active(
+        &self,
+        found: &Found,
+        token: &SecretString,
+    ) -> Result<Option<bool>, Failed> {
+        let endpoint = found.server.introspection_endpoint.as_deref().and_then(secure);
+        let Some(endpoint) = endpoint else { return Ok(None) };
+        let response = self.send(self.form(found, endpoint, &[("token", token.expose_secret())])).await?;
+        let said: Value = response.decode().map_err(|error| Failed::Unreachable(error.to_string()))?;
+        let active = said["active"].as_bool();
+        active.map(Some).ok_or_else(|| Failed::Unreachable("it does not say".to_owned()))
+    }
+
+    /// Gives a token back, where the provider takes it (RFC 7009).
+    pub(super) async fn take_back(&self, found: &Found, token: &SecretString) {
+        let endpoint = found.server.revocation_endpoint.as_deref().and_then(secure);
+        let Some(endpoint) = endpoint else { return };
+        let request = self.form(found, endpoint, &[("token", token.expose_secret())]);
+        if let Err(error) = self.fetch.fetch(request).await {
+            tracing::warn!(provider = %self.issuer, %error, "the provider did not take a token back");
+        }
+    }
+
     /// A request to one of its endpoints, as ourselves.
-    pub(super) fn form(&self, url: Url, fields: &[(&str, &str)]) -> Request {
+    fn form(&self, found: &Found, url: Url, fields: &[(&str, &str)]) -> Request {
+        let methods = found.server.token_endpoint_auth_methods_supported.as_deref().unwrap_or_default();
+        let takes = |name: &str| methods.iter().any(|method| method == name);
         let mut all = fields.to_vec();
-        if self.secret.is_none() {
-            all.push(("client_id", self.client.as_str()));
+        let mut basic = None;
+        match &self.secret {
+            None => all.push(("client_id", self.client.as_str())),
+            Some(secret) if takes("client_secret_post") && !takes("client_secret_basic") => {
+                all.push(("client_id", self.client.as_str()));
+                all.push(("client_secret", secret.expose_secret()));
+            }
+            Some(secret) => basic = Some(secret),
         }
         let mut request = Request::form(url, all);
-        if let Some(secret) = &self.secret {
+        if let Some(secret) = basic {
             let part = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
             let pair = format!("{}:{}", part(self.client.as_str()), part(secret.expose_secret()));
             if let Ok(mut value) = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))) {
@@ -60,92 +206,13 @@ impl Provider {
         request.max_bytes = MAX_TOKEN_BYTES;
         request
     }
+
+    async fn send(&self, request: Request) -> Result<crate::Response, Failed> {
+        self.fetch.fetch(request).await.map_err(|error| Failed::Unreachable(error.to_string()))
+    }
 }
 
-impl AuthServer {
-    pub(super) async fn ask_tokens(
-        &self,
-        provider: &Provider,
-        found: &Found,
-        fields: &[(&str, &str)],
-    ) -> Result<Tokens, Failed> {
-        let url = found.server.token_url().map_err(|error| Failed::Unreachable(error.to_string()))?;
-        let response = self.fetched(provider.form(url, fields)).await.map_err(Failed::Unreachable)?;
-        match response.status {
-            StatusCode::OK => response.decode().map_err(|error| Failed::Unreachable(error.to_string())),
-            status if status.is_client_error() => match response.decode::<ErrorBody>() {
-                Ok(body) if body.error == ErrorCode::InvalidGrant => Err(Failed::Refused("invalid_grant")),
-                _ => Err(Failed::Unreachable(format!("it answered {status}"))),
-            },
-            status => Err(Failed::Unreachable(format!("it answered {status}"))),
-        }
-    }
-
-    /// Who it is, by the name that the provider never gives to another.
-    pub(super) async fn subject(
-        &self,
-        provider: &Provider,
-        found: &Found,
-        tokens: &Tokens,
-        nonce: &str,
-    ) -> Result<String, Failed> {
-        if let Some(token) = &tokens.id_token {
-            // It comes from the provider itself, over TLS, which stands for its signature (OpenID Connect Core,
-            // section 3.1.3.7).
-            let body =
-                token.expose_secret().split('.').nth(1).and_then(|body| URL_SAFE_NO_PAD.decode(body).ok());
-            let identity: Option<Identity> = body.and_then(|body| serde_json::from_slice(&body).ok());
-            let good = identity.filter(|said| {
-                let ours = match &said.aud {
-                    Some(serde_json::Value::String(one)) => one == provider.client.as_str(),
-                    Some(serde_json::Value::Array(many)) => {
-                        many.iter().any(|one| one == provider.client.as_str())
-                    }
-                    _ => false,
-                };
-                ours && said.iss.as_ref() == Some(&provider.issuer)
-                    && said.nonce.as_deref() == Some(nonce)
-                    && said.exp.is_some_and(|exp| exp + crate::CLOCK_SKEW > self.now())
-            });
-            return good.map(|said| said.sub).ok_or(Failed::Refused("its ID token is not good"));
-        }
-        let url = found.userinfo_endpoint.as_deref().and_then(|url| Url::parse(url).ok());
-        let url = url.ok_or(Failed::Refused("it does not say who signed in"))?;
-        let mut request = Request::get(url, MAX_METADATA_BYTES);
-        if let Ok(mut value) =
-            HeaderValue::try_from(format!("Bearer {}", tokens.access_token.expose_secret()))
-        {
-            value.set_sensitive(true);
-            request = request.header(AUTHORIZATION, value);
-        }
-        let response = self.fetched(request).await.map_err(Failed::Unreachable)?;
-        let identity: Identity = response.decode().map_err(|error| Failed::Unreachable(error.to_string()))?;
-        Ok(identity.sub)
-    }
-    /// What the provider says of itself; asked once.
-    pub(super) async fn find(&self, provider: &Provider) -> Result<Arc<Found>, String> {
-        if let Some(found) = &*provider.found.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Ok(Arc::clone(found));
-        }
-        let mut problem = "it has no address".to_owned();
-        for url in server_metadata_urls(&provider.issuer) {
-            match self.fetched(Request::get(url, MAX_METADATA_BYTES)).await {
-                Ok(response) if response.status == StatusCode::OK => {
-                    let found: Found = response.decode().map_err(|error| error.to_string())?;
-                    found.server.check_issuer(&provider.issuer, true).map_err(|error| error.to_string())?;
-                    let found = Arc::new(found);
-                    *provider.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&found));
-                    return Ok(found);
-                }
-                Ok(response) => problem = format!("it answered {}", response.status),
-                Err(error) => problem = error,
-            }
-        }
-        Err(problem)
-    }
-
-    pub(super) async fn fetched(&self, request: Request) -> Result<crate::Response, String> {
-        let Some(fetch) = &self.0.fetch else { return Err("nothing can be fetched".to_owned()) };
-        fetch.fetch(request).await.map_err(|error| error.to_string())
-    }
+/// An endpoint to which tokens may go.
+fn secure(url: &str) -> Option<Url> {
+    Url::parse(url).ok().filter(is_secure)
 }

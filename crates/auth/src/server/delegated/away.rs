@@ -14,6 +14,7 @@ use crate::pkce::Verifier;
 use crate::server::authorize::{Asked, answer};
 use crate::server::consent::redirect;
 use crate::server::form::Form;
+use crate::server::settings::OFFLINE;
 use crate::server::store::{Kind, Record, StoreError, Taken};
 use crate::server::tokens::encode;
 use crate::server::{AuthServer, hash, random_text};
@@ -43,10 +44,10 @@ impl AuthServer {
             let fields = [("error", ErrorCode::ServerError.as_str())];
             redirect(&answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &fields))
         };
-        let found = match self.find(provider).await {
+        let found = match provider.find(self.now()).await {
             Ok(found) => found,
             Err(why) => {
-                tracing::warn!(provider = %provider.issuer, why, "the provider was not found");
+                tracing::warn!(provider = %provider.issuer, %why, "the provider was not found");
                 return Ok(failed());
             }
         };
@@ -61,7 +62,9 @@ impl AuthServer {
         let mark = provider.mark(&state, &asked.client.id);
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
         let away = Away { asked, verifier: sealed, nonce: nonce.clone() };
-        self.store().put(Record::new(Kind::Pending, away_key(&state), encode(&away), until)).await?;
+        let key = away_key(&state);
+        self.make_room(&key).await?;
+        self.store().put(Record::new(Kind::Pending, key, encode(&away), until)).await?;
         let mut query = Serializer::new(String::new());
         query.extend_pairs([
             ("response_type", "code"),
@@ -73,6 +76,12 @@ impl AuthServer {
             ("code_challenge_method", "S256"),
             ("scope", &provider.scopes.to_string()),
         ]);
+        query.extend_pairs(&provider.parameters);
+        // OpenID Connect Core, section 11: without this providers leave the scope out of what they grant.
+        let lasting = provider.scopes.iter().any(|scope| scope == OFFLINE);
+        if lasting && !provider.parameters.iter().any(|(name, _)| name == "prompt") {
+            query.append_pair("prompt", "consent");
+        }
         let sign = if to.query().is_some() { '&' } else { '?' };
         let mut response = redirect(&format!("{to}{sign}{}", query.finish()));
         let secure = if self.is_https() { "; Secure" } else { "" };
@@ -128,14 +137,15 @@ impl AuthServer {
         };
         match self.sign_in_there(provider, form, state, &away).await {
             Ok((subject, grant, end)) => self.give_code_of(&subject, &away.asked, grant, Some(end)).await,
-            Err(Failed::Refused("access_denied")) => Ok(back(&[("error", "access_denied")])),
             Err(Failed::Store(error)) => Err(error),
-            Err(Failed::Refused(why)) => {
-                tracing::warn!(provider = %provider.issuer, why, "nobody signed in at the provider");
-                Ok(back(&[("error", "server_error")]))
+            Err(Failed::Denied) => Ok(back(&[("error", "access_denied")])),
+            Err(why @ Failed::NotAdmitted) => {
+                let words = format!("this account of {} may not use this server", provider.name());
+                tracing::warn!(provider = %provider.issuer, %why, "somebody was turned away");
+                Ok(back(&[("error", "access_denied"), ("error_description", &words)]))
             }
-            Err(Failed::Unreachable(why)) => {
-                tracing::warn!(provider = %provider.issuer, why, "the provider did not answer");
+            Err(why) => {
+                tracing::warn!(provider = %provider.issuer, %why, "nobody signed in at the provider");
                 Ok(back(&[("error", "server_error")]))
             }
         }
@@ -149,7 +159,7 @@ impl AuthServer {
         state: &str,
         away: &Away,
     ) -> Result<(String, String, u64), Failed> {
-        let found = self.find(provider).await.map_err(Failed::Unreachable)?;
+        let found = provider.find(self.now()).await?;
         let demanded = found.server.authorization_response_iss_parameter_supported == Some(true);
         match form.get("iss") {
             Some(iss) if iss != provider.issuer.as_str() => {
@@ -159,23 +169,24 @@ impl AuthServer {
             _ => {}
         }
         match (form.get("error"), form.get("code")) {
-            (Some("access_denied"), _) => Err(Failed::Refused("access_denied")),
+            (Some("access_denied"), _) => Err(Failed::Denied),
             (None, Some(code)) => {
                 let verifier =
                     provider.open(state, &away.verifier).ok_or(Failed::Refused("the verifier is lost"))?;
-                let tokens = self
-                    .ask_tokens(
-                        provider,
-                        &found,
-                        &[
-                            ("grant_type", "authorization_code"),
-                            ("code", code),
-                            ("redirect_uri", &self.callback()),
-                            ("code_verifier", verifier.expose_secret()),
-                        ],
-                    )
-                    .await?;
-                let subject = self.subject(provider, &found, &tokens, &away.nonce).await?;
+                let fields = [
+                    ("grant_type", "authorization_code"),
+                    ("code", code),
+                    ("redirect_uri", &self.callback()),
+                    ("code_verifier", verifier.expose_secret()),
+                ];
+                let tokens = provider.ask_tokens(&found, &fields).await?;
+                let person = provider.person(&found, &tokens, &away.nonce, self.now()).await?;
+                if !provider.admission.admits(&person.claims) {
+                    let token = tokens.refresh_token.as_ref().unwrap_or(&tokens.access_token);
+                    provider.take_back(&found, token).await;
+                    return Err(Failed::NotAdmitted);
+                }
+                let subject = person.subject;
                 let grant = random_text();
                 let forever = self.now() + self.settings().lifetimes.grant.as_secs();
                 let upstream = self.upstream(provider, &grant, subject.clone(), &tokens, None)?;

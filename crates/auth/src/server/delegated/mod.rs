@@ -3,6 +3,7 @@
 //! What the other gives us it gives to nobody else: its tokens are kept sealed, under a key that is not in the store, and
 //! what our clients get is good only as long as they are.
 
+mod admission;
 mod asked;
 mod away;
 mod rests;
@@ -19,7 +20,9 @@ use secrecy::SecretString;
 use super::AuthServer;
 use super::store::StoreError;
 use super::tokens::encode;
+use crate::fetch::Fetch;
 use crate::{ClientId, Issuer, Scopes, Seed};
+pub use admission::Admission;
 use asked::Found;
 
 /// Somebody else's authorization server, at which users sign in.
@@ -28,10 +31,26 @@ pub struct Provider {
     client: ClientId,
     secret: Option<SecretString>,
     scopes: Scopes,
+    parameters: Vec<(String, String)>,
+    admission: Admission,
+    fetch: Arc<dyn Fetch>,
     seal: RandomizedNonceKey,
     sign: hmac::Key,
     found: Mutex<Option<Arc<Found>>>,
 }
+/// What the flow itself sends with a user.
+pub const OWN_PARAMETERS: [&str; 9] = [
+    "response_type",
+    "response_mode",
+    "client_id",
+    "redirect_uri",
+    "state",
+    "nonce",
+    "code_challenge",
+    "code_challenge_method",
+    "scope",
+];
+
 /// Why a provider cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key cannot seal anything")]
@@ -40,16 +59,33 @@ pub struct UnusableKey;
 
 impl Provider {
     /// The provider that calls itself `issuer` and knows us as `client`. Its tokens are sealed under `key`, which must
-    /// be the same at every node and after every start, and must not be where the store is.
+    /// be the same at every node and after every start, and must not be where the store is. It is asked through `fetch`,
+    /// which may go where clients' documents are not fetched from: the operator has named it.
     ///
     /// # Errors
     /// When the key cannot be used.
-    pub fn new(issuer: Issuer, client: ClientId, key: &[u8; 32]) -> Result<Self, UnusableKey> {
+    pub fn new(
+        issuer: Issuer,
+        client: ClientId,
+        key: &[u8; 32],
+        fetch: impl Fetch,
+    ) -> Result<Self, UnusableKey> {
         let mut seed = Seed::new(key);
         let seal = RandomizedNonceKey::new(&AES_256_GCM, &seed.draw()).map_err(|_| UnusableKey)?;
         let sign = hmac::Key::new(hmac::HMAC_SHA256, &seed.draw());
         let scopes = Scopes::parse("openid");
-        Ok(Self { issuer, client, secret: None, scopes, seal, sign, found: Mutex::default() })
+        Ok(Self {
+            issuer,
+            client,
+            secret: None,
+            scopes,
+            parameters: Vec::new(),
+            admission: Admission::everybody(),
+            fetch: Arc::new(fetch),
+            seal,
+            sign,
+            found: Mutex::default(),
+        })
     }
 
     /// With the secret that it gave us.
@@ -63,6 +99,24 @@ impl Provider {
     #[must_use]
     pub fn scopes(mut self, scopes: Scopes) -> Self {
         self.scopes = scopes;
+        self
+    }
+
+    /// Sends one more parameter with its users, as some providers want for what others have scopes for. It replaces none
+    /// of those that the flow itself sends.
+    #[must_use]
+    pub fn parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let name = name.into();
+        if !OWN_PARAMETERS.contains(&name.as_str()) {
+            self.parameters.push((name, value.into()));
+        }
+        self
+    }
+
+    /// Lets these in, and not everybody who can sign in there. Under other rules everybody has to sign in again.
+    #[must_use]
+    pub fn admitting(mut self, admission: Admission) -> Self {
+        self.admission = admission;
         self
     }
 
@@ -102,11 +156,27 @@ impl fmt::Debug for Provider {
 }
 /// Why nothing came of it. What exactly is for the log alone.
 enum Failed {
+    /// The user said no there.
+    Denied,
+    /// The user is none of those who are let in.
+    NotAdmitted,
     /// It said no: for good.
     Refused(&'static str),
     /// It cannot be asked now.
     Unreachable(String),
     Store(StoreError),
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Denied => f.write_str("the user said no there"),
+            Self::NotAdmitted => f.write_str("the user is none of those who are let in"),
+            Self::Refused(why) => f.write_str(why),
+            Self::Unreachable(why) => f.write_str(why),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
 }
 
 impl From<StoreError> for Failed {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
-use url::Url;
 
 use super::asked::Tokens;
 use super::{Failed, Provider};
@@ -32,6 +31,16 @@ pub(super) struct Upstream {
     pub(super) refresh: Option<String>,
     pub(super) expires_at: u64,
     pub(super) checked_at: u64,
+    /// By which rules they were let in.
+    #[serde(default)]
+    pub(super) admitted: String,
+}
+
+impl Upstream {
+    /// Whether it has run out, or nobody has asked about it for a while.
+    fn is_due(&self, now: u64) -> bool {
+        self.expires_at <= now || self.checked_at + CHECK_SECONDS <= now
+    }
 }
 
 impl AuthServer {
@@ -56,6 +65,7 @@ impl AuthServer {
             },
             expires_at: now + tokens.expires_in.unwrap_or(UNKNOWN_LIFETIME),
             checked_at: now,
+            admitted: provider.admission.mark(),
         })
     }
 
@@ -64,6 +74,7 @@ impl AuthServer {
         let Some(provider) = self.provider() else { return Err(Flaw::Invalid) };
         match self.check_at(provider, grant).await {
             Ok(()) => Ok(()),
+            Err(Failed::Denied | Failed::NotAdmitted) => Err(Flaw::Invalid),
             Err(Failed::Refused(why)) => {
                 tracing::warn!(grant = crate::fingerprint(grant), why, "what a grant rests on is gone");
                 let until = self.now() + self.settings().lifetimes.grant.as_secs() + 3600;
@@ -85,43 +96,68 @@ impl AuthServer {
         let lease = format!("upstream {grant}");
         for _ in 0..LOOKS {
             let now = self.now();
-            let record = self.store().get(Kind::Upstream, grant, now).await?;
-            let record = record.ok_or(Failed::Refused("nothing is known of it"))?;
-            let known: Upstream =
-                serde_json::from_str(&record.value).map_err(|_| Failed::Refused("it cannot be read"))?;
-            let expired = known.expires_at <= now;
-            if !expired && known.checked_at + CHECK_SECONDS > now {
+            if !self.rests_on(provider, grant, now).await?.1.is_due(now) {
                 return Ok(());
             }
-            if !self.store().claim(&lease, now + LEASE_SECONDS, now).await? {
-                // Somebody is at it.
-                tokio::time::sleep(LOOK).await;
-                continue;
+            if self.store().claim(&lease, now + LEASE_SECONDS, now).await? {
+                // In a task of its own: whoever called may go away, and a token that the provider has replaced by then
+                // would be lost, and the grant with it.
+                let (server, grant) = (self.clone(), grant.to_owned());
+                let done = tokio::spawn(async move {
+                    let done = server.look_after(&grant).await;
+                    server.store().forget(Kind::Claim, &lease).await?;
+                    done
+                });
+                return done.await.unwrap_or_else(|_| Err(Failed::Unreachable("it broke off".to_owned())));
             }
-            let renewed = if expired {
-                self.renew(provider, grant, &known).await
-            } else {
-                self.ask_status(provider, grant, &known).await
-            };
-            let done = match renewed {
-                Ok(upstream) => {
-                    let kept = Record { value: encode(&upstream), ..record };
-                    self.store().put(kept).await.map(drop).map_err(Failed::from)
-                }
-                Err(error) => Err(error),
-            };
-            self.store().forget(Kind::Claim, &lease).await?;
-            return done;
+            // Somebody is at it.
+            tokio::time::sleep(LOOK).await;
         }
         Err(Failed::Unreachable("another node takes too long to renew it".to_owned()))
+    }
+
+    async fn rests_on(
+        &self,
+        provider: &Provider,
+        grant: &str,
+        now: u64,
+    ) -> Result<(Record, Upstream), Failed> {
+        let record = self.store().get(Kind::Upstream, grant, now).await?;
+        let record = record.ok_or(Failed::Refused("nothing is known of it"))?;
+        let known: Upstream =
+            serde_json::from_str(&record.value).map_err(|_| Failed::Refused("it cannot be read"))?;
+        if known.admitted != provider.admission.mark() {
+            return Err(Failed::Refused("who is let in has changed"));
+        }
+        Ok((record, known))
+    }
+
+    /// Renews it or asks about it, as whoever has the lease.
+    async fn look_after(&self, grant: &str) -> Result<(), Failed> {
+        let provider = self.provider().ok_or(Failed::Refused("there is no provider"))?;
+        let now = self.now();
+        // Once more: until we had the lease, another may have renewed it, and the token that we know of is spent.
+        let (record, known) = self.rests_on(provider, grant, now).await?;
+        if !known.is_due(now) {
+            return Ok(());
+        }
+        let upstream = match known.expires_at <= now {
+            true => self.renew(provider, grant, &known).await?,
+            false => self.ask_status(provider, grant, &known).await?,
+        };
+        let kept = Record { value: encode(&upstream), ..record };
+        match self.store().put(kept).await? {
+            true => Ok(()),
+            false => Err(Failed::Refused("it was ended meanwhile")),
+        }
     }
 
     async fn renew(&self, provider: &Provider, grant: &str, known: &Upstream) -> Result<Upstream, Failed> {
         let refresh = known.refresh.as_deref().and_then(|sealed| provider.open(grant, sealed));
         let refresh = refresh.ok_or(Failed::Refused("it has expired"))?;
-        let found = self.find(provider).await.map_err(Failed::Unreachable)?;
+        let found = provider.find(self.now()).await?;
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())];
-        let tokens = self.ask_tokens(provider, &found, &fields).await?;
+        let tokens = provider.ask_tokens(&found, &fields).await?;
         self.upstream(provider, grant, known.subject.clone(), &tokens, Some(known))
     }
 
@@ -131,35 +167,23 @@ impl AuthServer {
         grant: &str,
         known: &Upstream,
     ) -> Result<Upstream, Failed> {
-        let found = self.find(provider).await.map_err(Failed::Unreachable)?;
-        let checked = Upstream { checked_at: self.now(), ..known.clone() };
-        let endpoint = found.server.introspection_endpoint.as_deref().and_then(|url| Url::parse(url).ok());
-        let Some(endpoint) = endpoint else { return Ok(checked) };
+        let found = provider.find(self.now()).await?;
         let access = provider.open(grant, &known.access).ok_or(Failed::Refused("it cannot be opened"))?;
-        let request = provider.form(endpoint, &[("token", access.expose_secret())]);
-        let response = self.fetched(request).await.map_err(Failed::Unreachable)?;
-        let said: serde_json::Value =
-            response.decode().map_err(|error| Failed::Unreachable(error.to_string()))?;
-        match said["active"].as_bool() {
-            Some(true) => Ok(checked),
+        match provider.is_active(&found, &access).await? {
             Some(false) => Err(Failed::Refused("it was taken back")),
-            None => Err(Failed::Unreachable("it does not say".to_owned())),
+            Some(true) | None => Ok(Upstream { checked_at: self.now(), ..known.clone() }),
         }
     }
 
-    /// Gives back to the provider what a grant rests on, where it takes it (RFC 7009).
+    /// Gives back to the provider what a grant rests on.
     pub(in crate::server) async fn give_back(&self, grant: &str) -> Result<(), StoreError> {
         let Some(provider) = self.provider() else { return Ok(()) };
         let record = self.store().get(Kind::Upstream, grant, self.now()).await?;
         let known = record.and_then(|record| serde_json::from_str::<Upstream>(&record.value).ok());
-        let (Some(known), Ok(found)) = (known, self.find(provider).await) else { return Ok(()) };
-        let endpoint = found.server.revocation_endpoint.as_deref().and_then(|url| Url::parse(url).ok());
+        let Some(known) = known else { return Ok(()) };
         let token = provider.open(grant, known.refresh.as_deref().unwrap_or(&known.access));
-        if let (Some(endpoint), Some(token)) = (endpoint, token)
-            && let Err(error) =
-                self.fetched(provider.form(endpoint, &[("token", token.expose_secret())])).await
-        {
-            tracing::warn!(provider = %provider.issuer, error, "the provider did not take a token back");
+        if let (Some(token), Ok(found)) = (token, provider.find(self.now()).await) {
+            provider.take_back(&found, &token).await;
         }
         Ok(())
     }

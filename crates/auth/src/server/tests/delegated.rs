@@ -8,13 +8,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
+use tokio::sync::{Notify, Semaphore};
 
 use super::{Answer, Ask, Browser, Site, settings};
 use crate::fetch::{Fetch, FetchFuture};
 use crate::pkce::verify_challenge;
 use crate::resource::{Flaw, Verify as _};
-use crate::server::{AuthServer, MemoryStore, Provider, SignIn, Store};
-use crate::{ClientId, Clock, Issuer, Response};
+use crate::server::{
+    Admission, AuthServer, Kind, MemoryStore, Provider, Record, SignIn, Store, StoreFuture, Swapped, Taken,
+};
+use crate::{ClientId, Clock, Issuer, Response, Scopes};
 
 const THIRD: &str = "https://third.example";
 const CALLBACK: &str = "https://as.example/upstream/callback";
@@ -32,6 +35,12 @@ struct Inner {
     revoked: Mutex<Vec<String>>,
     /// What it does not do.
     broken: Mutex<Option<&'static str>>,
+    /// The refresh token that is good: each is good once.
+    current: Mutex<String>,
+    /// Renewals wait here, when there is one.
+    gate: Mutex<Option<Arc<Semaphore>>>,
+    /// What it says at its endpoint for that.
+    userinfo: Mutex<Value>,
 }
 
 impl Third {
@@ -52,7 +61,9 @@ impl Third {
         let mut tokens = json!({ "access_token": format!("third-access-{number}"), "token_type": "Bearer",
             "expires_in": 300 });
         if self.is(None) {
-            tokens["refresh_token"] = format!("third-refresh-{number}").into();
+            let refresh = format!("third-refresh-{number}");
+            self.0.current.lock().unwrap().clone_from(&refresh);
+            tokens["refresh_token"] = refresh.into();
         }
         if let Some(nonce) = nonce {
             let claims = json!({ "iss": THIRD, "sub": "u-17", "aud": "hospes-there", "exp": 9_999_999_999_u64,
@@ -81,6 +92,7 @@ impl Third {
                 "token_endpoint": "https://third.example/token",
                 "introspection_endpoint": "https://third.example/introspect",
                 "revocation_endpoint": "https://third.example/revoke",
+                "userinfo_endpoint": "https://third.example/userinfo",
                 "authorization_response_iss_parameter_supported": true,
             })),
             "/token" => {
@@ -96,6 +108,9 @@ impl Third {
                         good(self.tokens(Some(&nonce)))
                     }
                     "refresh_token" if self.is(Some("revoked")) => bad("invalid_grant"),
+                    "refresh_token" if *self.0.current.lock().unwrap() != field("refresh_token") => {
+                        bad("invalid_grant")
+                    }
                     "refresh_token" => {
                         self.0.refreshed.fetch_add(1, Ordering::Relaxed);
                         good(self.tokens(None))
@@ -104,6 +119,12 @@ impl Third {
                 }
             }
             "/introspect" => good(json!({ "active": !self.is(Some("revoked")) })),
+            "/userinfo" => {
+                assert!(
+                    request.headers["authorization"].to_str().unwrap().starts_with("Bearer third-access-")
+                );
+                good(self.0.userinfo.lock().unwrap().clone())
+            }
             "/revoke" => {
                 self.0.revoked.lock().unwrap().push(field("token").to_owned());
                 good(json!({}))
@@ -116,18 +137,31 @@ impl Third {
 impl Fetch for Third {
     fn fetch(&self, request: crate::Request) -> FetchFuture<'_> {
         let answer = self.answer(&request).ok_or_else(|| "nobody was reached there".into());
-        Box::pin(std::future::ready(answer))
+        let renewal = String::from_utf8_lossy(&request.body).contains("grant_type=refresh_token");
+        let gate = self.0.gate.lock().unwrap().clone().filter(|_| renewal);
+        Box::pin(async move {
+            if let Some(gate) = gate {
+                gate.acquire().await.unwrap().forget();
+            }
+            answer
+        })
     }
 }
 
+fn provider(third: &Third) -> Provider {
+    let (issuer, client) = (Issuer::new(THIRD).unwrap(), ClientId::new("hospes-there").unwrap());
+    Provider::new(issuer, client, &[7; 32], third.clone()).unwrap().secret("s3cret")
+}
+
 fn node(third: &Third, store: Arc<dyn Store>, time: &Arc<AtomicU64>) -> Site {
-    let provider =
-        Provider::new(Issuer::new(THIRD).unwrap(), ClientId::new("hospes-there").unwrap(), &[7; 32]).unwrap();
+    node_of(provider(third), store, time)
+}
+
+fn node_of(provider: Provider, store: Arc<dyn Store>, time: &Arc<AtomicU64>) -> Site {
     let now = Arc::clone(time);
     let server = AuthServer::new(settings(), store, SignIn::default())
         .unwrap()
-        .fetching(third.clone())
-        .delegating(provider.secret("s3cret"))
+        .delegating(provider)
         .clock(Clock::new(move || now.load(Ordering::Relaxed)));
     Site { server, time: Arc::clone(time) }
 }
@@ -329,4 +363,174 @@ async fn what_cannot_be_renewed_ends() {
     site.pass(241);
     assert_eq!(check(&site, &access).await, Err(Flaw::Invalid), "five minutes, not ten");
     assert_eq!(site.refresh(&refresh, super::APP, &[]).await.error().1, "invalid_grant");
+}
+
+/// A store in which whoever claims first is held up until somebody else has had the lease and is done with it.
+#[derive(Debug, Default)]
+struct Late {
+    inner: MemoryStore,
+    claims: AtomicUsize,
+    done: Notify,
+}
+
+impl Store for Late {
+    fn put(&self, record: Record) -> StoreFuture<'_, bool> {
+        self.inner.put(record)
+    }
+
+    fn get<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Option<Record>> {
+        self.inner.get(kind, key, now)
+    }
+
+    fn take<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Taken> {
+        self.inner.take(kind, key, now)
+    }
+
+    fn claim<'a>(&'a self, key: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
+        Box::pin(async move {
+            if self.claims.fetch_add(1, Ordering::Relaxed) == 0 {
+                self.done.notified().await;
+            }
+            self.inner.claim(key, until, now).await
+        })
+    }
+
+    fn swap_refresh<'a>(
+        &'a self,
+        old: &'a str,
+        new: Record,
+        note: &'a str,
+        now: u64,
+        window: u64,
+    ) -> StoreFuture<'a, Swapped> {
+        self.inner.swap_refresh(old, new, note, now, window)
+    }
+
+    fn forget<'a>(&'a self, kind: Kind, key: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(async move {
+            let gone = self.inner.forget(kind, key).await;
+            if kind == Kind::Claim {
+                self.done.notify_one();
+            }
+            gone
+        })
+    }
+
+    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, ()> {
+        self.inner.revoke_grant(grant, until)
+    }
+
+    fn count(&self, kind: Kind) -> StoreFuture<'_, usize> {
+        self.inner.count(kind)
+    }
+
+    fn list(&self, kind: Kind, now: u64, most: usize) -> StoreFuture<'_, Vec<Record>> {
+        self.inner.list(kind, now, most)
+    }
+
+    fn sweep(&self, now: u64) -> StoreFuture<'_, ()> {
+        self.inner.sweep(now)
+    }
+}
+
+/// One node finds that theirs has run out, and gets the lease only when another has renewed it already: the refresh token
+/// that it knows is spent by then, and with a provider that rotates them showing it would end everything.
+///
+/// covers: AUT3-07
+#[tokio::test]
+async fn a_spent_token_of_theirs_is_not_shown_again() {
+    let third = Third::default();
+    let store: Arc<dyn Store> = Arc::new(Late::default());
+    let time = Arc::new(AtomicU64::new(1_000_000));
+    let nodes = [node(&third, Arc::clone(&store), &time), node(&third, Arc::clone(&store), &time)];
+    let mut browser = Browser::new(&nodes[0]);
+    let (access, _) = tokens(&mut browser, &third).await;
+    nodes[0].pass(300);
+    let (first, second) = tokio::join!(check(&nodes[0], &access), check(&nodes[1], &access));
+    assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
+    assert_eq!(third.0.refreshed.load(Ordering::Relaxed), 1);
+}
+
+/// Whoever called goes away while theirs is renewed: what came back is kept all the same.
+///
+/// covers: AUT3-07
+#[tokio::test]
+async fn a_renewal_of_theirs_runs_to_its_end() {
+    let third = Third::default();
+    let site = site(&third);
+    let mut browser = Browser::new(&site);
+    let (access, _) = tokens(&mut browser, &third).await;
+    site.pass(300);
+    let gate = Arc::new(Semaphore::new(0));
+    *third.0.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    {
+        let mut gone = std::pin::pin!(check(&site, &access));
+        let asked = async {
+            while third.0.refreshed.load(Ordering::Relaxed) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = &mut gone => panic!("it waits"),
+            () = asked => {}
+        }
+    }
+    gate.add_permits(1);
+    assert!(check(&site, &access).await.is_ok());
+    assert_eq!(third.0.refreshed.load(Ordering::Relaxed), 1, "the caller is gone, the renewal is not");
+}
+
+/// Only those come in whom the configuration means, by what the provider says of them in either place.
+///
+/// covers: AUT3-12
+#[tokio::test]
+async fn not_everybody_is_let_in_who_signs_in_there() {
+    let third = Third::default();
+    let of = |groups: &[&str]| {
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        provider(&third).admitting(Admission::only([("groups".to_owned(), groups)]))
+    };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let time = Arc::new(AtomicU64::new(1_000_000));
+    let site = node_of(of(&["mcp"]), Arc::clone(&store), &time);
+    let back = async |said: Value| {
+        *third.0.userinfo.lock().unwrap() = said;
+        let mut browser = Browser::new(&site);
+        let (away, cookie) = go_away(&mut browser, &Ask::new()).await;
+        let code = third.sign_in(&away);
+        let fields = [("code", &*code), ("state", &*away["state"]), ("iss", THIRD)];
+        come_back(&browser, Some(&cookie), &fields).await
+    };
+    let refused = back(json!({ "sub": "u-17", "groups": ["staff"] })).await;
+    assert_eq!(refused.answer()["error"], "access_denied");
+    assert!(refused.answer()["error_description"].contains("third.example"));
+    assert_eq!(*third.0.revoked.lock().unwrap(), ["third-refresh-0"], "and theirs is given back");
+    let other = back(json!({ "sub": "u-18", "groups": ["mcp"] })).await;
+    assert_eq!(other.answer()["error"], "server_error", "what is said of somebody else is not used");
+    assert!(back(json!({ "sub": "u-17", "groups": ["mcp"] })).await.answer().contains_key("code"));
+
+    let mut browser = Browser::new(&site);
+    let (access, _) = tokens(&mut browser, &third).await;
+    assert!(check(&site, &access).await.is_ok());
+    // The next start has other rules.
+    let other = node_of(of(&["admins"]), store, &time);
+    assert_eq!(check(&other, &access).await, Err(Flaw::Invalid));
+    assert_eq!(check(&site, &access).await, Err(Flaw::Invalid), "for good");
+}
+
+/// Some providers want a parameter of their own, and for a token that lasts a consent of theirs; none of what the flow
+/// itself sends can be replaced.
+#[tokio::test]
+async fn users_are_sent_with_what_the_provider_wants() {
+    let third = Third::default();
+    let (store, time) = (Arc::new(MemoryStore::new()), Arc::new(AtomicU64::new(1_000_000)));
+    let scopes = Scopes::parse("openid offline_access");
+    let more =
+        provider(&third).scopes(scopes.clone()).parameter("access_type", "offline").parameter("state", "x");
+    let (away, _) = go_away(&mut Browser::new(&node_of(more, store.clone(), &time)), &Ask::new()).await;
+    assert_eq!((&*away["access_type"], &*away["prompt"]), ("offline", "consent"));
+    assert_ne!(away["state"], "x");
+    let own = provider(&third).scopes(scopes).parameter("prompt", "select_account consent");
+    let (away, _) = go_away(&mut Browser::new(&node_of(own, store, &time)), &Ask::new()).await;
+    assert_eq!(away["prompt"], "select_account consent");
 }
