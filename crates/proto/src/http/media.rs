@@ -132,6 +132,7 @@ mod tests {
             ("text/event-stream;x=0;q=0.1", (false, true)),
             ("text/event-stream;x=1;q=-0", (false, false)),
             ("text/html;x=\"application/json, text/event-stream\"", (false, false)),
+            ("text/html;x=\"a, application/json, b\"", (false, false)),
             ("text/html;x=\"a\\\", application/json\", text/event-stream", (false, true)),
             ("application/json;charset=utf-8, text/event-stream", (true, true)),
             ("", (false, false)),
