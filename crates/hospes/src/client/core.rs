@@ -332,8 +332,9 @@ impl Core {
     ) -> Result<Reply, CallError> {
         let method = outgoing.method;
         let mut cacheable = self.cacheable(&outgoing);
+        let asked_at = self.desk.tool_changes();
         if let Some(fresh) = self.find_fresh(&outgoing, cacheable.as_ref())
-            && let Answer::Complete(reply) = self.decode(method, &fresh)?
+            && let Answer::Complete(reply) = self.decode_list(method, &fresh, asked_at)?
         {
             return Ok(reply);
         }
@@ -365,7 +366,7 @@ impl Core {
                 }
                 Err(error) => return Err(error),
             };
-            let asked = match self.decode(method, &raw)? {
+            let asked = match self.decode_list(method, &raw, asked_at)? {
                 Answer::Complete(reply) => {
                     self.check_output(&outgoing, &reply)?;
                     if let Some(cacheable) = cacheable {
@@ -438,17 +439,29 @@ impl Core {
 
     /// The result as the method's type.
     pub(crate) fn decode(&self, method: &Method, raw: &RawJson) -> Result<Answer, CallError> {
+        self.decode_list(method, raw, self.desk.tool_changes())
+    }
+
+    /// The same for what may be a list, asked for when the tools had changed so often: from one that has changed since,
+    /// nothing is learned.
+    pub(crate) fn decode_list(
+        &self,
+        method: &Method,
+        raw: &RawJson,
+        asked_at: u64,
+    ) -> Result<Answer, CallError> {
         let mut answer = read_list(method, self.speech.revision, raw).map_err(|error| {
             use std::error::Error as _;
             let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
             malformed(method, &why)
         })?;
         if let Answer::Complete(Reply::ListTools(list)) = &mut answer {
-            self.learn_tasks(list);
+            let is_current = || self.desk.tool_changes() == asked_at;
+            self.learn_tasks(list, is_current);
             self.link.learn_tools(list, &self.speech);
             #[cfg(feature = "validate")]
             if self.settings.checks_outputs {
-                self.desk.outputs.learn(list);
+                self.desk.outputs.learn(list, is_current);
             }
         }
         Ok(answer)

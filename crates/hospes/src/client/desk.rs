@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub(crate) struct Desk {
     pub(crate) on_log: Option<OnLog>,
     pub(crate) on_list_changed: Option<OnListChanged>,
     pub(crate) task_tools: TaskTools,
+    /// How often the tools have changed.
+    tool_changes: AtomicU64,
     /// Where it runs what the server asks as tasks.
     pub(crate) tasks: Option<Receiver>,
     /// What it asked while nobody could be asked, and for how long that waits: the setting `park_timeout`.
@@ -183,10 +186,19 @@ impl Desk {
 
     /// What was known of something that has changed is forgotten.
     pub(crate) fn changed(&self, change: &Notification) {
+        if *change == Notification::ToolsListChanged {
+            // First of all: a list that comes now was asked for before.
+            self.tool_changes.fetch_add(1, Ordering::AcqRel);
+        }
         self.cache.changed(change);
         self.task_tools.changed(change);
         #[cfg(feature = "validate")]
         self.outputs.changed(change);
+    }
+
+    /// How often the tools have changed so far.
+    pub(crate) fn tool_changes(&self) -> u64 {
+        self.tool_changes.load(Ordering::Acquire)
     }
 
     /// Tells whoever wants to know.

@@ -24,9 +24,13 @@ struct Output {
 }
 
 impl Outputs {
-    /// Remembers what the tools of a list, or of a page of it, say.
-    pub(crate) fn learn(&self, list: &ListToolsResult) {
+    /// Remembers what the tools of a list, or of a page of it, say, unless they have changed since it was asked for.
+    pub(crate) fn learn(&self, list: &ListToolsResult, is_current: impl Fn() -> bool) {
         let mut outputs = self.lock();
+        // Asked under the lock: what changes now waits to take out what is learned here.
+        if !is_current() {
+            return;
+        }
         for tool in &list.tools {
             let known = outputs.get(tool.name.as_str());
             match &tool.output_schema {

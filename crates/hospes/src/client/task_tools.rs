@@ -31,9 +31,13 @@ struct Known {
 }
 
 impl TaskTools {
-    /// Remembers what a list, or a page of it, says.
-    pub(super) fn learn(&self, list: &ListToolsResult) {
+    /// Remembers what a list, or a page of it, says, unless the tools have changed since it was asked for.
+    pub(super) fn learn(&self, list: &ListToolsResult, is_current: impl Fn() -> bool) {
         let support = &mut self.lock().support;
+        // Asked under the lock: what changes now waits to take out what is learned here.
+        if !is_current() {
+            return;
+        }
         for tool in &list.tools {
             let says = tool.execution.as_ref().and_then(|execution| execution.task_support.clone());
             if support.len() < MAX_LEARNED || support.contains_key(tool.name.as_str()) {

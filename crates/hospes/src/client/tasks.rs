@@ -313,11 +313,11 @@ impl Core {
     }
 
     /// A list of tools has come: which of them run as tasks.
-    pub(super) fn learn_tasks(&self, list: &ListToolsResult) {
+    pub(super) fn learn_tasks(&self, list: &ListToolsResult, is_current: impl Fn() -> bool) {
         if !self.runs_tasks() {
             return;
         }
-        self.desk.task_tools.learn(list);
+        self.desk.task_tools.learn(list, is_current);
     }
 
     /// Whether an older server runs tools as tasks.

@@ -642,3 +642,42 @@ async fn an_older_tasks_question_is_told_to_whoever_is_asked_elsewhere() {
         assert_eq!(peer.count("tasks/result"), told);
     }
 }
+
+/// A list that was on its way when the tools changed was believed after the change.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_learned_from_a_list_of_before_a_change() {
+    let mut capabilities = old_capabilities();
+    capabilities["tools"] = json!({ "listChanged": true });
+    let lists = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&lists);
+    let (client, peer) = Peer::connect_offering(Client::builder(), LEGACY, &capabilities, move |message| {
+        match message["method"].as_str()? {
+            "tools/list" => {
+                let mut lists = count.lock().unwrap();
+                *lists += 1;
+                // The first one is answered later, by hand.
+                (*lists > 1)
+                    .then(|| json!({ "tools": [{ "name": "moody", "inputSchema": { "type": "object" } }] }))
+            }
+            _ => Some(content("as it is")),
+        }
+    })
+    .await;
+    let listing = tokio::spawn({
+        let client = client.clone();
+        async move { client.tools().all().await.unwrap() }
+    });
+    let asked = peer.wait_for(1, "tools/list").await;
+    peer.tell("notifications/tools/list_changed", json!({})).await;
+    let integer =
+        json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
+    let before = json!({ "tools": [{
+        "name": "moody", "inputSchema": { "type": "object" }, "outputSchema": integer,
+        "execution": { "taskSupport": "required" },
+    }] });
+    peer.say(&json!({ "jsonrpc": "2.0", "id": asked[0]["id"], "result": before })).await;
+    assert_eq!(listing.await.unwrap().len(), 1);
+    // Neither is its result to be what was promised before, nor is it called as a task.
+    assert_eq!(client.call("moody", ()).await.unwrap().all_text(), "as it is");
+    assert!(peer.wait_for(1, "tools/call").await[0]["params"].get("task").is_none());
+}
