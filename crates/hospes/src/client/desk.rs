@@ -227,6 +227,9 @@ impl Desk {
     #[cfg(feature = "http")]
     pub(crate) fn forget_questions(&self) {
         self.running().drain().for_each(|(_, task)| task.abort());
+        if let Some(tasks) = &self.tasks {
+            tasks.close();
+        }
         self.held.clear();
     }
 

@@ -125,7 +125,7 @@ impl Receiver {
             let why = format!("the task cannot be cancelled: it is {} already", record.task.status);
             return Err(RpcError::invalid_params(why));
         }
-        self.tasks.cancel(&params.task_id, None).await?;
+        self.tasks.cancel(&record).await?;
         let record = self.tasks.get(&params.task_id, None).await?;
         written(&record.view().into(), &Method::TasksCancel)
     }

@@ -167,21 +167,21 @@ impl Server {
                 }
                 Method::TasksUpdate => {
                     let params: UpdateTaskParams = call.decode()?;
-                    let asked = tasks.get(&params.task_id, owner).await?.questions;
+                    let found = tasks.get(&params.task_id, owner).await?;
                     for (key, answer) in &params.input_responses {
                         // What was not asked is surplus, and does no harm (TSKX-12).
-                        let Some(question) = asked.get(key) else { continue };
+                        let Some(question) = found.questions.get(key) else { continue };
                         if let Err(wrong) = read_answer(&Method::from_name(question.method()), answer) {
                             let why = format!("inputResponses[{key:?}]: {}", wrong.message);
                             return Err(RpcError::invalid_params(why));
                         }
                     }
-                    tasks.answer(&params.task_id, owner, params.input_responses).await?;
+                    tasks.answer(&found, params.input_responses).await?;
                     Ok(Reply::Empty)
                 }
                 Method::TasksCancel => {
                     let params: TaskParams = call.decode()?;
-                    tasks.cancel(&params.task_id, owner).await?;
+                    tasks.cancel(&tasks.get(&params.task_id, owner).await?).await?;
                     Ok(Reply::Empty)
                 }
                 Method::TasksList if owner.is_some() => {

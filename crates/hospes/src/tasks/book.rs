@@ -118,20 +118,15 @@ impl Tasks {
         Ok(page)
     }
 
-    /// Takes in answers to a task's questions.
-    pub(crate) async fn answer(
-        &self,
-        id: &str,
-        owner: Option<&str>,
-        answers: InputResponses,
-    ) -> Result<(), RpcError> {
-        self.get(id, owner).await?;
+    /// Takes in answers to the questions of a task that [`Tasks::get`] has found.
+    pub(crate) async fn answer(&self, found: &TaskRecord, answers: InputResponses) -> Result<(), RpcError> {
+        let id = &found.task.task_id;
         self.change(id, |record, now| record.answer(answers.clone(), now)).await.map(drop)
     }
 
-    /// Ends a task at its caller's wish. What is over stays what it is.
-    pub(crate) async fn cancel(&self, id: &str, owner: Option<&str>) -> Result<(), RpcError> {
-        self.get(id, owner).await?;
+    /// Ends a task that [`Tasks::get`] has found, at its caller's wish. What is over stays what it is.
+    pub(crate) async fn cancel(&self, found: &TaskRecord) -> Result<(), RpcError> {
+        let (id, owner) = (found.task.task_id.as_str(), found.owner.as_deref());
         let cancelled = self.change(id, |record, now| record.cancel("cancelled by its caller", now)).await?;
         if let Some(live) = self.live(id) {
             live.stop();

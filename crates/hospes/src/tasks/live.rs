@@ -69,7 +69,8 @@ impl Live {
         }
     }
 
-    /// Ends what runs for it, and forgets what it said (PROG-12); true when something ran.
+    /// Ends what runs for it, and forgets what it said (PROG-12); true when something ran, or was about to: nothing else
+    /// will say that the task is over.
     pub(super) fn stop(&self) -> bool {
         self.hush();
         match std::mem::replace(&mut *self.work(), Work::Stopped) {
@@ -77,7 +78,8 @@ impl Live {
                 work.abort();
                 !work.is_finished()
             }
-            Work::None | Work::Stopped => false,
+            Work::None => true,
+            Work::Stopped => false,
         }
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use hospes_model::{
-    ElicitFormParams, ElicitParams, ElicitSchema, InputRequest, InputRequests, RawJson, RpcError, TaskStatus,
-    code,
+    ElicitFormParams, ElicitParams, ElicitSchema, InputRequest, InputRequests, InputResponses, RawJson,
+    RpcError, TaskStatus, code,
 };
 use serde_json::json;
 
@@ -40,26 +40,21 @@ async fn status(tasks: &Tasks, id: &str) -> TaskStatus {
     tasks.get(id, None).await.unwrap().task.status
 }
 
+async fn cancel(tasks: &Tasks, id: &str) {
+    tasks.cancel(&tasks.get(id, None).await.unwrap()).await.unwrap();
+}
+
+async fn answer(tasks: &Tasks, id: &str, answers: InputResponses) {
+    tasks.answer(&tasks.get(id, None).await.unwrap(), answers).await.unwrap();
+}
+
 /// covers: TASK-24
 #[tokio::test(start_paused = true)]
 async fn a_task_is_its_owners_alone() {
     let tasks = tasks();
     let id = make(&tasks, Some("ada")).await;
     for other in [None, Some("bob"), Some("")] {
-        let refusals = [
-            tasks.get(&id, other).await.map(drop),
-            tasks
-                .answer(
-                    &id,
-                    other,
-                    InputRequests::default().into_keys().map(|k| (k, raw(json!({})))).collect(),
-                )
-                .await,
-            tasks.cancel(&id, other).await,
-        ];
-        for refusal in refusals {
-            assert_eq!(refusal.unwrap_err().code, code::INVALID_PARAMS);
-        }
+        assert_eq!(tasks.get(&id, other).await.unwrap_err().code, code::INVALID_PARAMS);
         assert!(tasks.list(other, None).await.unwrap().tasks.is_empty());
     }
     assert_eq!(tasks.get(&id, Some("ada")).await.unwrap().task.status, TaskStatus::Working);
@@ -117,15 +112,15 @@ async fn what_is_over_never_changes() {
             match how {
                 "finish" => tasks.finish(&id, Ok(raw(json!({})))).await,
                 "fail" => tasks.finish(&id, Err(RpcError::internal("no"))).await,
-                _ => tasks.cancel(&id, None).await.unwrap(),
+                _ => cancel(&tasks, &id).await,
             }
             let before = tasks.get(&id, None).await.unwrap();
             assert_eq!(before.task.status, end);
             assert!(before.questions.is_empty());
             tasks.finish(&id, Ok(raw(json!({ "late": 1 })))).await;
-            tasks.cancel(&id, None).await.unwrap();
+            cancel(&tasks, &id).await;
             assert!(!tasks.ask(&id, questions(&["late"])).await.unwrap());
-            tasks.answer(&id, None, [("q".to_owned(), raw(json!({})))].into()).await.unwrap();
+            answer(&tasks, &id, [("q".to_owned(), raw(json!({})))].into()).await;
             tasks.say(&id, "late").await;
             assert_eq!(tasks.get(&id, None).await.unwrap(), before);
         }
@@ -141,18 +136,18 @@ async fn who_waits_for_answers_gets_them_when_all_are_there() {
         let (tasks, id) = (Arc::clone(&tasks), id.clone());
         tokio::spawn(async move { tasks.answers(&id, &["a".to_owned(), "b".to_owned()]).await })
     };
-    tasks.answer(&id, None, [("a".to_owned(), raw(json!({ "x": 1 })))].into()).await.unwrap();
+    answer(&tasks, &id, [("a".to_owned(), raw(json!({ "x": 1 })))].into()).await;
     assert_eq!(status(&tasks, &id).await, TaskStatus::InputRequired);
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());
-    tasks.answer(&id, None, [("b".to_owned(), raw(json!({ "x": 2 })))].into()).await.unwrap();
+    answer(&tasks, &id, [("b".to_owned(), raw(json!({ "x": 2 })))].into()).await;
     assert_eq!(status(&tasks, &id).await, TaskStatus::Working);
     let answers = waiting.await.unwrap().unwrap();
     assert_eq!(answers["b"].as_str(), r#"{"x":2}"#);
     let (cancelled, keys) = (make(&tasks, None).await, ["a".to_owned()]);
     tasks.ask(&cancelled, questions(&["a"])).await.unwrap();
     let (answers, ()) = tokio::join!(tasks.answers(&cancelled, &keys), async {
-        tasks.cancel(&cancelled, None).await.unwrap();
+        cancel(&tasks, &cancelled).await;
     });
     assert!(answers.is_none());
 }
@@ -224,7 +219,7 @@ async fn a_change_of_somebody_elses_is_not_overwritten() {
     let id = make(&ours, None).await;
     // The other process knows the task by the store alone.
     let stale = store.get(&id).await.unwrap().unwrap();
-    theirs.cancel(&id, None).await.unwrap();
+    cancel(&theirs, &id).await;
     let mut late = stale;
     late.version += 1;
     assert!(!store.update(late).await.unwrap());
@@ -243,7 +238,7 @@ async fn the_requests_of_running_tasks_are_counted() {
     assert!(refused.message.contains("max_bytes"), "{refused}");
     tasks.finish(&first.task_id, Ok(raw(json!({})))).await;
     let (second, _) = make(60).await.unwrap();
-    tasks.cancel(&second.task_id, None).await.unwrap();
+    cancel(&tasks, &second.task_id).await;
     make(60).await.unwrap();
     assert!(make(60).await.is_err());
 }
@@ -319,4 +314,17 @@ async fn what_runs_ends_with_those_who_could_ask_for_it() {
         tokio::task::yield_now().await;
     }
     assert_eq!(status(&elsewhere, &done).await, TaskStatus::Completed);
+}
+
+/// What was stopped before it ran stayed a task that is worked on, until its time was over.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_stopped_before_it_runs_is_over() {
+    let tasks = tasks();
+    let (task, live) = tasks.create("tools/call", None, None, 0).await.unwrap();
+    tasks.close();
+    let work = tokio::spawn(std::future::pending::<()>());
+    live.runs(work.abort_handle());
+    assert!(work.await.unwrap_err().is_cancelled());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(status(&tasks, &task.task_id).await, TaskStatus::Failed);
 }

@@ -144,6 +144,35 @@ async fn an_answer_over_the_limit_fails_alone() {
     assert_eq!(client.call("echo", ()).await.unwrap().all_text(), "small");
 }
 
+/// Servers of 2026-07-28 send no requests, and clients no answers: not to one that is too long either.
+#[tokio::test]
+async fn a_request_over_the_limit_is_refused_where_there_are_requests() {
+    let call = |asked: &Asked| {
+        let long =
+            json!({ "jsonrpc": "2.0", "id": 9, "method": "ping", "params": { "x": "x".repeat(20_000) } });
+        match asked.tool() {
+            "ask" => Said::stream(vec![event(&long), event(&text(asked, "done"))]),
+            "after" => Said::json(&text(asked, "after")),
+            _ => Said::status(202),
+        }
+    };
+    for (revision, refusals) in [(Revision::V2025_11_25, 1), (Revision::V2026_07_28, 0)] {
+        let fake = match revision.is_legacy() {
+            true => Fake::serve(legacy(call)).await,
+            false => Fake::serve(modern(call)).await,
+        };
+        let builder = Client::builder().revision(revision).max_message_bytes(10_000);
+        let client = builder.connect(&fake.url).await.unwrap();
+        assert_eq!(client.call("ask", ()).await.unwrap().all_text(), "done");
+        let refusal = |asked: &Asked| asked.body["error"]["code"] == -32600 && asked.body["id"] == 9;
+        if refusals > 0 {
+            fake.wait(refusals, refusal).await;
+        }
+        assert_eq!(client.call("after", ()).await.unwrap().all_text(), "after");
+        assert_eq!(fake.asked().iter().filter(|asked| refusal(asked)).count(), refusals, "{revision}");
+    }
+}
+
 /// covers: CANC-14 HTTP-26 TIME-02
 #[tokio::test]
 async fn an_unwanted_request_is_cancelled_as_its_era_wants_it() {

@@ -211,3 +211,43 @@ async fn an_answer_to_a_session_that_is_over_goes_nowhere() {
     assert_eq!(answers[0].header("mcp-session-id"), Some("session-1"));
     assert_eq!(answers[0].body["result"]["action"], "decline");
 }
+
+/// What ran as a task for a session that is over went on, with nobody to fetch what it came to.
+#[tokio::test]
+async fn what_runs_for_a_session_that_is_over_ends_with_it() {
+    struct Ended(mpsc::Sender<&'static str>);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.0.try_send("ended").unwrap();
+        }
+    }
+    let (serve, ask) = legacy_with_streams(|asked| match (asked.method(), asked.header("mcp-session-id")) {
+        ("tools/call", Some("session-0")) => Said::status(404),
+        ("tools/call", _) => Said::json(&text(asked, "hi")),
+        _ => Said::status(202),
+    });
+    let fake = Fake::serve(serve).await;
+    let (say, mut said) = mpsc::channel(8);
+    let client = Client::builder()
+        .revision(Revision::V2025_11_25)
+        .elicitation(move |_| {
+            let ended = Ended(say.clone());
+            async move {
+                ended.0.send("begun").await.unwrap();
+                std::future::pending::<()>().await;
+                drop(ended);
+                Ok(ElicitResult::decline())
+            }
+        })
+        .tasks(hospes::tasks::TaskSettings::new())
+        .connect(&fake.url)
+        .await
+        .unwrap();
+    let question = question(1).replacen("\"params\":{", "\"params\":{\"task\":{},", 1);
+    ask[0].send(question).await.unwrap();
+    assert_eq!(said.recv().await, Some("begun"));
+    fake.wait(1, |asked| asked.body["result"]["task"]["status"] == "working").await;
+    assert_eq!(client.call("echo", ()).await.unwrap().all_text(), "hi");
+    let ended = tokio::time::timeout(Duration::from_secs(20), said.recv()).await;
+    assert_eq!(ended, Ok(Some("ended")));
+}

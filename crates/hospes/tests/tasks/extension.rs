@@ -271,3 +271,26 @@ async fn what_comes_under_an_extension_is_not_trusted() {
     let asking = peer.until(&id, "input_required").await;
     assert_eq!(asking["inputRequests"].as_object().unwrap().len(), 1);
 }
+
+/// An update, which looks at the task before it changes it, counted twice.
+/// covers: TASK-26
+#[tokio::test(start_paused = true)]
+async fn each_request_about_a_task_counts_once() {
+    let settings = hospes::tasks::TaskSettings::new().with_max_requests_per_second(4);
+    let mut peer = Peer::taking_tasks();
+    let meta = peer.meta.take();
+    peer = Peer::of(super::Jobs.into_server().task_settings(settings), meta);
+    let id = peer.call("asks", json!({})).await["taskId"].clone();
+    sleep(2 * SECOND).await;
+    for _ in 0..4 {
+        peer.ok("tasks/update", json!({ "taskId": id, "inputResponses": {} })).await;
+    }
+    let refused = peer.ask("tasks/cancel", json!({ "taskId": id })).await;
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(
+        why.contains("more than 4 requests a second") && why.contains("max_requests_per_second"),
+        "{why}"
+    );
+    sleep(SECOND).await;
+    peer.ok("tasks/cancel", json!({ "taskId": id })).await;
+}

@@ -44,7 +44,7 @@ impl Gateway {
     pub(super) fn ask_of(
         &self,
         live: &Arc<Live>,
-        tasks: &[Followed],
+        tasks: Vec<Followed>,
         context: &Context,
     ) -> BoxStream<'static, Asked> {
         let (live, peer) = (Arc::clone(live), Arc::clone(context.peer()));
@@ -55,7 +55,7 @@ impl Gateway {
                 (task, found)
             }
         };
-        iter(tasks.to_vec()).map(ask).buffer_unordered(ASK_AT_ONCE).boxed()
+        iter(tasks).map(ask).buffer_unordered(ASK_AT_ONCE).boxed()
     }
 
     /// The answer to what [`Gateway::ask_of`] asked.

@@ -291,15 +291,19 @@ impl Gateway {
                     told.agree(
                         wanted.tasks.iter().filter(|task| agrees(task)).map(|task| task.shown.clone()),
                     );
+                    let is_first = starting.take().is_some();
                     // Later on, whoever does not follow a task any more may have lost it.
-                    if starting.take().is_some() {
+                    if is_first {
                         wanted.tasks.retain(agrees);
                     }
                     if follows_tasks && wanted.tasks.is_empty() {
                         return;
                     }
-                    // Before the stream began, or while it was broken, nobody told anything.
-                    asking.push(self.ask_of(&live, &wanted.tasks, told.context));
+                    let tasks = wanted.tasks.iter_mut();
+                    tasks.for_each(|task| task.last = task.last.take().or_else(|| hold.last(&task.original)));
+                    // While the stream was broken nobody told anything.
+                    let unknown = wanted.tasks.iter().filter(|task| !is_first || task.last.is_none());
+                    asking.push(self.ask_of(&live, unknown.cloned().collect(), told.context));
                 }
                 Event::Notify(_) => {}
                 Event::Ask(_) | Event::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => return,

@@ -59,8 +59,10 @@ struct Usage {
 }
 
 /// A task that keeps its connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Awaited {
+    /// As it was last heard of.
+    last: Task,
     /// How long at most.
     until: Instant,
     /// When somebody last asked for it.
@@ -95,9 +97,9 @@ impl TaskHold {
         }
         let now = Instant::now();
         let mut tasks = self.0.tasks();
-        let known = tasks.get(&task.task_id).copied();
+        let known = tasks.get(&task.task_id).map(|known| known.until);
         let until = match (task.ttl_ms, known) {
-            (Some(_), Some(known)) => known.until,
+            (Some(_), Some(known)) => known,
             (Some(ttl), None) => now + Duration::from_millis(ttl).min(MAX_TASK_HOLD),
             (None, _) => now + TASK_HOLD,
         };
@@ -107,7 +109,12 @@ impl TaskHold {
                 return;
             }
         }
-        tasks.insert(task.task_id.clone(), Awaited { until, asked: now });
+        tasks.insert(task.task_id.clone(), Awaited { last: task.clone(), until, asked: now });
+    }
+
+    /// A task that runs, as it was last heard of.
+    pub(crate) fn last(&self, id: &str) -> Option<Task> {
+        self.0.tasks().get(id).map(|task| task.last.clone())
     }
 
     /// Somebody still waits for the task; and says so, or only is there.

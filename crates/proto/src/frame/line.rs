@@ -11,6 +11,9 @@ use super::peek::{Oversize, Peeker};
 /// The limit on one message unless told otherwise: the setting `max_message_bytes`.
 pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
+/// How many times the limit on one message a line may go on before it counts as one without an end.
+pub const MAX_SKIPPED: u64 = 4;
+
 /// How much room a read is offered.
 const READ: usize = 64 * 1024;
 /// Less room than this is not worth a read.
@@ -87,6 +90,14 @@ impl LineFramer {
                 return Some(line);
             }
         }
+    }
+
+    /// A line over the limit that has gone on for [`MAX_SKIPPED`] times as long: its end is not waited for, and behind it
+    /// nothing can be read any more.
+    pub fn poll_endless(&mut self) -> Option<Line> {
+        let most = (self.limit as u64).saturating_mul(MAX_SKIPPED);
+        let peeker = self.skipping.take_if(|peeker| peeker.seen() > most)?;
+        Some(Line::Oversize(peeker.finish(self.limit)))
     }
 
     /// What is left when the stream has ended: a last line that lacks its newline.
@@ -223,6 +234,19 @@ mod tests {
         }
         framer.buffer().extend_from_slice(b"\n");
         assert!(matches!(framer.poll_line(), Some(Line::Oversize(over)) if over.seen == 10_000_000));
+    }
+
+    #[test]
+    fn an_endless_line_is_given_up() {
+        let mut framer = LineFramer::new(1000);
+        for bytes in [3000, 1000] {
+            framer.buffer().extend_from_slice(&vec![b'x'; bytes]);
+            assert_eq!((framer.poll_line(), framer.poll_endless()), (None, None), "its end may still come");
+        }
+        framer.buffer().extend_from_slice(b"x");
+        assert_eq!(framer.poll_line(), None);
+        assert!(matches!(framer.poll_endless(), Some(Line::Oversize(over)) if over.seen == 4001));
+        assert_eq!(framer.poll_endless(), None);
     }
 
     #[test]

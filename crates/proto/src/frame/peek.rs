@@ -69,6 +69,10 @@ pub(crate) struct Peeker {
 }
 
 impl Peeker {
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.seen += bytes.len() as u64;
         let room = HEAD - self.head.len();

@@ -212,6 +212,14 @@ where
                 Poll::Ready(Ok(1..)) => {
                     let lines = std::iter::from_fn(|| framer.poll_line());
                     self.shared.handle_lines(lines, &mut self.batch);
+                    if let Some(endless) = framer.poll_endless() {
+                        self.shared.handle_lines([endless].into_iter(), &mut self.batch);
+                        self.read = None;
+                        self.ends(
+                            Duration::ZERO,
+                            "the server sent a line without end (setting max_message_bytes)",
+                        );
+                    }
                 }
                 Poll::Ready(ended) => {
                     self.shared.handle_lines(framer.finish().into_iter(), &mut self.batch);

@@ -125,8 +125,16 @@ where
     /// Handles the lines that are here, as long as their answers find room.
     fn take_lines(&mut self, cx: &mut TaskContext<'_>) {
         while self.may_take() {
-            let Some(line) = self.framer.poll_line() else { return };
+            let Some(line) = self.framer.poll_line() else { break };
             self.desk.handle_line(line, cx, &mut self.out);
+        }
+        if let Some(endless) = self.framer.poll_endless() {
+            tracing::warn!(
+                limit = self.limits.message_bytes,
+                "a line goes on without end (setting max_message_bytes); the connection ends"
+            );
+            self.desk.handle_line(endless, cx, &mut self.out);
+            self.drain();
         }
     }
 

@@ -1,5 +1,7 @@
 //! Messages, however long, deep or wrong.
 
+use tokio::io::AsyncWriteExt as _;
+
 use super::*;
 
 /// covers: MSG-18
@@ -77,6 +79,25 @@ async fn a_message_over_the_limit_fails_alone() {
     peer.tool(2, "echo", json!({"text": "x".repeat(60_000)})).await;
     assert!(text(&peer.read().await).contains("max_answer_bytes"));
     peer.silence().await;
+}
+
+/// It was skipped for good: nobody was told, and nothing was ever read again.
+#[tokio::test]
+async fn a_line_without_end_is_refused_and_ends_the_connection() {
+    let mut peer = Peer::of(StdioServer::new(Probe::new()).max_message_bytes(100_000));
+    peer.open("2025-11-25").await;
+    let call =
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":""#;
+    peer.output.write_all(call.as_bytes()).await.unwrap();
+    for _ in 0..5 {
+        // The last ones may not be taken any more.
+        let _ = peer.output.write_all(&vec![b'x'; 100_000]).await;
+    }
+    let answer = peer.read().await;
+    assert_eq!(code(&answer), -32600);
+    let why = answer["error"]["message"].as_str().unwrap();
+    assert!(why.contains("over the limit of 100000 (setting max_message_bytes)"), "{why}");
+    assert_eq!(peer.read_or_end().await, None);
 }
 
 #[tokio::test]
