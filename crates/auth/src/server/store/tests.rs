@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
+
 use super::{Kind, MemoryStore, Record, Store, Swapped, Taken};
 
 const NOW: u64 = 1_000;
@@ -171,4 +173,107 @@ fn the_file_is_its_owners_alone() {
     newer.pragma_update(None, "user_version", 1000).unwrap();
     let error = super::SqliteStore::open(&path).unwrap_err();
     assert!(error.to_string().contains("newer version"), "{error}");
+}
+
+/// What one of many does to a code and a refresh token of the same grant.
+#[derive(Clone, Copy, Debug)]
+enum Doing {
+    Take,
+    Swap,
+    Revoke,
+}
+
+/// What came of it.
+#[derive(Default)]
+struct Winners {
+    took: usize,
+    swapped: usize,
+    revoked: bool,
+}
+
+/// All do what they do at once, half of them at each node.
+async fn at_once((one, other): Pair, all: Vec<(bool, Doing)>, round: usize) -> (Winners, Pair) {
+    let (grant, code, refresh) = (format!("g{round}"), format!("c{round}"), format!("r{round}"));
+    one.put(Record::new(Kind::Code, &code, "{}", NOW + 10).of(&grant)).await.unwrap();
+    one.put(Record::new(Kind::Refresh, &refresh, "{}", NOW + 10).of(&grant)).await.unwrap();
+    let start = Arc::new(tokio::sync::Barrier::new(all.len()));
+    let tasks = all.into_iter().enumerate().map(|(at, (first, doing))| {
+        let store = Arc::clone(if first { &one } else { &other });
+        let (grant, code, refresh, start) =
+            (grant.clone(), code.clone(), refresh.clone(), Arc::clone(&start));
+        tokio::spawn(async move {
+            start.wait().await;
+            let mut won = Winners::default();
+            match doing {
+                Doing::Take => {
+                    let taken = store.take(Kind::Code, &code, NOW).await.unwrap();
+                    won.took += usize::from(matches!(taken, Taken::First(_)));
+                }
+                Doing::Swap => {
+                    let new =
+                        Record::new(Kind::Refresh, format!("{refresh} {at}"), "{}", NOW + 10).of(&grant);
+                    let swapped = store.swap_refresh(&refresh, new, "", NOW, 0).await.unwrap();
+                    won.swapped += usize::from(matches!(swapped, Swapped::Done(_)));
+                }
+                Doing::Revoke => {
+                    store.revoke_grant(&grant, NOW + 100).await.unwrap();
+                    won.revoked = true;
+                }
+            }
+            won
+        })
+    });
+    let mut all = Winners::default();
+    for task in tasks.collect::<Vec<_>>() {
+        let won = task.await.unwrap();
+        all.took += won.took;
+        all.swapped += won.swapped;
+        all.revoked |= won.revoked;
+    }
+    if all.revoked {
+        assert_eq!(one.take(Kind::Code, &code, NOW).await.unwrap(), Taken::Unknown);
+        let left = other.list(Kind::Refresh, NOW, 1000).await.unwrap();
+        assert!(left.iter().all(|record| record.grant.as_ref() != Some(&grant)), "{left:?}");
+    }
+    (all, (one, other))
+}
+
+fn at_most_one_wins(mut pair: Pair) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    let doing = prop_oneof![3 => Just(Doing::Take), 3 => Just(Doing::Swap), 1 => Just(Doing::Revoke)];
+    let all = prop::collection::vec((any::<bool>(), doing), 1..16);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(48));
+    let mut round = 0;
+    let shared = std::cell::RefCell::new((&mut pair, &mut round));
+    let done = runner.run(&all, |all| {
+        let (pair, round) = &mut *shared.borrow_mut();
+        **round += 1;
+        let asked = |what: fn(&Doing) -> bool| all.iter().any(|(_, doing)| what(doing));
+        let (takes, swaps) =
+            (asked(|doing| matches!(doing, Doing::Take)), asked(|doing| matches!(doing, Doing::Swap)));
+        let both = (Arc::clone(&pair.0), Arc::clone(&pair.1));
+        let (won, _) = runtime.block_on(at_once(both, all.clone(), **round));
+        prop_assert!(won.took <= 1 && won.swapped <= 1, "{} took, {} swapped", won.took, won.swapped);
+        if !won.revoked {
+            prop_assert_eq!(
+                (won.took == 1, won.swapped == 1),
+                (takes, swaps),
+                "nobody is turned away for nothing"
+            );
+        }
+        Ok(())
+    });
+    done.unwrap();
+}
+
+#[test]
+fn whatever_comes_at_once_at_most_one_wins_in_memory() {
+    at_most_one_wins(memory());
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn whatever_comes_at_once_at_most_one_wins_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    at_most_one_wins(sqlite(&folder));
 }

@@ -52,9 +52,9 @@ impl Place {
             let robot = Client::signing(super::client_id(ROBOT), keys, redirects).with_assertions();
             settings.clients.push(robot);
         };
-        let Site { server, time } = Site::on(Arc::clone(&store), change, Arc::new(1_000_000.into()));
+        let Site { server, time, .. } = Site::on(Arc::clone(&store), change, Arc::new(1_000_000.into()));
         let server = server.fetching(web.clone()).trust(crate::Issuer::new(IDP).unwrap(), web.clone());
-        Self { key, idp, web, store, site: Site { server, time } }
+        Self { key, idp, web, store, site: Site::of(server, time) }
     }
 
     /// What the client says of itself, but for this.

@@ -163,7 +163,7 @@ fn node_of(provider: Provider, store: Arc<dyn Store>, time: &Arc<AtomicU64>) -> 
         .unwrap()
         .delegating(provider)
         .clock(Clock::new(move || now.load(Ordering::Relaxed)));
-    Site { server, time: Arc::clone(time) }
+    Site::of(server, Arc::clone(time))
 }
 
 fn site(third: &Third) -> Site {

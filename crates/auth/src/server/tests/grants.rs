@@ -11,80 +11,86 @@ use crate::server::{MemoryStore, Store};
 
 #[tokio::test]
 async fn a_code_is_for_who_asked_for_it() {
-    let site = Site::new();
-    let fields = |asked: &Ask, code: &str| {
-        [
-            ("grant_type", "authorization_code".to_owned()),
-            ("code", code.to_owned()),
-            ("code_verifier", asked.verifier.expose().to_owned()),
-            ("redirect_uri", ASKED.to_owned()),
-            ("client_id", APP.to_owned()),
-        ]
-    };
-    for (name, value, error) in [
-        ("code_verifier", "", "invalid_request"),
-        ("code_verifier", "short", "invalid_grant"),
-        ("code_verifier", &*"x".repeat(43), "invalid_grant"),
-        ("redirect_uri", "http://127.0.0.1:1/callback", "invalid_grant"),
-        ("redirect_uri", "http://127.0.0.1/callback", "invalid_grant"),
-        ("client_id", "other", "invalid_grant"),
-        ("client_id", "nobody", "invalid_client"),
-        ("client_id", "machine", "invalid_client"),
-        ("client_id", "", "invalid_client"),
-        ("code", "", "invalid_request"),
-        ("code", "x", "invalid_grant"),
-        ("grant_type", "", "invalid_request"),
-        ("grant_type", "password", "unsupported_grant_type"),
-    ] {
+    for site in Site::everywhere() {
+        let fields = |asked: &Ask, code: &str| {
+            [
+                ("grant_type", "authorization_code".to_owned()),
+                ("code", code.to_owned()),
+                ("code_verifier", asked.verifier.expose().to_owned()),
+                ("redirect_uri", ASKED.to_owned()),
+                ("client_id", APP.to_owned()),
+            ]
+        };
+        for (name, value, error) in [
+            ("code_verifier", "", "invalid_request"),
+            ("code_verifier", "short", "invalid_grant"),
+            ("code_verifier", &*"x".repeat(43), "invalid_grant"),
+            ("redirect_uri", "http://127.0.0.1:1/callback", "invalid_grant"),
+            ("redirect_uri", "http://127.0.0.1/callback", "invalid_grant"),
+            ("client_id", "other", "invalid_grant"),
+            ("client_id", "nobody", "invalid_client"),
+            ("client_id", "machine", "invalid_client"),
+            ("client_id", "", "invalid_client"),
+            ("code", "", "invalid_request"),
+            ("code", "x", "invalid_grant"),
+            ("grant_type", "", "invalid_request"),
+            ("grant_type", "password", "unsupported_grant_type"),
+        ] {
+            let asked = Ask::new();
+            let code = site.code(&asked).await;
+            let mut fields = fields(&asked, &code);
+            for field in &mut fields {
+                if field.0 == name {
+                    field.1 = value.to_owned();
+                }
+            }
+            let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let status = if error == "invalid_client" { 401 } else { 400 };
+            assert_eq!(
+                site.form("/token", &fields).await.error(),
+                (status, error.to_owned()),
+                "{name}={value}"
+            );
+        }
         let asked = Ask::new();
         let code = site.code(&asked).await;
-        let mut fields = fields(&asked, &code);
-        for field in &mut fields {
-            if field.0 == name {
-                field.1 = value.to_owned();
-            }
-        }
-        let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let status = if error == "invalid_client" { 401 } else { 400 };
-        assert_eq!(site.form("/token", &fields).await.error(), (status, error.to_owned()), "{name}={value}");
+        let fields = fields(&asked, &code);
+        let mut twice: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        twice.push(("code", "x"));
+        assert_eq!(site.form("/token", &twice).await.error(), (400, "invalid_request".to_owned()));
+        let target = [&twice[..5], &[("resource", "https://evil.example")]].concat();
+        assert_eq!(site.form("/token", &target).await.error(), (400, "invalid_target".to_owned()));
+        let json = site.form_with("/token", &twice[..5], &[]).await;
+        assert_eq!(json.error().1, "invalid_grant", "it was taken already");
     }
-    let asked = Ask::new();
-    let code = site.code(&asked).await;
-    let fields = fields(&asked, &code);
-    let mut twice: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    twice.push(("code", "x"));
-    assert_eq!(site.form("/token", &twice).await.error(), (400, "invalid_request".to_owned()));
-    let target = [&twice[..5], &[("resource", "https://evil.example")]].concat();
-    assert_eq!(site.form("/token", &target).await.error(), (400, "invalid_target".to_owned()));
-    let json = site.form_with("/token", &twice[..5], &[]).await;
-    assert_eq!(json.error().1, "invalid_grant", "it was taken already");
 }
 
 /// Two have it, and one of them should not.
 #[tokio::test]
 async fn a_code_that_is_used_again_ends_everything_that_came_of_it() {
-    let site = Site::new();
-    let asked = Ask::new();
-    let code = site.code(&asked).await;
-    let (access, refresh) = site.redeem(&asked, &code).await.tokens();
-    let (second, second_refresh) = site.refresh(&refresh, APP, &[]).await.tokens();
-    assert!(site.is_good(&access).await && site.is_good(&second).await);
-    assert_eq!(site.redeem(&asked, &code).await.error(), (400, "invalid_grant".to_owned()));
-    assert!(!site.is_good(&access).await && !site.is_good(&second).await);
-    assert_eq!(site.refresh(&second_refresh, APP, &[]).await.error().1, "invalid_grant");
+    for site in Site::everywhere() {
+        let asked = Ask::new();
+        let code = site.code(&asked).await;
+        let (access, refresh) = site.redeem(&asked, &code).await.tokens();
+        let (second, second_refresh) = site.refresh(&refresh, APP, &[]).await.tokens();
+        assert!(site.is_good(&access).await && site.is_good(&second).await);
+        assert_eq!(site.redeem(&asked, &code).await.error(), (400, "invalid_grant".to_owned()));
+        assert!(!site.is_good(&access).await && !site.is_good(&second).await);
+        assert_eq!(site.refresh(&second_refresh, APP, &[]).await.error().1, "invalid_grant");
 
-    let late = Ask::new();
-    let code = site.code(&late).await;
-    site.pass(60);
-    assert_eq!(site.redeem(&late, &code).await.error().1, "invalid_grant");
+        let late = Ask::new();
+        let code = site.code(&late).await;
+        site.pass(60);
+        assert_eq!(site.redeem(&late, &code).await.error().1, "invalid_grant");
 
-    // A code in the hands of another client is lost for both.
-    let asked = Ask::new();
-    let code = site.code(&asked).await;
-    let mut stolen = Ask::of("other", ASKED);
-    stolen.verifier = asked.verifier.clone();
-    assert_eq!(site.redeem(&stolen, &code).await.error().1, "invalid_grant");
-    assert_eq!(site.redeem(&asked, &code).await.error().1, "invalid_grant");
+        // A code in the hands of another client is lost for both.
+        let asked = Ask::new();
+        let code = site.code(&asked).await;
+        let mut stolen = Ask::of("other", ASKED);
+        stolen.verifier = asked.verifier.clone();
+        assert_eq!(site.redeem(&stolen, &code).await.error().1, "invalid_grant");
+        assert_eq!(site.redeem(&asked, &code).await.error().1, "invalid_grant");
+    }
 }
 
 /// Two ways into one store, and where it is.
@@ -146,25 +152,26 @@ async fn of_many_who_redeem_a_code_one_has_it() {
 /// covers: AUTS-16 AUTS-18 AUTS-20
 #[tokio::test]
 async fn refresh_tokens_rotate() {
-    let site = Site::new();
-    let (access, first) = site.tokens().await;
-    let (new_access, second) = site.refresh(&first, APP, &[("resource", RESOURCE)]).await.tokens();
-    assert!(new_access != access && second != first);
-    // The answer was lost: the same successor once more.
-    site.pass(9);
-    let (_, again) = site.refresh(&first, APP, &[]).await.tokens();
-    assert_eq!(again, second);
-    let (_, third) = site.refresh(&second, APP, &[]).await.tokens();
-    // Somebody comes with what was swapped long ago: nobody of the family stays.
-    site.pass(10);
-    assert_eq!(site.refresh(&first, APP, &[]).await.error(), (400, "invalid_grant".to_owned()));
-    assert_eq!(site.refresh(&third, APP, &[]).await.error(), (400, "invalid_grant".to_owned()));
-    assert!(!site.is_good(&new_access).await);
+    for site in Site::everywhere() {
+        let (access, first) = site.tokens().await;
+        let (new_access, second) = site.refresh(&first, APP, &[("resource", RESOURCE)]).await.tokens();
+        assert!(new_access != access && second != first);
+        // The answer was lost: the same successor once more.
+        site.pass(9);
+        let (_, again) = site.refresh(&first, APP, &[]).await.tokens();
+        assert_eq!(again, second);
+        let (_, third) = site.refresh(&second, APP, &[]).await.tokens();
+        // Somebody comes with what was swapped long ago: nobody of the family stays.
+        site.pass(10);
+        assert_eq!(site.refresh(&first, APP, &[]).await.error(), (400, "invalid_grant".to_owned()));
+        assert_eq!(site.refresh(&third, APP, &[]).await.error(), (400, "invalid_grant".to_owned()));
+        assert!(!site.is_good(&new_access).await);
 
-    let (access, token) = site.tokens().await;
-    assert_eq!(site.refresh(&token, "other", &[]).await.error().1, "invalid_grant", "another client's");
-    assert!(!site.is_good(&access).await, "it was in the wrong hands");
-    assert_eq!(site.refresh("x", APP, &[]).await.error().1, "invalid_grant");
+        let (access, token) = site.tokens().await;
+        assert_eq!(site.refresh(&token, "other", &[]).await.error().1, "invalid_grant", "another client's");
+        assert!(!site.is_good(&access).await, "it was in the wrong hands");
+        assert_eq!(site.refresh("x", APP, &[]).await.error().1, "invalid_grant");
+    }
 }
 
 /// covers: AUTS-17 AUTS-19
@@ -193,25 +200,26 @@ async fn everything_ends() {
 
 #[tokio::test]
 async fn a_refresh_asks_for_no_more_than_there_was() {
-    let site = Site::new();
-    let asked = Ask::new().but("scope", "mcp files");
-    let code = site.code(&asked).await;
-    let (_, refresh) = site.redeem(&asked, &code).await.tokens();
-    for (field, error) in [
-        (("scope", "mcp unknown"), "invalid_scope"),
-        (("scope", "offline_access"), "invalid_scope"),
-        (("resource", "https://evil.example/mcp"), "invalid_target"),
-    ] {
-        assert_eq!(site.refresh(&refresh, APP, &[field]).await.error(), (400, error.to_owned()));
+    for site in Site::everywhere() {
+        let asked = Ask::new().but("scope", "mcp files");
+        let code = site.code(&asked).await;
+        let (_, refresh) = site.redeem(&asked, &code).await.tokens();
+        for (field, error) in [
+            (("scope", "mcp unknown"), "invalid_scope"),
+            (("scope", "offline_access"), "invalid_scope"),
+            (("resource", "https://evil.example/mcp"), "invalid_target"),
+        ] {
+            assert_eq!(site.refresh(&refresh, APP, &[field]).await.error(), (400, error.to_owned()));
+        }
+        let narrow = site.refresh(&refresh, APP, &[("scope", "files")]).await;
+        assert_eq!(narrow.json()["scope"], "files");
+        let (_, next) = narrow.tokens();
+        assert_eq!(
+            site.refresh(&next, APP, &[]).await.json()["scope"],
+            "mcp files",
+            "the refresh token keeps all"
+        );
     }
-    let narrow = site.refresh(&refresh, APP, &[("scope", "files")]).await;
-    assert_eq!(narrow.json()["scope"], "files");
-    let (_, next) = narrow.tokens();
-    assert_eq!(
-        site.refresh(&next, APP, &[]).await.json()["scope"],
-        "mcp files",
-        "the refresh token keeps all"
-    );
 }
 
 /// covers: AUTS-10 AUTS-12
@@ -342,7 +350,7 @@ async fn who_has_left_the_configuration_takes_nothing_along() {
     let server = super::AuthServer::new(super::settings(), store, sign_in)
         .unwrap()
         .clock(super::Clock::new(move || time.load(Ordering::Relaxed)));
-    let after = Site { server, time: Arc::clone(&before.time) };
+    let after = Site::of(server, Arc::clone(&before.time));
     assert!(before.is_good(&access).await && !after.is_good(&access).await);
     browser.site = after.clone();
     assert!(browser.open(&Ask::new()).await.text().contains("Sign in"));
@@ -360,7 +368,7 @@ async fn a_new_password_ends_what_was_given_under_the_old_one() {
         let time = Arc::clone(&before.time);
         let server = super::AuthServer::new(super::settings(), Arc::clone(&store), sign_in).unwrap();
         let server = server.clock(super::Clock::new(move || time.load(Ordering::Relaxed)));
-        Site { server, time: Arc::clone(&before.time) }
+        Site::of(server, Arc::clone(&before.time))
     };
     let (same, after) = (with("correct horse"), with("another"));
     let ask = Ask::of("machine", "https://machine.example/callback");

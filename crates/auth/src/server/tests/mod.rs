@@ -5,6 +5,8 @@ mod authorize;
 mod clients;
 mod delegated;
 mod grants;
+#[cfg(all(feature = "sqlite", unix))]
+mod killed;
 mod proofs;
 mod signing;
 
@@ -70,6 +72,10 @@ fn settings() -> ServerSettings {
 struct Site {
     server: AuthServer,
     time: Arc<AtomicU64>,
+    /// Another node on the same store: requests come to one and the other in turn.
+    twin: Option<AuthServer>,
+    turn: Arc<AtomicUsize>,
+    _folder: Option<Arc<tempfile::TempDir>>,
 }
 
 impl Site {
@@ -84,12 +90,40 @@ impl Site {
     fn on(store: Arc<dyn Store>, change: impl FnOnce(&mut ServerSettings), time: Arc<AtomicU64>) -> Self {
         let mut settings = settings();
         change(&mut settings);
+        Self::of(Self::node(settings, store, &time), time)
+    }
+
+    fn of(server: AuthServer, time: Arc<AtomicU64>) -> Self {
+        Self { server, time, twin: None, turn: Arc::default(), _folder: None }
+    }
+
+    /// Over every store, at one node and at two.
+    fn everywhere() -> Vec<Self> {
+        let time = || Arc::new(AtomicU64::new(1_000_000));
+        let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let mut all = vec![Self::new(), Self::twins([Arc::clone(&memory), memory], time())];
+        #[cfg(feature = "sqlite")]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let open = || -> Arc<dyn Store> {
+                Arc::new(super::SqliteStore::open(folder.path().join("auth.db")).unwrap())
+            };
+            let twins = Self::twins([open(), open()], time());
+            all.push(Self { _folder: Some(Arc::new(folder)), ..twins });
+        }
+        all
+    }
+
+    fn twins([one, other]: [Arc<dyn Store>; 2], time: Arc<AtomicU64>) -> Self {
+        let twin = Some(Self::node(settings(), other, &time));
+        Self { twin, ..Self::on(one, |_| {}, time) }
+    }
+
+    fn node(settings: ServerSettings, store: Arc<dyn Store>, time: &Arc<AtomicU64>) -> AuthServer {
         let sign_in = SignIn::users([("ann".to_owned(), password())]);
-        let now = Arc::clone(&time);
-        let server = AuthServer::new(settings, store, sign_in)
-            .unwrap()
-            .clock(Clock::new(move || now.load(Ordering::Relaxed)));
-        Self { server, time }
+        let now = Arc::clone(time);
+        let clock = Clock::new(move || now.load(Ordering::Relaxed));
+        AuthServer::new(settings, store, sign_in).unwrap().clock(clock)
     }
 
     fn pass(&self, seconds: u64) {
@@ -102,7 +136,9 @@ impl Site {
 
     async fn send(&self, mut parts: Parts, body: &str) -> Answer {
         parts.headers.entry("host").or_insert_with(|| "as.example".parse().unwrap());
-        let response = self.server.answer(&parts, body.as_bytes()).await.expect("a path of the server's");
+        let first = self.turn.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+        let server = self.twin.as_ref().filter(|_| !first).unwrap_or(&self.server);
+        let response = server.answer(&parts, body.as_bytes()).await.expect("a path of the server's");
         Answer(response)
     }
 
