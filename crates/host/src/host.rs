@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use crate::catalogue::names::{PrefixCollision, Prefixes};
 use crate::config::{Builtin, Config, Expanded, ServerConfig, Transport};
 use crate::gateway::{Gateway, Shared};
+use crate::guard::Guard;
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::upstream::{Connector, Epoch, Memory, Server, State, Upstream, UpstreamStatus, definition};
@@ -52,6 +53,7 @@ pub struct HostBuilder {
     memory: Arc<Memory>,
     builtins: Builtins,
     connectors: Option<Connectors>,
+    guard: Option<Arc<Guard>>,
 }
 
 impl HostBuilder {
@@ -86,12 +88,20 @@ impl HostBuilder {
         self
     }
 
+    /// Goes by the rules of this guard, which also records what happens. Without one everything is allowed and nothing
+    /// recorded.
+    #[must_use]
+    pub fn guard(mut self, guard: Arc<Guard>) -> Self {
+        self.guard = Some(guard);
+        self
+    }
+
     /// Starts all servers, and waits for none.
     ///
     /// # Errors
     /// When two servers would be shown under one name.
     pub fn start(self) -> Result<Host, StartError> {
-        let Self { config, mut settings, memory, builtins, connectors } = self;
+        let Self { config, mut settings, memory, builtins, connectors, guard } = self;
         if let Some(wait) = config.start_wait {
             (settings.start_wait, settings.first_start_wait) = (wait, wait);
         }
@@ -129,7 +139,7 @@ impl HostBuilder {
                 upstream
             })
             .collect();
-        let shared = Arc::new(Shared::new(upstreams, prefixes, settings, memory, epoch, left_out));
+        let shared = Arc::new(Shared::new(upstreams, prefixes, settings, memory, epoch, left_out, guard));
         let sweeper = tokio::spawn(Arc::clone(&shared).sweep());
         Ok(Host { shared, sweeper })
     }
@@ -175,6 +185,7 @@ impl Host {
                 Err(BuiltinError::new(format!("there is no built-in server `{name}`")))
             }),
             connectors: None,
+            guard: None,
         }
     }
 

@@ -6,12 +6,14 @@
 pub mod catalogue;
 pub mod config;
 mod gateway;
+mod guard;
 mod host;
 mod settings;
 mod status;
 pub mod upstream;
 
 pub use gateway::Gateway;
+pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard};
 pub use host::{BuiltinError, Builtins, Host, HostBuilder, StartError};
 pub use settings::{
     DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,

@@ -32,6 +32,20 @@ pub(crate) fn is_hidden(character: char) -> bool {
         )
 }
 
+/// The text with everything that hides in it made visible: `\u{202e}` stands there as just that. Line ends and tabs stay.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_hidden(character) && !matches!(character, '\n' | '\t') {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
 /// Everything that a text might be taken for: as it stands, decoded once and twice, each also with its `.` and `..`
 /// resolved and its backslashes turned.
 pub(crate) fn readings(text: &str) -> Vec<String> {
@@ -109,6 +123,11 @@ mod tests {
         for text in ["/a/b", "a..b", "...", ".git", "C:\\a", "grüße.txt", ""] {
             assert!(is_plain(text), "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_hides_is_shown_for_what_it_is() {
+        assert_eq!(visible("a\u{202e}b\u{200b}\n\tü\0"), "a\\u{202e}b\\u{200b}\n\tü\\u{0}");
     }
 
     #[test]

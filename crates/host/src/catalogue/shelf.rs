@@ -62,6 +62,12 @@ impl<T: Item> Shelf<T> {
         self.origins.get(shown)
     }
 
+    /// What is shown under a name.
+    pub(crate) fn get(&self, shown: &str) -> Option<&T> {
+        let at = self.items.binary_search_by(|item| item.key().cmp(shown)).ok()?;
+        self.items.get(at)
+    }
+
     /// All items, sorted.
     pub(crate) fn items(&self) -> &[T] {
         &self.items

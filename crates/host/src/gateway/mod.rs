@@ -27,6 +27,7 @@ use hospes_model::{
 use crate::catalogue::uris::RouteError;
 use crate::catalogue::{Catalogue, Place, STATUS_URI, template_matches};
 use crate::config::nearest;
+use crate::guard::{Admitted, Going, Passage, What};
 use crate::upstream::Abilities;
 use forward::{Reached, Way};
 pub(crate) use shared::{InUse, Shared};
@@ -149,22 +150,34 @@ impl Gateway {
             reached = Some((server, found));
         }
         let Some(place) = place else { return Err(self.unknown(&catalogue, kind, name)) };
+        let what = match kind {
+            Kind::Tool => What::Tool(&place.name, catalogue.tools.get(name)),
+            Kind::Prompt => What::Prompt(&place.name),
+        };
+        let passage = match self.admit(&call, place.server, what).await {
+            Ok(passage) => passage,
+            Err(stopped) => {
+                // Nothing was begun on the connection that was waited for.
+                if let Some((_, mut reached)) = reached {
+                    reached.lease.finish();
+                }
+                return Ok(stopped);
+            }
+        };
+        let params = rewrite::with_text(call.params.raw(), "name", &place.name);
+        let params = params.map_err(|error| not_an_object(&error))?;
         let found = match reached {
             Some((server, found)) if server == place.server => Ok(found),
             _ => self.reach(place.server, using).await,
         };
-        let reached = match found {
-            Ok(found) => found,
-            // A model reads this and does something else; an error of the protocol it may never see.
-            Err(why) if kind == Kind::Tool => {
-                return Ok(Outcome::Complete(CallToolResult::error(why).into()));
-            }
-            Err(why) => return Err(RpcError::internal(why)),
-        };
-        let params = rewrite::with_text(call.params.raw(), "name", &place.name);
-        let params = params.map_err(|error| not_an_object(&error))?;
         let context = call.context.clone();
-        let outcome = self.forward(call, params, Way { server: place.server, reached, catalogue }).await?;
+        let outcome = match found {
+            Ok(reached) => self.forward(call, params, Way { server: place.server, reached, catalogue }).await,
+            // A model reads this and does something else; an error of the protocol it may never see.
+            Err(why) if kind == Kind::Tool => Ok(Outcome::Complete(CallToolResult::error(why).into())),
+            Err(why) => Err(RpcError::internal(why)),
+        };
+        let outcome = came_back(passage, outcome).await?;
         Ok(self.show_made(outcome, place.server, &context))
     }
 
@@ -186,10 +199,33 @@ impl Gateway {
             routed => routed,
         };
         let (server, original) = routed.map_err(|error| unknown_resource(uri, &error))?;
-        let reached = self.reach(server, using).await.map_err(RpcError::internal)?;
+        let passage = match self.admit(&call, server, What::Resource(&original)).await {
+            Ok(passage) => passage,
+            Err(stopped) => return Ok(stopped),
+        };
         let params =
             rewrite::with_text(call.params.raw(), "uri", &original).map_err(|error| not_an_object(&error))?;
-        self.forward(call, params, Way { server, reached, catalogue }).await
+        let outcome = match self.reach(server, using).await {
+            Ok(reached) => self.forward(call, params, Way { server, reached, catalogue }).await,
+            Err(why) => Err(RpcError::internal(why)),
+        };
+        came_back(passage, outcome).await
+    }
+
+    /// Asks the guard, where there is one. What is stopped has its outcome.
+    async fn admit(
+        &self,
+        call: &Call,
+        server: usize,
+        what: What<'_>,
+    ) -> Result<Option<Box<Passage>>, Outcome> {
+        let Some(guard) = &self.shared.guard else { return Ok(None) };
+        let going = Going { server: &self.shared.upstreams[server].server.name, what };
+        // Few hosts have none; those need not carry its future.
+        match Box::pin(guard.admit(call, going)).await {
+            Admitted::Pass(passage) => Ok(Some(passage)),
+            Admitted::Stopped(outcome) => Err(outcome),
+        }
     }
 
     fn read_status(&self) -> Result<Outcome, RpcError> {
@@ -313,6 +349,17 @@ impl Gateway {
             }
         }
         RpcError::invalid_params(text)
+    }
+}
+
+/// Tells the guard how a call ended.
+async fn came_back(
+    passage: Option<Box<Passage>>,
+    outcome: Result<Outcome, RpcError>,
+) -> Result<Outcome, RpcError> {
+    match passage {
+        Some(passage) => passage.came_back(outcome).await,
+        None => outcome,
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use super::tasks::Owners;
 use crate::catalogue::names::Prefixes;
 use crate::catalogue::{Catalogue, Part};
+use crate::guard::Guard;
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::upstream::{Abilities, Application, Epoch, Line, Live, Memory, Phase, Upstream};
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) epoch: Arc<Epoch>,
     /// Servers of the configuration that are not started, with the reason.
     pub(crate) left_out: Vec<(String, String)>,
+    /// Who decides and records; without one everything is allowed.
+    pub(crate) guard: Option<Arc<Guard>>,
     views: RwLock<HashMap<Abilities, Arc<View>>>,
     /// What applications see that have connections of their own, by the numbers of these.
     own: Mutex<HashMap<Vec<u64>, Built>>,
@@ -83,6 +86,7 @@ impl Shared {
         memory: Arc<Memory>,
         epoch: Arc<Epoch>,
         left_out: Vec<(String, String)>,
+        guard: Option<Arc<Guard>>,
     ) -> Self {
         Self {
             upstreams,
@@ -91,6 +95,7 @@ impl Shared {
             memory,
             epoch,
             left_out,
+            guard,
             views: RwLock::default(),
             own: Mutex::default(),
             task_owners: Owners::default(),

@@ -19,10 +19,11 @@ use crate::config::{Config, ServerConfig, Source, Transport};
 use crate::upstream::{
     BoxFuture, ConnectProblem, Connection, Connector, State as UpState, Wish, declaring, in_memory,
 };
-use crate::{Host, Settings};
+use crate::{Guard, Host, Settings};
 
 mod applications;
 mod faults;
+mod guarded;
 
 const ERAS: [Revision; 2] = [Revision::LATEST_LEGACY, Revision::LATEST];
 
@@ -60,6 +61,7 @@ impl Connector for InMemory {
 struct House {
     servers: Vec<(String, Arc<InMemory>)>,
     settings: Settings,
+    guard: Option<Arc<Guard>>,
 }
 
 impl House {
@@ -93,6 +95,11 @@ impl House {
         self
     }
 
+    fn guarded(mut self, guard: &Arc<Guard>) -> Self {
+        self.guard = Some(Arc::clone(guard));
+        self
+    }
+
     fn start(self) -> Host {
         let mut config = Config::default();
         for (name, _) in &self.servers {
@@ -104,7 +111,11 @@ impl House {
             let (_, found) = servers.iter().find(|(name, _)| *name == config.name).unwrap();
             Arc::new(InMemory { settings: settings.clone(), ..InMemory::clone(found) })
         };
-        Host::builder(config).settings(self.settings).connectors(find).start().unwrap()
+        let mut builder = Host::builder(config).settings(self.settings).connectors(find);
+        if let Some(guard) = self.guard {
+            builder = builder.guard(guard);
+        }
+        builder.start().unwrap()
     }
 }
 

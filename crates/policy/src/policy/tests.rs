@@ -27,6 +27,8 @@ fn decided(policy: &Policy, asked: &Asked<'_>) -> (Decision, String) {
 
 /// Whatever is said nowhere: nothing that may change or reach something happens unasked, and what a server says of its
 /// tool counts only when the person trusts the server.
+///
+/// covers: HOST-10 TOOL-29 TOOL-31
 #[test]
 fn without_rules_only_a_trusted_servers_harmless_tool_is_not_asked_about() {
     let policy = policy(TRUSTING);

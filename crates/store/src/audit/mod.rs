@@ -18,6 +18,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use jiff::Timestamp;
 use rusqlite::{Connection, params_from_iter};
 use serde::{Serialize, Serializer};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::StoreError;
@@ -153,6 +154,30 @@ impl Audit {
             return self.record(entry).await.map(drop);
         }
         self.send(Job { entry, done: None }).await
+    }
+
+    /// As [`Audit::note`], for where nothing can be waited for.
+    ///
+    /// # Errors
+    /// The entry, when there is no room for it or nothing is written any more.
+    pub fn try_note(&self, entry: Entry) -> Result<(), Box<Entry>> {
+        let Some(jobs) = &self.0.jobs else { return Err(Box::new(entry)) };
+        jobs.try_send(Job { entry, done: None }).map_err(|failed| match failed {
+            TrySendError::Full(job) | TrySendError::Closed(job) => Box::new(job.entry),
+        })
+    }
+
+    /// Whether what happens can be recorded. Where the last entry could not be written, another is tried.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        if !self.0.failing.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut entry = Entry::new(EntryKind::Server);
+        entry.subject = Some("the audit record is written again".to_owned());
+        self.record(entry).await.map(drop)
     }
 
     async fn send(&self, job: Job) -> Result<(), StoreError> {

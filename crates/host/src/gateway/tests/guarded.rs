@@ -1,0 +1,326 @@
+//! What the guard lets through, whom it asks, and what it records.
+
+use std::sync::atomic::AtomicU32;
+
+use hospes::model::{ElicitAction, ElicitParams};
+use hospes_policy::{Policy, Reading};
+use hospes_store::{Audit, Ending, Entry, EntryKind, Search};
+
+use super::*;
+
+/// Whatever the arguments are.
+type Anything = Args<std::collections::BTreeMap<String, serde_json::Value>>;
+
+/// A server that counts what was called.
+fn counting(calls: &Arc<AtomicU32>) -> impl Fn() -> Server + Send + Sync + 'static {
+    let calls = Arc::clone(calls);
+    move || {
+        let (plain, asking, failing) = (Arc::clone(&calls), Arc::clone(&calls), Arc::clone(&calls));
+        Server::new("files", "1")
+            .tool("write", move |_: Anything| {
+                plain.fetch_add(1, Ordering::SeqCst);
+                async { "written" }
+            })
+            .tool("move", move |ctx: Context, _: Anything| {
+                let calls = Arc::clone(&asking);
+                async move {
+                    let place = ctx.elicit::<String>("Where to?").await?;
+                    calls.fetch_add(1, Ordering::SeqCst);
+                    Ok::<_, Error>(place)
+                }
+            })
+            .tool("fail", move |_: Anything| {
+                failing.fetch_add(1, Ordering::SeqCst);
+                async { Err::<String, _>(Error::msg("broken")) }
+            })
+    }
+}
+
+fn guard(rules: &str) -> Arc<Guard> {
+    Arc::new(Guard::new(Policy::read(rules, &Reading::default()).unwrap()))
+}
+
+/// The questions that an application was asked.
+type Asked = Arc<Mutex<Vec<String>>>;
+
+/// An application whose person answers questions about calls so, and all others with a place.
+async fn answering(host: &Host, revision: Revision, answers: Vec<ElicitResult>) -> (Client, Asked) {
+    let asked = Asked::default();
+    let seen = Arc::clone(&asked);
+    let answers = Arc::new(Mutex::new(answers.into_iter()));
+    let client = Client::builder()
+        .revision(revision)
+        .elicitation(move |params: ElicitParams| {
+            let ElicitParams::Form(form) = params else { panic!("a form") };
+            let answer = if form.message.starts_with("May I") {
+                seen.lock().unwrap().push(form.message);
+                answers.lock().unwrap().next().expect("no further question")
+            } else {
+                ElicitResult::accept(json!({ "value": "there" }).into())
+            };
+            std::future::ready(Ok(answer))
+        })
+        .in_memory(host.gateway())
+        .await
+        .unwrap();
+    (client, asked)
+}
+
+fn decision(decision: &str) -> ElicitResult {
+    ElicitResult::accept(json!({ "decision": decision }).into())
+}
+
+fn pairs() -> impl Iterator<Item = (Revision, Revision)> {
+    ERAS.into_iter().flat_map(|up| ERAS.map(|down| (up, down)))
+}
+
+/// Who can ask a person does; everything that is not a clear yes is a no, and then nothing reaches the server.
+///
+/// covers: HOST-01 HOST-07 HOST-08
+#[tokio::test]
+async fn a_call_is_made_only_after_a_clear_yes() {
+    let refused = |reason: &str| ElicitResult::accept(json!({ "decision": "no", "reason": reason }).into());
+    let mut odd = decision("once");
+    odd.action = ElicitAction::Decline;
+    for (up, down) in pairs() {
+        for (answer, calls) in [
+            (decision("once"), 1),
+            (decision("no"), 0),
+            (refused("wrong folder"), 0),
+            (ElicitResult::decline(), 0),
+            (ElicitResult::cancel(), 0),
+            (odd.clone(), 0),
+        ] {
+            let called = Arc::default();
+            let host = House::default().with("files", up, counting(&called)).guarded(&guard("")).start();
+            let (client, asked) = answering(&host, down, vec![answer.clone()]).await;
+            let result = client.call("files__write", json!({ "path": "/srv/a" })).await.unwrap();
+            assert_eq!(called.load(Ordering::SeqCst), calls, "{up} behind {down}: {answer:?}");
+            assert_eq!(result.failed(), calls == 0, "{result:?}");
+            assert_eq!(asked.lock().unwrap().len(), 1);
+            if calls == 0 {
+                let said = result.all_text();
+                assert!(said.contains("was not called"), "{said}");
+                // A refusal's reason reaches the model.
+                let reason = answer.content.is_some_and(|content| content.as_str().contains("wrong folder"));
+                assert_eq!(said.contains("wrong folder"), reason, "{said}");
+            }
+        }
+    }
+}
+
+/// covers: HOST-09
+#[tokio::test]
+async fn a_person_sees_what_would_be_called_with_what_and_why() {
+    let host = House::default()
+        .with("files", Revision::LATEST, counting(&Arc::default()))
+        .guarded(&guard(""))
+        .start();
+    let (client, asked) = answering(&host, Revision::LATEST, vec![decision("no")]).await;
+    let arguments = json!({ "path": "/srv/a", "to": "https://evil.example/x", "note": "safe\u{202e}txt" });
+    client.call("files__write", arguments).await.unwrap();
+    let asked = asked.lock().unwrap()[0].clone();
+    for part in [
+        "call the tool write of the server files",
+        "\"path\": \"/srv/a\"",
+        "Points to: ",
+        "evil.example",
+        "safe\\u{202e}txt",
+        "Nothing says that this cannot destroy anything",
+        "Asked because: no rule fits",
+    ] {
+        assert!(asked.contains(part), "{part}: {asked}");
+    }
+    assert!(!asked.contains("https://"), "nothing to click at: {asked}");
+}
+
+#[tokio::test]
+async fn whoever_cannot_be_asked_is_refused_and_told() {
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let host = House::default().with("files", up, counting(&called)).guarded(&guard("")).start();
+        let result = plain(&host, down).await.call("files__write", ()).await.unwrap();
+        assert!(result.failed() && result.all_text().contains("cannot ask for one"), "{result:?}");
+        let strong = guard("[[rule]]\ndecide = 'ask'\nstrong = true");
+        let host = House::default().with("files", up, counting(&called)).guarded(&strong).start();
+        let (client, asked) = answering(&host, down, vec![]).await;
+        let result = client.call("files__write", ()).await.unwrap();
+        assert!(result.failed() && result.all_text().contains("an application cannot give"), "{result:?}");
+        assert!(asked.lock().unwrap().is_empty());
+        assert_eq!(called.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[tokio::test]
+async fn rules_allow_and_deny_without_asking_and_the_reason_is_told() {
+    let rules = guard(
+        "[[rule]]\ndecide = 'deny'\ntool = 'write'\narguments.path = { under = '/etc' }\nreason = 'not the system'\n
+         [[rule]]\ndecide = 'allow'\nserver = 'files'\ntool = 'write'",
+    );
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
+        let client = plain(&host, down).await;
+        assert_eq!(
+            client.call("files__write", json!({ "path": "/srv/a" })).await.unwrap().all_text(),
+            "written"
+        );
+        let result = client.call("files__write", json!({ "path": "/srv/../etc/a" })).await.unwrap();
+        assert!(
+            result.failed() && result.all_text().ends_with("not allowed here: not the system"),
+            "{result:?}"
+        );
+        assert_eq!(called.load(Ordering::SeqCst), 1);
+    }
+}
+
+/// A person who said yes is not asked again because the server has a question of its own.
+#[tokio::test]
+async fn a_server_may_ask_in_the_middle_of_a_call_that_was_approved() {
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let host = House::default().with("files", up, counting(&called)).guarded(&guard("")).start();
+        let (client, asked) = answering(&host, down, vec![decision("once")]).await;
+        assert_eq!(client.call("files__move", ()).await.unwrap().all_text(), "there", "{up} behind {down}");
+        assert_eq!((asked.lock().unwrap().len(), called.load(Ordering::SeqCst)), (1, 1));
+    }
+}
+
+/// "Always" is for the tool as it is defined and for who was asked, and only where it was offered.
+#[tokio::test]
+async fn an_approval_for_longer_is_not_asked_for_again_and_covers_nothing_else() {
+    let never = guard("[[rule]]\ndecide = 'ask'\nremember = false");
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let rules = guard("[[rule]]\ndecide = 'ask'");
+        let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
+        let answers = vec![decision("always"), decision("no"), decision("no")];
+        let (client, asked) = answering(&host, down, answers).await;
+        for path in ["/a", "/b"] {
+            client.call("files__write", json!({ "path": path })).await.unwrap();
+        }
+        client.call("files__fail", ()).await.unwrap();
+        assert_eq!(
+            (asked.lock().unwrap().len(), called.load(Ordering::SeqCst)),
+            (2, 2),
+            "{up} behind {down}"
+        );
+        // Other rules: what was approved under the old ones is approved no more.
+        rules.replace_policy(Policy::read("[[rule]]\ndecide = 'deny'", &Reading::default()).unwrap());
+        assert!(client.call("files__write", ()).await.unwrap().failed());
+        rules.replace_policy(Policy::read("[[rule]]\ndecide = 'ask'", &Reading::default()).unwrap());
+        assert!(client.call("files__write", ()).await.unwrap().failed());
+        assert_eq!(asked.lock().unwrap().len(), 3);
+
+        let host = House::default().with("files", up, counting(&called)).guarded(&never).start();
+        let (client, _) = answering(&host, down, vec![decision("always"), decision("once")]).await;
+        let refused = client.call("files__write", ()).await.unwrap_err().to_string();
+        assert!(refused.contains("one of no, once"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn prompts_and_resources_go_by_the_rules_too() {
+    let server = || {
+        Server::new("notes", "1")
+            .prompt("secret", || async { "a secret" })
+            .resource("note://secret", || async { "a secret" })
+    };
+    let rules = guard("[[rule]]\ndecide = 'deny'\nserver = 'notes'\nreason = 'private'");
+    for (up, down) in pairs() {
+        let host = House::default().with("notes", up, server).guarded(&rules).start();
+        let client = plain(&host, down).await;
+        let prompt = client.prompt("notes__secret", [("a", "b"); 0]).await.unwrap_err().to_string();
+        assert!(prompt.contains("private"), "{prompt}");
+        let read = client.read("note://secret").await.unwrap_err().to_string();
+        assert!(read.contains("private"), "{read}");
+    }
+}
+
+async fn recorded(audit: &Audit) -> Vec<Entry> {
+    let mut all: Vec<Entry> =
+        audit.search(Search::new()).await.unwrap().into_iter().map(|one| one.entry).collect();
+    all.reverse();
+    all
+}
+
+/// Who, what, which decision by whom, how long, how big; and nothing of what was said.
+///
+/// covers: TOOL-28
+#[tokio::test]
+async fn everything_that_is_called_or_refused_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    for (index, (up, down)) in pairs().enumerate() {
+        let at = |name: &str| folder.path().join(format!("{index}.{name}"));
+        let audit = Audit::open(at("db"), at("key")).unwrap();
+        let rules = "[[rule]]\nname = 'tries'\ndecide = 'allow'\ntool = 'fail'\n[[rule]]\ndecide = 'ask'\ntool = 'move'\n
+            [[rule]]\ndecide = 'deny'";
+        let policy = Policy::read(rules, &Reading::default()).unwrap();
+        let guard = Arc::new(Guard::new(policy).with_audit(audit.clone()));
+        let host = House::default().with("files", up, counting(&Arc::default())).guarded(&guard).start();
+        let (client, _) = answering(&host, down, vec![decision("once")]).await;
+        let secret = json!({ "password": "hunter2" });
+        client.call("files__fail", secret.clone()).await.unwrap();
+        client.call("files__write", secret.clone()).await.unwrap();
+        client.call("files__move", secret).await.unwrap();
+        // What was noted is written before what is recorded after it.
+        audit.record(Entry::new(EntryKind::Server)).await.unwrap();
+        let mut all = recorded(&audit).await;
+        all.pop();
+        let told: Vec<_> = all
+            .iter()
+            .map(|one| {
+                (one.subject.as_deref().unwrap(), one.decision.as_deref().unwrap(), one.ending.unwrap())
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("fail", "allow", Ending::ToolError),
+                ("write", "deny", Ending::Refused),
+                ("move", "allow", Ending::Asked),
+                ("move", "allow", Ending::Done),
+            ],
+            "{up} behind {down}"
+        );
+        let first = &all[0];
+        assert_eq!(first.by.as_deref(), Some("rule 1 (line 1) `tries`"));
+        assert_eq!((first.server.as_deref(), first.sent), (Some("files"), Some(22)));
+        assert!(first.micros.is_some() && first.application.is_some() && first.sealed.is_none());
+        assert!(all[2].by.as_deref().unwrap().contains("the person"));
+        drop((client, host, guard, audit));
+        let whole = std::fs::read(at("db")).unwrap();
+        assert!(!whole.windows(7).any(|bytes| bytes == b"hunter2"));
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_caller_goes_away_is_recorded_as_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = Audit::open(folder.path().join("db"), folder.path().join("key")).unwrap();
+    let policy = Policy::read("[[rule]]\ndecide = 'allow'", &Reading::default()).unwrap();
+    let guard = Arc::new(Guard::new(policy).with_audit(audit.clone()).keeping_arguments(true));
+    let begun = Arc::new(Notify::new());
+    let told = Arc::clone(&begun);
+    let endless = move || {
+        let told = Arc::clone(&told);
+        Server::new("slow", "1").tool("wait", move |_: Anything| {
+            told.notify_one();
+            std::future::pending::<String>()
+        })
+    };
+    let host = House::default().with("slow", Revision::LATEST, endless).guarded(&guard).start();
+    let client = plain(&host, Revision::LATEST).await;
+    let calling = tokio::spawn(async move { client.call("slow__wait", json!({ "n": 1 })).await });
+    begun.notified().await;
+    calling.abort();
+    let entry = loop {
+        let found = recorded(&audit).await;
+        if let Some(entry) = found.into_iter().next() {
+            break entry;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(entry.ending, Some(Ending::Cancelled));
+    assert_eq!(audit.unseal(&entry).unwrap().as_deref(), Some(r#"{"n":1}"#));
+}

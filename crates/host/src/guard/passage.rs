@@ -1,0 +1,152 @@
+//! One call on its way, until it has ended and is recorded.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hospes::{Call, Outcome};
+use hospes_model::{RawJson, Reply, RpcError};
+use hospes_policy::Verdict;
+use hospes_store::{Ending, Entry, StoreError};
+
+use super::approvals::Bond;
+use super::{APPROVED, Going, Guard};
+
+/// A call that may go, once. Dropped before it has ended, it is recorded as cancelled.
+#[derive(Debug)]
+pub(crate) struct Passage {
+    guard: Arc<Guard>,
+    begun: Instant,
+    /// What is recorded; nothing where nothing is, or once it is.
+    entry: Option<Entry>,
+    /// What was approved, where the person was asked.
+    bond: Option<Bond>,
+}
+
+impl Passage {
+    pub(super) fn new(guard: &Arc<Guard>, call: &Call, going: &Going<'_>) -> Self {
+        let entry = guard.audit.as_ref().map(|audit| {
+            let peer = call.context.peer();
+            let mut entry = Entry::new(going.kind());
+            entry.server = Some(going.server.to_owned());
+            entry.subject = Some(going.subject().to_owned());
+            entry.principal = call.context.principal().map(str::to_owned);
+            entry.application = peer.info.as_ref().map(|info| format!("{} {}", info.name, info.version));
+            let arguments = call.params.view().arguments.as_ref();
+            entry.sent = arguments.map(|raw| raw.as_str().len() as u64);
+            if let Some(arguments) = arguments.filter(|_| guard.keeps_arguments) {
+                audit.seal(&mut entry, arguments.as_str());
+            }
+            entry
+        });
+        Self { guard: Arc::clone(guard), begun: Instant::now(), entry, bond: None }
+    }
+
+    /// Nothing goes where what happened before could not be recorded; trying again is how it is known that it can.
+    pub(super) async fn can_be_recorded(&self) -> Result<(), StoreError> {
+        match &self.guard.audit {
+            Some(audit) => audit.ready().await,
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn decided(&mut self, decision: &str, by: impl Into<String>) {
+        if let Some(entry) = &mut self.entry {
+            entry.decision = Some(decision.to_owned());
+            entry.by = Some(by.into());
+        }
+    }
+
+    /// The person approved this; if the server asks something, the next round is approved, too.
+    pub(super) fn approved(&mut self, bond: Bond) {
+        self.bond = Some(bond);
+    }
+
+    /// The person is being asked: nothing has happened yet.
+    pub(super) fn not_yet(&mut self) {
+        self.entry = None;
+    }
+
+    pub(super) async fn refused(&mut self, verdict: &Verdict) {
+        self.decided("deny", verdict.because.to_string());
+        self.end_refused().await;
+    }
+
+    pub(super) async fn end_refused(&mut self) {
+        self.end(Ending::Refused, None, None).await;
+    }
+
+    /// It has come back from its server.
+    pub(crate) async fn came_back(mut self, outcome: Result<Outcome, RpcError>) -> Result<Outcome, RpcError> {
+        match outcome {
+            Ok(Outcome::Complete(reply)) => {
+                let ending = if is_tool_error(&reply) { Ending::ToolError } else { Ending::Done };
+                self.end(ending, None, length(&reply)).await;
+                Ok(Outcome::Complete(reply))
+            }
+            Ok(Outcome::InputRequired(mut questions)) => {
+                if let Some(bond) = self.bond
+                    && let Ok(token) = self.guard.approvals.open(bond)
+                    && let Ok(token) = RawJson::from_serialize(&token)
+                {
+                    questions.round.steps.insert(APPROVED.to_owned(), token);
+                }
+                self.end(Ending::Asked, None, None).await;
+                Ok(Outcome::InputRequired(questions))
+            }
+            Ok(Outcome::Failed(error)) | Err(error) => {
+                self.end(Ending::Failed, Some(error.code), None).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn end(&mut self, ending: Ending, code: Option<i64>, received: Option<u64>) {
+        let Some(mut entry) = self.entry.take() else { return };
+        let Some(audit) = &self.guard.audit else { return };
+        entry.ending = Some(ending);
+        entry.code = code;
+        entry.received = received;
+        entry.micros = Some(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+        if let Err(error) = audit.note(entry).await {
+            tracing::error!(%error, "a call could not be recorded");
+        }
+    }
+}
+
+impl Drop for Passage {
+    fn drop(&mut self) {
+        let Some(mut entry) = self.entry.take() else { return };
+        let Some(audit) = &self.guard.audit else { return };
+        entry.ending = Some(Ending::Cancelled);
+        entry.micros = Some(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+        if audit.try_note(entry).is_err() {
+            tracing::error!("a call that was cancelled could not be recorded: too much is waiting");
+        }
+    }
+}
+
+/// How many bytes a reply has, where it is as it came.
+fn length(reply: &Reply) -> Option<u64> {
+    match reply {
+        Reply::Raw { json, .. } => Some(json.as_str().len() as u64),
+        _ => None,
+    }
+}
+
+/// Whether a tool says that it failed.
+fn is_tool_error(reply: &Reply) -> bool {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Said {
+        #[serde(default)]
+        is_error: bool,
+    }
+    match reply {
+        Reply::CallTool(result) => result.is_error.unwrap_or(false),
+        Reply::Raw { json, .. } => {
+            memchr::memmem::find(json.as_str().as_bytes(), b"\"isError\"").is_some()
+                && json.decode::<Said>().is_ok_and(|said| said.is_error)
+        }
+        _ => false,
+    }
+}

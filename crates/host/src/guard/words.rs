@@ -1,0 +1,97 @@
+//! What a person reads and answers.
+
+use hospes_model::{
+    ElicitFormParams, ElicitSchema, EnumOption, PrimitiveSchemaDefinition, RawJson, SingleSelectSchema,
+    StringSchema,
+};
+use hospes_policy::{Action, Arguments, Verdict, visible};
+use serde::Deserialize;
+
+use super::{Going, What};
+
+/// How many characters of the arguments are shown. What is longer says so; the rest is no less called.
+const SHOWN: usize = 4000;
+
+const ONCE: &str = "once";
+const ALWAYS: &str = "always";
+const NO: &str = "no";
+
+/// What the person decided.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Once,
+    Always,
+    No(Option<String>),
+}
+
+/// The question about a call. What comes from a server or a model is shown as text, with what would hide in it made
+/// visible, and without anything to click at.
+pub(super) fn form(going: &Going<'_>, arguments: &Arguments, verdict: &Verdict) -> ElicitFormParams {
+    let what = match going.what {
+        What::Tool(name, _) => format!("call the tool {}", shown(name)),
+        What::Prompt(name) => format!("fetch the prompt {}", shown(name)),
+        What::Resource(uri) => format!("read {}", shown(uri)),
+    };
+    let mut message = format!("May I {what} of the server {}?", shown(going.server));
+    if !arguments.as_map().is_empty() {
+        let text = serde_json::to_string_pretty(arguments.as_map()).unwrap_or_default();
+        let text = shown(&text);
+        let (text, rest) = match text.char_indices().nth(SHOWN) {
+            Some((at, _)) => (&text[..at], text.len() - at),
+            None => (&*text, 0),
+        };
+        message.push_str(&format!("\n\nArguments:\n{text}"));
+        if rest > 0 {
+            message.push_str(&format!("\n… and {rest} more bytes"));
+        }
+    }
+    if let Action::Tool { destinations, effects, .. } = going.action(arguments) {
+        let found: Vec<String> = destinations.found().iter().map(|one| shown(&one.to_string())).collect();
+        if !found.is_empty() {
+            let more = if destinations.has_more() { ", …" } else { "" };
+            message.push_str(&format!("\n\nPoints to: {}{more}", found.join(", ")));
+        }
+        if effects.destructive {
+            message.push_str("\n\nNothing says that this cannot destroy anything.");
+        }
+    }
+    message.push_str(&format!("\n\nAsked because: {}", shown(&verdict.because.to_string())));
+    let mut options = vec![EnumOption::titled(NO, "No"), EnumOption::titled(ONCE, "Yes, this once")];
+    if verdict.may_remember {
+        options.push(EnumOption::titled(
+            ALWAYS,
+            "Yes, and do not ask again about this tool until the host is restarted",
+        ));
+    }
+    let decision = SingleSelectSchema::new(options).with_title("Decision").with_default(NO);
+    let reason = StringSchema::new()
+        .with_title("Reason")
+        .with_description("If you say no: told to the model")
+        .with_max_length(500_u64);
+    let schema = ElicitSchema::new()
+        .with_required("decision", PrimitiveSchemaDefinition::SingleSelect(decision))
+        .with_optional("reason", PrimitiveSchemaDefinition::String(reason));
+    ElicitFormParams::new(message, schema)
+}
+
+/// Reads the filled-in form. Whatever is not a clear yes is a no.
+pub(super) fn answer(content: &RawJson) -> Answer {
+    #[derive(Deserialize)]
+    struct Filled {
+        decision: String,
+        reason: Option<String>,
+    }
+    match content.decode::<Filled>() {
+        Ok(Filled { decision, .. }) if decision == ONCE => Answer::Once,
+        Ok(Filled { decision, .. }) if decision == ALWAYS => Answer::Always,
+        Ok(Filled { reason, .. }) => {
+            Answer::No(reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()))
+        }
+        Err(_) => Answer::No(None),
+    }
+}
+
+/// Text of others: what hides is shown, and no address can be clicked at (ELIC-26).
+fn shown(text: &str) -> String {
+    visible(text).replace("://", ": //")
+}
