@@ -112,9 +112,8 @@ async fn what_is_experimental_is_told_both_ways() {
     }
 }
 
-/// covers: CAP-15
 #[tokio::test]
-async fn an_extension_that_one_side_has_is_not_used() {
+async fn each_side_knows_of_the_others_extensions() {
     let with =
         || -> ClientCapabilities { serde_json::from_value(json!({ "extensions": { OURS: {} } })).unwrap() };
     for (extended, capabilities, said) in [

@@ -2,6 +2,8 @@
 
 use super::*;
 
+/// Whether it is asked anew is for the caller to say: the server may have done what it was asked.
+///
 /// covers: HTTP-43
 #[tokio::test]
 async fn a_request_lost_with_its_stream_is_asked_anew_under_another_id() {
@@ -13,9 +15,11 @@ async fn a_request_lost_with_its_stream_is_asked_anew_under_another_id() {
     }))
     .await;
     let client = newer(&fake).await;
-    for _ in 0..2 {
+    for sent in 1..=2 {
         let error = client.call("echo", ()).await.unwrap_err();
         assert!(error.to_string().contains("broke off"), "{error}");
+        let calls = fake.asked().iter().filter(|asked| asked.method() == "tools/call").count();
+        assert_eq!(calls, sent, "nothing is sent again by itself");
     }
     assert_eq!(client.call("echo", ()).await.unwrap().all_text(), "hi");
     let asked = fake.asked();

@@ -116,7 +116,7 @@ async fn a_task_is_polled_as_often_as_the_server_likes_and_its_questions_are_ans
     assert_eq!(other.task("t-1").result().await.unwrap().all_text(), "once more");
 }
 
-/// covers: TSKX-03 MSG-28
+/// covers: TSKX-03 MSG-28 CAP-15
 #[tokio::test(start_paused = true)]
 async fn what_is_answered_at_once_is_no_task_and_what_was_not_asked_for_is_no_answer() {
     let (client, _) = Peer::connect(Client::builder(), MODERN, |message| {

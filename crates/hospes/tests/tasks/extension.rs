@@ -48,7 +48,7 @@ async fn what_is_done_at_once_is_answered_at_once() {
     assert_eq!((text(&result), &result["resultType"]), ("slept 0", &json!("complete")));
 }
 
-/// covers: TSKX-04 TSKX-15
+/// covers: TSKX-04 TSKX-15 CAP-15
 #[tokio::test(start_paused = true)]
 async fn who_takes_no_tasks_is_told_what_to_declare() {
     let mut peer = Peer::modern(json!({}));

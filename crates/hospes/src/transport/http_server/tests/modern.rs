@@ -321,13 +321,12 @@ async fn probes_are_answered_one_by_one() {
     let params = json!({"name": "echo"});
     let answer = site.post(body.into(), &modern_headers("tools/call", &params)).await.json().await;
     assert_eq!(answer["id"], 1);
-    let start = tokio::time::Instant::now();
     let slow = (0..4)
         .map(|id| site.modern(id, "tools/call", json!({"name": "sleep", "arguments": {"millis": 300}})));
     for answer in futures::future::join_all(slow).await {
         assert_eq!(text(&answer.json().await), "slept");
     }
-    assert!(start.elapsed() < Duration::from_millis(1000), "{:?}", start.elapsed());
+    assert_eq!(site.probe.most_running(), 4, "side by side");
 }
 
 /// The peers lose 40 ms a call where small writes meet delayed acknowledgements.

@@ -1,7 +1,7 @@
 //! HTTP+SSE, the transport of 2024-11-05, beside the one path.
 
 use super::*;
-use crate::transport::http_server::Principal;
+use crate::transport::http_server::{Principal, StreamsUntil};
 use crate::transport::probe::Change;
 
 /// A stream, and where its messages go.
@@ -296,4 +296,30 @@ async fn a_silent_stream_gives_signs_of_life_and_ends_with_the_endpoint() {
     assert_eq!(frame().await, None);
     drop(body);
     assert_eq!((endpoint.sse_streams(), endpoint.calls(), probe.running()), (0, 0, 0));
+}
+
+/// All answers of a session come on its stream, so it must not be cut off before they have.
+#[tokio::test(start_paused = true)]
+async fn what_a_stream_owes_goes_out_before_it_ends_with_its_token() {
+    let probe = Probe::new();
+    let endpoint = Endpoint::builder(probe.clone()).sse(true).keep_alive(Duration::from_secs(1000)).build();
+    let mut opening = listen();
+    let expires = tokio::time::Instant::now() + Duration::from_secs(10);
+    opening.extensions_mut().insert(StreamsUntil(expires));
+    let mut body = direct(&endpoint, opening).await.into_body();
+    let mut frame = async || body.frame().await.map(|frame| frame.unwrap().into_data().unwrap());
+    let first = String::from_utf8(frame().await.unwrap().to_vec()).unwrap();
+    let uri = first.split("data: ").nth(1).unwrap().trim().to_owned();
+    let say = async |body: Value| direct(&endpoint, message(&uri, body, &[])).await.status();
+    for body in [initialize("2024-11-05"), tool(1, "sleep", json!({"millis": 30_000}))] {
+        assert_eq!(say(body).await, StatusCode::ACCEPTED);
+    }
+    assert!(frame().await.unwrap().starts_with(b"event: message\ndata: "));
+    let answer = String::from_utf8(frame().await.unwrap().to_vec()).unwrap();
+    assert!(answer.contains("slept"), "{answer}");
+    assert!(expires.elapsed() >= Duration::from_secs(19), "the token was over long before");
+    assert_ne!(say(tool(2, "echo", json!({}))).await, StatusCode::ACCEPTED, "and nothing more was taken");
+    assert_eq!(frame().await, None);
+    drop(body);
+    assert_eq!((endpoint.sse_streams(), probe.running()), (0, 0));
 }

@@ -1,6 +1,49 @@
 //! Calls side by side: how many, cancelled, and what they say.
 
+use hospes_model::{CreateTaskResult, Method, RpcError, Task};
+
 use super::*;
+use crate::tasks::TaskWish;
+use crate::{Call, Outcome, Service};
+
+/// Makes a task of whatever may become one.
+struct Eager;
+
+impl Service for Eager {
+    async fn call(&self, call: Call) -> Outcome {
+        match (call.context.task_wish(), &call.method) {
+            (TaskWish::Open, _) => {
+                Outcome::Complete(CreateTaskResult::new(Task::new("t", "2026-07-28T00:00:00Z")).into())
+            }
+            (_, Method::PromptsGet | Method::ResourcesRead | Method::ToolsCall) => {
+                RpcError::invalid_params("no task is wanted").into()
+            }
+            (_, other) => RpcError::method_not_found(other.name()).into(),
+        }
+    }
+}
+
+/// covers: TSKX-02
+#[tokio::test]
+async fn a_task_is_made_of_a_call_of_a_tool_only_and_by_what_that_call_declares() {
+    let mut peer = Peer::of(StdioServer::new(Eager));
+    for (method, declares, is_task) in [
+        ("tools/call", true, true),
+        ("tools/call", false, false),
+        ("prompts/get", true, false),
+        ("resources/read", true, false),
+    ] {
+        let mut call = modern(1, method, json!({ "name": "x", "uri": "x://y" }));
+        if declares {
+            call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"] =
+                json!({ "io.modelcontextprotocol/tasks": {} });
+        }
+        peer.send(call).await;
+        let answer = peer.read().await;
+        assert_eq!(answer["result"]["resultType"] == "task", is_task, "{method} {declares}: {answer}");
+        assert_eq!(answer["error"]["code"] == -32602, !is_task, "{method} {declares}: {answer}");
+    }
+}
 
 #[tokio::test]
 async fn probe_a_handler_that_panics_is_that_calls_error() {
