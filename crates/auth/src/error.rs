@@ -49,6 +49,10 @@ codes! {
     InvalidClient = "invalid_client",
     /// A registration was refused for what it says.
     InvalidClientMetadata = "invalid_client_metadata",
+    /// The person has not yet entered the code (RFC 8628).
+    AuthorizationPending = "authorization_pending",
+    /// The code was not entered in time (RFC 8628).
+    ExpiredToken = "expired_token",
     /// A proof of the key is missing or wrong.
     InvalidDpopProof = "invalid_dpop_proof",
     /// The code, refresh token or assertion is not good, or no longer.
@@ -65,6 +69,8 @@ codes! {
     InvalidToken = "invalid_token",
     /// Something broke.
     ServerError = "server_error",
+    /// It is asked too often what became of a code (RFC 8628).
+    SlowDown = "slow_down",
     /// Not now.
     TemporarilyUnavailable = "temporarily_unavailable",
     /// The client may not use this grant.

@@ -145,3 +145,13 @@ impl SigningKey {
 pub(crate) fn key_set<'a>(keys: impl IntoIterator<Item = &'a SigningKey>) -> JwkSet {
     JwkSet { keys: keys.into_iter().map(SigningKey::public).collect() }
 }
+
+/// A key by which a client shows who it is.
+pub(crate) fn client_key() -> crate::client::SigningKey {
+    use base64::Engine as _;
+    let document =
+        EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
+    let text = base64::engine::general_purpose::STANDARD.encode(document.as_ref());
+    let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
+    crate::client::SigningKey::from_pem(&format!("{begin}\n{text}\n{end}\n"), "ES256").unwrap()
+}

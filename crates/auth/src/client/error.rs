@@ -113,6 +113,9 @@ pub enum FlowError {
     /// The server has moved to where its token is not shown.
     #[error("the server has moved to {0}, which its token is not for; name that URL")]
     Moved(String),
+    /// A code that was to be entered on another machine was not entered in time.
+    #[error("the code was not entered in time")]
+    CodeExpired,
     /// What is to be kept could not be kept.
     #[error("the store of credentials failed: {0}")]
     Store(String),

@@ -14,10 +14,12 @@ mod tokens;
 
 pub use credentials::{Client, ClientAuth, InvalidKey, SigningKey};
 pub use error::{FlowError, RedirectError, StepError};
-pub use oauth::{InvalidEndpoint, OAuthClient, OAuthClientBuilder};
+pub use oauth::{InvalidEndpoint, OAuthClient, OAuthClientBuilder, Repair, Repaired};
 pub use proof::{DPOP, DPOP_NONCE, ProofKey};
 pub use renew::{Renewal, Renewed};
-pub use settings::{GivenClient, Grant, IdentityProvider, LegacyDiscovery, Registration, Settings};
-pub use sign_in::{Browser, Elsewhere, SignIn, Unattended};
-pub use store::{FileStore, MemoryStore, Store, StoreKey};
+pub use settings::{
+    GivenClient, Grant, IdentityProvider, InvalidDocument, LegacyDiscovery, Registration, Settings,
+};
+pub use sign_in::{Browser, DeviceCode, Elsewhere, SignIn, Unattended};
+pub use store::{FileStore, MemoryStore, Store, StoreKey, examine};
 pub use tokens::{TokenKind, Tokens};

@@ -6,6 +6,7 @@ mod builder;
 mod keeping;
 mod later;
 mod renewing;
+mod repair;
 #[cfg(test)]
 mod tests;
 
@@ -19,9 +20,10 @@ use url::Url;
 use self::authorizer::Steps;
 pub use self::builder::{InvalidEndpoint, OAuthClientBuilder};
 use self::later::Later;
+pub use self::repair::{Repair, Repaired};
 use super::error::FlowError;
 use super::flow::Input;
-use super::settings::{Grant, Settings};
+use super::settings::Settings;
 use super::sign_in::SignIn;
 use super::store::Store;
 use super::tokens::Tokens;
@@ -165,7 +167,7 @@ impl OAuthClient {
 
     /// Whether tokens come without a person.
     fn asks_nobody(&self) -> bool {
-        !matches!(self.0.settings.grant, Grant::Code)
+        !self.0.settings.grant.asks_a_person()
     }
 }
 

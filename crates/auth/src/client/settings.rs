@@ -3,8 +3,14 @@
 use secrecy::SecretString;
 use url::Url;
 
-use super::credentials::{Client, ClientAuth};
+use super::credentials::{Client, ClientAuth, SigningKey};
+use crate::metadata::{
+    ApplicationType, ClientDocument, ClientMetadata, document_url, is_loopback, is_secure,
+};
 use crate::{ClientId, Issuer, RedirectUri, Scopes};
+
+/// Where browsers are sent back to that run beside the client; at which port is known only then.
+const HERE: [&str; 2] = ["http://127.0.0.1/callback", "http://localhost/callback"];
 
 /// How far discovery goes for servers of 2025-03-26, which publish nothing about themselves as resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,12 +32,22 @@ pub enum Grant {
     /// A person agrees, in a browser.
     #[default]
     Code,
+    /// A person agrees in a browser on another machine, where they enter a code (RFC 8628).
+    Device,
     /// The client acts for itself; its credentials must be given.
     ClientCredentials,
     /// An enterprise's identity provider vouches for the person; nobody is asked.
     Enterprise(IdentityProvider),
     /// The platform on which the client runs vouches for it, by a token it has issued.
     Workload(SecretString),
+}
+
+impl Grant {
+    /// Whether a person is asked.
+    #[must_use]
+    pub fn asks_a_person(&self) -> bool {
+        matches!(self, Self::Code | Self::Device)
+    }
 }
 
 /// The identity provider of an enterprise, and what it has said about the person.
@@ -110,6 +126,8 @@ pub struct Settings {
     pub software_version: Option<String>,
     /// The URL at which its metadata is published, which is its id wherever that is understood.
     pub metadata_url: Option<ClientId>,
+    /// The key by which the client of that metadata shows who it is (`private_key_jwt`), where it says so.
+    pub metadata_key: Option<SigningKey>,
     /// A client that somebody has registered before.
     pub given: Option<GivenClient>,
     /// How tokens are asked for.
@@ -133,6 +151,87 @@ pub struct Settings {
     pub max_pending_sign_ins: usize,
 }
 
+/// Why there is no document to be published.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidDocument {
+    /// It is not said where.
+    #[error("it is not said at which URL the document is to be published (metadata_url)")]
+    NoUrl,
+    /// It cannot be there.
+    #[error("{url} cannot be a client's id: {why}")]
+    Url {
+        /// The URL.
+        url: ClientId,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Nobody could check what the client signs.
+    #[error("a client that signs publishes its keys (jwks_uri), over https")]
+    NoKeys,
+    /// Browsers are not sent back there.
+    #[error("{0} is neither https nor on this machine, so no browser is sent back there")]
+    Redirect(RedirectUri),
+}
+
+impl Settings {
+    /// The document to be published at `metadata_url`, byte for byte the client's id there. Browsers are sent back to
+    /// `redirect_uris`; to this machine, at any port, if there are none. A client with a key needs `jwks_uri`, where it
+    /// publishes the public half.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    pub fn document(
+        &self,
+        redirect_uris: Vec<RedirectUri>,
+        jwks_uri: Option<&Url>,
+    ) -> Result<ClientDocument, InvalidDocument> {
+        let id = self.metadata_url.clone().ok_or(InvalidDocument::NoUrl)?;
+        document_url(&id).map_err(|why| InvalidDocument::Url { url: id.clone(), why })?;
+        if (self.metadata_key.is_some() && jwks_uri.is_none())
+            || jwks_uri.is_some_and(|url| url.scheme() != "https")
+        {
+            return Err(InvalidDocument::NoKeys);
+        }
+        let redirect_uris = match redirect_uris.is_empty() {
+            true => HERE.iter().filter_map(|text| RedirectUri::new(*text).ok()).collect(),
+            false => redirect_uris,
+        };
+        let is_usable = |uri: &&RedirectUri| !uri.url().is_some_and(|url| is_secure(&url));
+        if let Some(bad) = redirect_uris.iter().find(is_usable) {
+            return Err(InvalidDocument::Redirect(bad.clone()));
+        }
+        let here = |uri: &RedirectUri| uri.url().is_some_and(|url| is_loopback(&url));
+        let native = redirect_uris.iter().all(here);
+        let mut grants = vec!["authorization_code".to_owned()];
+        if self.offline_access {
+            grants.push("refresh_token".into());
+        }
+        let method = if jwks_uri.is_some() { "private_key_jwt" } else { "none" };
+        let metadata = ClientMetadata {
+            client_name: Some(self.client_name.clone()),
+            client_uri: self.client_uri.clone(),
+            redirect_uris,
+            grant_types: Some(grants),
+            response_types: Some(vec!["code".into()]),
+            token_endpoint_auth_method: Some(method.into()),
+            application_type: Some(if native { ApplicationType::Native } else { ApplicationType::Web }),
+            software_id: self.software_id.clone(),
+            software_version: self.software_version.clone(),
+            jwks_uri: jwks_uri.map(|url| url.as_str().to_owned()),
+            ..ClientMetadata::default()
+        };
+        Ok(ClientDocument::new(id, metadata))
+    }
+
+    /// The key of the client with this id, which is kept nowhere but here.
+    pub(super) fn auth_of(&self, id: &ClientId) -> Option<ClientAuth> {
+        let given = self.given.as_ref().filter(|given| given.id == *id).and_then(|given| given.auth.clone());
+        let key = self.metadata_key.as_ref().filter(|_| self.metadata_url.as_ref() == Some(id));
+        given.or_else(|| key.cloned().map(ClientAuth::Key))
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -141,6 +240,7 @@ impl Default for Settings {
             software_id: Some("hospes".into()),
             software_version: Some(env!("CARGO_PKG_VERSION").into()),
             metadata_url: None,
+            metadata_key: None,
             given: None,
             grant: Grant::Code,
             redirect_uri: None,

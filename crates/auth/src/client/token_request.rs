@@ -109,8 +109,16 @@ pub(super) struct Form(Vec<(String, Zeroizing<String>)>);
 
 impl Form {
     pub(super) fn new(grant: &str, fields: &[(&str, &str)]) -> Self {
-        let form = Self(Vec::new()).with("grant_type", grant);
-        fields.iter().fold(form, |form, (name, value)| form.with(name, value))
+        Self(Vec::new()).with("grant_type", grant).with_all(fields)
+    }
+
+    /// Without a grant.
+    pub(super) fn of(fields: &[(&str, &str)]) -> Self {
+        Self(Vec::new()).with_all(fields)
+    }
+
+    fn with_all(self, fields: &[(&str, &str)]) -> Self {
+        fields.iter().fold(self, |form, (name, value)| form.with(name, value))
     }
 
     pub(super) fn with(mut self, name: &str, value: &str) -> Self {

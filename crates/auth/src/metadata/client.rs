@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use url::Url;
 
 use crate::{ClientId, RedirectUri, Scopes};
 
@@ -126,6 +127,38 @@ impl std::fmt::Debug for Registered {
             .field("metadata", &self.metadata)
             .finish_non_exhaustive()
     }
+}
+
+/// Where the document of a client with this id is; why there can be none.
+pub(crate) fn document_url(id: &ClientId) -> Result<Url, &'static str> {
+    let text = id.as_str();
+    let url = Url::parse(text).map_err(|_| "it is no URL")?;
+    if url.scheme() != "https" || !text.starts_with("https://") {
+        return Err("it is not https");
+    }
+    if url.fragment().is_some() || text.contains('#') {
+        return Err("it has a fragment");
+    }
+    if url.query().is_some() {
+        return Err("it has a query");
+    }
+    if !url.username().is_empty() || url.password().is_some() || text.contains('@') {
+        return Err("it has a user's name in it");
+    }
+    if matches!(url.path(), "" | "/") {
+        return Err("it has no path");
+    }
+    // As it is written: the parser takes them away.
+    let path = text["https://".len()..].split_once('/').map_or("", |(_, path)| path);
+    if path.split('/').any(is_dots) || text.contains('\\') {
+        return Err("it has a dot segment");
+    }
+    Ok(url)
+}
+
+fn is_dots(part: &str) -> bool {
+    let part = part.to_ascii_lowercase().replace("%2e", ".");
+    part == "." || part == ".."
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod resource;
 mod server;
 mod well_known;
 
+pub(crate) use client::document_url;
 pub use client::{ApplicationType, ClientDocument, ClientMetadata, Registered};
 pub(crate) use resource::covers;
 pub use resource::{ProtectedResource, ResourceError};

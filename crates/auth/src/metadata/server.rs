@@ -20,6 +20,9 @@ pub struct AuthorizationServer {
     /// Where clients introduce themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration_endpoint: Option<String>,
+    /// Where devices without a browser ask for a code (RFC 8628).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_authorization_endpoint: Option<String>,
     /// Where tokens are given back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revocation_endpoint: Option<String>,
@@ -114,6 +117,7 @@ impl AuthorizationServer {
             authorization_endpoint: None,
             token_endpoint: None,
             registration_endpoint: None,
+            device_authorization_endpoint: None,
             revocation_endpoint: None,
             introspection_endpoint: None,
             jwks_uri: None,
@@ -182,6 +186,7 @@ impl AuthorizationServer {
             ("authorization_endpoint", &self.authorization_endpoint),
             ("token_endpoint", &self.token_endpoint),
             ("registration_endpoint", &self.registration_endpoint),
+            ("device_authorization_endpoint", &self.device_authorization_endpoint),
         ];
         let is_here = |url: &str| Url::parse(url).is_ok_and(|url| super::is_loopback(&url));
         match named.iter().find(|(_, url)| url.as_deref().is_some_and(is_here)) {
@@ -204,6 +209,14 @@ impl AuthorizationServer {
     /// When there is none that could be used.
     pub fn token_url(&self) -> Result<Url, ServerError> {
         self.endpoint("token_endpoint", self.token_endpoint.as_deref())
+    }
+
+    /// Where devices without a browser ask for a code.
+    ///
+    /// # Errors
+    /// When there is none that could be used.
+    pub fn device_authorization_url(&self) -> Result<Url, ServerError> {
+        self.endpoint("device_authorization_endpoint", self.device_authorization_endpoint.as_deref())
     }
 
     /// Where clients introduce themselves, if they can.

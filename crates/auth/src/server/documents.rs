@@ -16,7 +16,7 @@ use crate::bounded::Bounded;
 use crate::egress::FetchError;
 use crate::fetch::Fetch;
 use crate::merged::Merged;
-use crate::metadata::ClientDocument;
+use crate::metadata::{ClientDocument, document_url};
 use crate::{ClientId, MAX_CLIENT_BYTES, Request, Response, shown};
 
 /// For how long a document is used at least, and at most, in seconds.
@@ -38,28 +38,7 @@ pub(super) fn is_url(id: &ClientId) -> bool {
 
 /// Where the document is; why there can be none.
 fn location(id: &ClientId, trusted: &TrustedDocuments) -> Result<Url, &'static str> {
-    let text = id.as_str();
-    let url = Url::parse(text).map_err(|_| "it is no URL")?;
-    if url.scheme() != "https" || !text.starts_with("https://") {
-        return Err("it is not https");
-    }
-    if url.fragment().is_some() || text.contains('#') {
-        return Err("it has a fragment");
-    }
-    if url.query().is_some() {
-        return Err("it has a query");
-    }
-    if !url.username().is_empty() || url.password().is_some() || text.contains('@') {
-        return Err("it has a user's name in it");
-    }
-    if matches!(url.path(), "" | "/") {
-        return Err("it has no path");
-    }
-    // As it is written: the parser takes them away.
-    let path = text["https://".len()..].split_once('/').map_or("", |(_, path)| path);
-    if path.split('/').any(is_dots) || text.contains('\\') {
-        return Err("it has a dot segment");
-    }
+    let url = document_url(id)?;
     match trusted {
         TrustedDocuments::Any => Ok(url),
         TrustedDocuments::Hosts(hosts) if hosts.iter().any(|host| is_at(&url, host)) => Ok(url),
@@ -70,11 +49,6 @@ fn location(id: &ClientId, trusted: &TrustedDocuments) -> Result<Url, &'static s
 /// Whether a URL is at this host: at the port that is given with it, else at the default one.
 fn is_at(url: &Url, host: &str) -> bool {
     Url::parse(&format!("https://{host}/")).is_ok_and(|known| known.origin() == url.origin())
-}
-
-fn is_dots(part: &str) -> bool {
-    let part = part.to_ascii_lowercase().replace("%2e", ".");
-    part == "." || part == ".."
 }
 
 /// The client that a document describes.

@@ -233,6 +233,7 @@ impl Authorizer for Learner {
     }
 }
 
+/// covers: AUTG-05
 #[tokio::test]
 async fn who_was_refused_and_is_let_in_then_is_told() {
     let fake = Fake::serve(modern(|asked| match asked.header("authorization") {

@@ -3,6 +3,7 @@
 //! ```text
 //! FindResource ─▶ FindServer ─▶ Register ─▶ Pending ─▶ Redeem ─▶ (tokens)
 //!                     │                                  ▲
+//!                     │             └──── Device ─▶ (tokens)
 //!                     ├── client credentials, workload ──┤
 //!                     └── Vouch (enterprise) ────────────┘
 //! ```
@@ -10,6 +11,7 @@
 //! Each state is consumed to make the next, so nothing is used twice: no answer, no code, no verifier.
 
 mod authorize;
+mod device;
 mod redeem;
 mod redirect;
 mod register;
@@ -22,10 +24,12 @@ mod vouch;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use url::Url;
 
 use self::authorize::Pending;
+use self::device::Device;
 use self::redeem::Redeem;
 pub(super) use self::redirect::PENDING_SECONDS;
 use self::register::Register;
@@ -57,6 +61,10 @@ pub enum Effect {
     Keep(Box<Registration>),
     /// Bring the person there, and wait for what comes back; [`Input::Redirected`].
     Visit(Visit),
+    /// Show the person a code, and go on; [`Input::Shown`].
+    Show(Box<DevicePrompt>),
+    /// Let so much time pass; [`Input::Waited`].
+    Wait(Duration),
     /// It is done.
     Done(Box<Tokens>),
     /// It came to nothing.
@@ -89,6 +97,35 @@ impl fmt::Debug for Visit {
     }
 }
 
+/// What a person enters, and where: on another machine than this one.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct DevicePrompt {
+    /// The page on which the code is entered. It is https, or on this machine.
+    pub verification_uri: Url,
+    /// The same with the code in it, to be shown as a picture or opened.
+    pub verification_uri_complete: Option<Url>,
+    /// The code.
+    pub user_code: String,
+    /// Who asks them.
+    pub issuer: Issuer,
+    /// What for.
+    pub scopes: Scopes,
+    /// Until when it can be entered, in seconds since 1970; half an hour at the most.
+    pub ends_at: u64,
+}
+
+// Whoever knows the code can enter it.
+impl fmt::Debug for DevicePrompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DevicePrompt")
+            .field("verification_uri", &without_query(&self.verification_uri))
+            .field("issuer", &self.issuer)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What came of it.
 #[non_exhaustive]
 pub enum Input {
@@ -102,6 +139,10 @@ pub enum Input {
     Kept,
     /// The URL to which the browser was sent back.
     Redirected(String),
+    /// The person has the code.
+    Shown,
+    /// The time has passed.
+    Waited,
     /// It could not be done.
     Failed(FlowError),
 }
@@ -115,6 +156,8 @@ impl fmt::Debug for Input {
             Self::Listening(_) => "Listening(..)",
             Self::Kept => "Kept",
             Self::Redirected(_) => "Redirected(..)",
+            Self::Shown => "Shown",
+            Self::Waited => "Waited",
             Self::Failed(_) => "Failed(..)",
         })
     }
@@ -187,6 +230,7 @@ enum State {
     Server(Box<FindServer>),
     Register(Box<Register>),
     Pending(Box<Pending>),
+    Device(Box<Device>),
     Vouch(Box<Vouch>),
     Redeem(Box<Redeem>),
     Over,
@@ -212,6 +256,29 @@ impl Flow {
         &self.effect
     }
 
+    /// Which authorization server was found, and its token endpoint, once that is known.
+    #[must_use]
+    pub fn server(&self) -> Option<(&Issuer, Url)> {
+        let (issuer, token_endpoint) = match &self.state {
+            State::Register(state) => state.server()?,
+            State::Vouch(state) => state.server()?,
+            State::Pending(state) => (&state.order.issuer, state.order.token_endpoint.clone()),
+            State::Device(state) => (&state.order().issuer, state.order().token_endpoint.clone()),
+            State::Redeem(state) => (&state.order().issuer, state.order().token_endpoint.clone()),
+            State::Resource(_) | State::Server(_) | State::Over => return None,
+        };
+        Some((issuer, token_endpoint))
+    }
+
+    /// Whether the answer to the request that is to be sent may be tokens: it is worth something only once.
+    pub(super) fn is_redeeming(&self) -> bool {
+        match &self.state {
+            State::Redeem(_) => true,
+            State::Device(state) => state.is_polling(),
+            _ => false,
+        }
+    }
+
     /// What came of it, at `now`. What was not asked for ends the flow.
     pub fn handle(&mut self, input: Input, now: u64) {
         self.facts.now = now;
@@ -223,6 +290,7 @@ impl Flow {
             (State::Server(state), Input::Response(response)) => state.handle(facts, response),
             (State::Register(state), input) => state.handle(facts, input),
             (State::Pending(state), Input::Redirected(url)) => state.handle(facts, &url),
+            (State::Device(state), input) => state.handle(facts, input),
             (State::Vouch(state), Input::Response(response)) => state.handle(facts, response),
             (State::Redeem(state), Input::Response(response)) => state.handle(facts, response),
             _ => Err(FlowError::OutOfOrder),

@@ -25,6 +25,10 @@ pub(super) struct Redeem {
 }
 
 impl Redeem {
+    pub(super) fn order(&self) -> &Order {
+        &self.order
+    }
+
     pub(super) fn begin(
         facts: &mut Facts,
         order: Order,
@@ -56,7 +60,7 @@ impl Redeem {
 /// Whatever asks nobody here.
 pub(super) fn unattended(facts: &mut Facts, found: Found) -> Next {
     match facts.settings.grant.clone() {
-        Grant::Code => Err(FlowError::OutOfOrder),
+        Grant::Code | Grant::Device => Err(FlowError::OutOfOrder),
         Grant::ClientCredentials => client_credentials(facts, &found),
         Grant::Enterprise(provider) => vouch::begin(facts, found, provider),
         Grant::Workload(token) => assertion(facts, &found, &token),

@@ -5,6 +5,7 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::authorize::Pending;
+use super::device::{self, Device};
 use super::server::Found;
 use super::{Effect, Facts, Input, Next, State, redeem, usable};
 use crate::client::credentials::{Client, ClientAuth};
@@ -15,6 +16,8 @@ use crate::metadata::{ApplicationType, ClientMetadata, Registered, is_loopback};
 use crate::{ErrorBody, ErrorCode, Issuer, RedirectUri, Request, Response, Scopes};
 
 const WHAT: &str = "the registration endpoint";
+/// Where the answers to a client would come to which has none: servers want to know.
+const NOWHERE: &str = "http://127.0.0.1/callback";
 
 /// Finds out under which id the server knows us, and where its answers come to.
 #[derive(Debug)]
@@ -40,19 +43,20 @@ enum Stage {
 }
 
 impl Register {
-    pub(super) fn begin(facts: &Facts, found: Found) -> Next {
+    pub(super) fn begin(facts: &mut Facts, found: Found) -> Next {
         if let Some(given) = &facts.settings.given {
             let client = given_client(given, facts.cause.bound.as_ref(), &found)?;
             if is_unbound(facts) {
                 return Ok(Self::bind(found, client));
             }
-            return Ok(Self::listen(facts, found, client));
+            return Self::listen(facts, found, client);
         }
         if found.server.client_id_metadata_document_supported == Some(true)
             && let Some(id) = &facts.settings.metadata_url
+            && let Some(auth) = document_auth(facts, &found)
         {
-            let client = Client::new(id.clone(), ClientAuth::None);
-            return Ok(Self::listen(facts, found, client));
+            let client = Client::new(id.clone(), auth);
+            return Self::listen(facts, found, client);
         }
         let effect = Effect::Recall(found.server.issuer.clone());
         Ok((State::Register(Box::new(Self { found, stage: Stage::Recall })), effect))
@@ -80,9 +84,30 @@ impl Register {
         (State::Register(Box::new(Self { found, stage })), Effect::Keep(Box::new(registration)))
     }
 
-    fn listen(facts: &Facts, found: Found, client: Client) -> (State, Effect) {
-        let effect = Effect::Listen { preferred: facts.settings.redirect_uri.clone() };
-        (State::Register(Box::new(Self { found, stage: Stage::Known(client) })), effect)
+    fn listen(facts: &mut Facts, found: Found, client: Client) -> Next {
+        let preferred = facts.settings.redirect_uri.clone();
+        Self { found, stage: Stage::Known(client) }.await_answers(facts, preferred)
+    }
+
+    /// Says where answers are to come, where any come: what becomes of a code is asked for.
+    fn await_answers(self, facts: &mut Facts, preferred: Option<RedirectUri>) -> Next {
+        if matches!(facts.settings.grant, Grant::Device) {
+            let nowhere = RedirectUri::new(NOWHERE).map_err(|_| FlowError::OutOfOrder)?;
+            return self.handle(facts, Input::Listening(nowhere));
+        }
+        Ok((State::Register(Box::new(self)), Effect::Listen { preferred }))
+    }
+
+    /// The client is known, and where answers come to.
+    fn ask_person(facts: &mut Facts, found: &Found, client: Client, redirect_uri: RedirectUri) -> Next {
+        match facts.settings.grant {
+            Grant::Device => Device::begin(facts, found, client),
+            _ => Pending::begin(facts, found, client, redirect_uri),
+        }
+    }
+
+    pub(super) fn server(&self) -> Option<(&Issuer, Url)> {
+        self.found.named()
     }
 
     pub(super) fn handle(self, facts: &mut Facts, input: Input) -> Next {
@@ -97,17 +122,16 @@ impl Register {
                 let known = known.filter(|known| usable(known));
                 let before = known.as_ref().and_then(|known| known.redirect_uri.clone());
                 let preferred = facts.settings.redirect_uri.clone().or(before);
-                let stage = Stage::Listen(known);
-                Ok((State::Register(Box::new(Self { found, stage })), Effect::Listen { preferred }))
+                Self { found, stage: Stage::Listen(known) }.await_answers(facts, preferred)
             }
             (Stage::Known(client), Input::Listening(redirect_uri)) => {
-                Pending::begin(facts, &found, client, redirect_uri)
+                Self::ask_person(facts, &found, client, redirect_uri)
             }
             (Stage::Listen(Some(known)), Input::Listening(redirect_uri))
                 if known.redirect_uri.as_ref().is_some_and(|before| same_place(before, &redirect_uri)) =>
             {
                 let Registration { client, redirect_uri: before, .. } = *known;
-                Pending::begin(facts, &found, client, before.unwrap_or(redirect_uri))
+                Self::ask_person(facts, &found, client, before.unwrap_or(redirect_uri))
             }
             (Stage::Listen(_), Input::Listening(redirect_uri)) => {
                 Self::ask(facts, found, redirect_uri, false)
@@ -117,10 +141,10 @@ impl Register {
                 Self::answered(facts, found, &url, redirect_uri, method, again, &response)
             }
             (Stage::Keep(client, redirect_uri), Input::Kept) => {
-                Pending::begin(facts, &found, client, redirect_uri)
+                Self::ask_person(facts, &found, client, redirect_uri)
             }
             (Stage::Bind(client), Input::Kept) => match facts.settings.grant {
-                Grant::Code => Ok(Self::listen(facts, found, client)),
+                Grant::Code | Grant::Device => Self::listen(facts, found, client),
                 _ => redeem::unattended(facts, found),
             },
             _ => Err(FlowError::OutOfOrder),
@@ -227,6 +251,18 @@ pub(super) fn given_client(
     Ok(Client::new(given.id.clone(), auth))
 }
 
+/// How the client of our document shows who it is; none where the server does not take what the document says.
+fn document_auth(facts: &Facts, found: &Found) -> Option<ClientAuth> {
+    let Some(key) = &facts.settings.metadata_key else { return Some(ClientAuth::None) };
+    let lists = |list: Option<&Vec<String>>, wanted: &str| {
+        list.is_some_and(|list| list.iter().any(|one| one == wanted))
+    };
+    let algorithms = found.server.token_endpoint_auth_signing_alg_values_supported.as_ref();
+    let takes = lists(found.server.token_endpoint_auth_methods_supported.as_ref(), "private_key_jwt")
+        && (algorithms.is_none() || lists(algorithms, &key.algorithm()));
+    takes.then(|| ClientAuth::Key(key.clone()))
+}
+
 fn metadata(
     facts: &Facts,
     redirect_uri: &RedirectUri,
@@ -235,7 +271,11 @@ fn metadata(
 ) -> ClientMetadata {
     let settings = &facts.settings;
     let native = redirect_uri.url().is_none_or(|url| is_loopback(&url) || url.scheme() != "https");
-    let mut grants = vec!["authorization_code".to_owned()];
+    let (grant, response_types) = match settings.grant {
+        Grant::Device => (device::GRANT, Vec::new()),
+        _ => ("authorization_code", vec!["code".to_owned()]),
+    };
+    let mut grants = vec![grant.to_owned()];
     if settings.offline_access {
         grants.push("refresh_token".into());
     }
@@ -244,7 +284,7 @@ fn metadata(
         client_uri: settings.client_uri.clone(),
         redirect_uris: vec![redirect_uri.clone()],
         grant_types: Some(grants),
-        response_types: Some(vec!["code".into()]),
+        response_types: Some(response_types),
         token_endpoint_auth_method: method.map(str::to_owned),
         application_type: Some(if native { ApplicationType::Native } else { ApplicationType::Web }),
         scope: (!scopes.is_empty()).then(|| scopes.clone()),

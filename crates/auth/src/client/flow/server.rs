@@ -41,6 +41,13 @@ pub(super) struct Found {
     pub(super) wants_proof: bool,
 }
 
+impl Found {
+    /// Who it is, and its token endpoint.
+    pub(super) fn named(&self) -> Option<(&Issuer, Url)> {
+        Some((&self.server.issuer, self.server.token_url().ok()?))
+    }
+}
+
 impl FindServer {
     pub(super) fn begin(facts: &Facts, metadata: ProtectedResource) -> Next {
         let scopes = metadata.scopes();
@@ -114,6 +121,11 @@ impl FindServer {
                 }
                 Register::begin(facts, found)
             }
+            Grant::Device => {
+                found.server.token_url()?;
+                found.server.device_authorization_url()?;
+                Register::begin(facts, found)
+            }
             _ => Register::begin_unattended(facts, found),
         }
     }
@@ -141,7 +153,7 @@ fn scopes(facts: &Facts, listed: Option<&Scopes>, server: &AuthorizationServer) 
     let lists = |scope: &str| server.scopes_supported.iter().flatten().any(|known| known == scope);
     // Alone it would take the place of what the server gives when nothing is asked for.
     if facts.settings.offline_access
-        && matches!(facts.settings.grant, Grant::Code)
+        && facts.settings.grant.asks_a_person()
         && !wanted.is_empty()
         && lists("offline_access")
     {

@@ -1,13 +1,14 @@
 //! Flows with scripted answers: each test plays the servers and the browser.
 
 mod code;
+mod device;
 mod discovery;
 mod other_grants;
 mod redirect;
 mod registration;
 mod renewal;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
@@ -31,6 +32,10 @@ pub(super) struct World {
     pub(super) asked: Vec<Request>,
     pub(super) visited: Vec<Url>,
     pub(super) kept: Vec<Registration>,
+    pub(super) shown: Vec<DevicePrompt>,
+    pub(super) waited: Vec<u64>,
+    /// Pages that change, one after each wait.
+    pub(super) later: VecDeque<(String, u16, Value)>,
 }
 
 impl World {
@@ -50,6 +55,9 @@ impl World {
             asked: Vec::new(),
             visited: Vec::new(),
             kept: Vec::new(),
+            shown: Vec::new(),
+            waited: Vec::new(),
+            later: VecDeque::new(),
         }
         .page(
             "https://m/.well-known/oauth-protected-resource/mcp",
@@ -106,7 +114,7 @@ impl World {
     pub(super) fn play(&mut self) -> Result<Tokens, FlowError> {
         let mut flow =
             Flow::new(Arc::new(self.settings.clone()), self.cause.clone(), Seed::new(&[7; 32]), self.now);
-        for _ in 0..20 {
+        for _ in 0..200 {
             let input = match flow.poll_effect().clone() {
                 Effect::Done(tokens) => return Ok(*tokens),
                 Effect::Failed(error) => return Err(error),
@@ -121,6 +129,18 @@ impl World {
                 Effect::Keep(registration) => {
                     self.kept.push(*registration);
                     Input::Kept
+                }
+                Effect::Show(prompt) => {
+                    self.shown.push(*prompt);
+                    Input::Shown
+                }
+                Effect::Wait(time) => {
+                    self.waited.push(time.as_secs());
+                    self.now += time.as_secs();
+                    if let Some((url, status, body)) = self.later.pop_front() {
+                        self.pages.insert(url, (status, body));
+                    }
+                    Input::Waited
                 }
                 Effect::Visit(visit) => {
                     self.visited.push(visit.url.clone());

@@ -53,6 +53,10 @@ pub(super) fn begin(facts: &mut Facts, found: Found, provider: IdentityProvider)
 }
 
 impl Vouch {
+    pub(super) fn server(&self) -> Option<(&Issuer, Url)> {
+        self.found.named()
+    }
+
     pub(super) fn handle(self, facts: &mut Facts, response: Result<Response, FetchError>) -> Next {
         let response = usable(WHAT, &self.url, response)?;
         let exchanged: Exchanged = read_success(&response, &self.url)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use secrecy::ExposeSecret as _;
+use url::Url;
 
 use super::{Got, OAuthClient, Turn, seed};
 use crate::client::error::FlowError;
@@ -13,6 +14,12 @@ use crate::client::store;
 use crate::client::tokens::Tokens;
 use crate::{Challenge, Issuer, Scopes};
 
+/// What became of a request whose answer may be tokens.
+enum Stepped {
+    Tokens(Arc<Tokens>),
+    Flow(Box<Flow>),
+}
+
 impl OAuthClient {
     /// Runs a whole authorization.
     pub(super) async fn authorize(
@@ -21,6 +28,27 @@ impl OAuthClient {
         challenge: Option<Challenge>,
         before: Scopes,
     ) -> Result<Got, FlowError> {
+        let flow = self.begin(challenge, before).await?;
+        self.run(turn, flow).await
+    }
+
+    /// Which authorization server the MCP server names now, and its token endpoint.
+    pub(super) async fn discover(&self) -> Result<(Issuer, Url), FlowError> {
+        let mut flow = self.begin(None, Scopes::none()).await?;
+        loop {
+            if let Some((issuer, token_endpoint)) = flow.server() {
+                return Ok((issuer.clone(), token_endpoint));
+            }
+            let input = match flow.poll_effect().clone() {
+                Effect::Fetch(request) => Input::Response(self.0.http.fetch(request).await),
+                Effect::Failed(error) => return Err(error),
+                _ => return Err(FlowError::OutOfOrder),
+            };
+            flow.handle(input, self.0.clock.now());
+        }
+    }
+
+    async fn begin(&self, challenge: Option<Challenge>, before: Scopes) -> Result<Flow, FlowError> {
         let mut cause = Cause::new(self.0.endpoint.clone(), challenge);
         cause.requested_before = before;
         let beginning = store::registration_key("");
@@ -39,25 +67,38 @@ impl OAuthClient {
                 bound.and_then(|text| serde_json::from_str::<store::Binding>(text.expose_secret()).ok());
             cause.bound = bound.map(|bound| bound.issuer);
         }
-        let flow = Flow::new(Arc::clone(&self.0.settings), cause, seed()?, self.0.clock.now());
-        self.run(turn, flow).await
+        Ok(Flow::new(Arc::clone(&self.0.settings), cause, seed()?, self.0.clock.now()))
     }
 
     /// The answer has come; what it is worth is worth it only once.
     pub(super) async fn redeem(&self, turn: &Turn, mut flow: Flow) -> Result<Arc<Tokens>, FlowError> {
+        loop {
+            match self.step(turn, flow).await? {
+                Stepped::Tokens(tokens) => return Ok(tokens),
+                Stepped::Flow(next) => flow = *next,
+            }
+        }
+    }
+
+    /// Sends a request whose answer may be tokens, and keeps those.
+    async fn step(&self, turn: &Turn, mut flow: Flow) -> Result<Stepped, FlowError> {
         let this = self.clone();
-        let redeeming = async move {
-            loop {
-                let input = match flow.poll_effect().clone() {
-                    Effect::Done(tokens) => return this.keep(*tokens, true).await,
-                    Effect::Failed(error) => return Err(error),
-                    Effect::Fetch(request) => Input::Response(this.0.http.fetch(request).await),
-                    _ => return Err(FlowError::OutOfOrder),
-                };
-                flow.handle(input, this.0.clock.now());
+        let stepping = async move {
+            match flow.poll_effect().clone() {
+                Effect::Failed(error) => return Err(error),
+                Effect::Fetch(request) => {
+                    let response = this.0.http.fetch(request).await;
+                    flow.handle(Input::Response(response), this.0.clock.now());
+                }
+                _ => return Err(FlowError::OutOfOrder),
+            }
+            match flow.poll_effect().clone() {
+                Effect::Done(tokens) => this.keep(*tokens, true).await.map(Stepped::Tokens),
+                Effect::Failed(error) => Err(error),
+                _ => Ok(Stepped::Flow(Box::new(flow))),
             }
         };
-        Self::to_the_end(turn, redeeming).await
+        Self::to_the_end(turn, stepping).await
     }
 
     /// Somebody was asked, and it came to nothing.
@@ -72,7 +113,25 @@ impl OAuthClient {
             let input = match flow.poll_effect().clone() {
                 Effect::Done(tokens) => return Ok(Got::Tokens(self.keep(*tokens, true).await?)),
                 Effect::Failed(error) => return Err(error),
+                Effect::Fetch(_) if flow.is_redeeming() => match self.step(turn, flow).await? {
+                    Stepped::Tokens(tokens) => return Ok(Got::Tokens(tokens)),
+                    Stepped::Flow(next) => {
+                        flow = *next;
+                        continue;
+                    }
+                },
                 Effect::Fetch(request) => Input::Response(self.0.http.fetch(request).await),
+                Effect::Show(prompt) => match &self.0.sign_in {
+                    None => Input::Failed(FlowError::NobodyToAsk),
+                    Some(sign_in) => match sign_in.show(&prompt).await {
+                        Ok(()) => Input::Shown,
+                        Err(error) => Input::Failed(FlowError::SignIn(error.to_string())),
+                    },
+                },
+                Effect::Wait(time) => {
+                    tokio::time::sleep(time).await;
+                    Input::Waited
+                }
                 Effect::Recall(issuer) => {
                     let name = store::registration_key(issuer.as_str());
                     let document = self.stored(move |store| store.read(&name)).await?;

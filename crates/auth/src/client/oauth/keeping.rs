@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::OAuthClient;
 use crate::client::error::{FlowError, StepError};
 use crate::client::settings::Registration;
-use crate::client::store::{self, Store};
+use crate::client::store::{self, Store, read_registration};
 use crate::client::tokens::Tokens;
 
 impl OAuthClient {
@@ -33,7 +33,7 @@ impl OAuthClient {
     }
 
     pub(super) fn read_tokens(&self, document: &SecretString) -> Option<Tokens> {
-        store::read_tokens(document, &self.0.endpoint, self.0.settings.given.as_ref())
+        store::read_tokens(document, &self.0.endpoint, &self.0.settings)
     }
 
     /// Asks the store, which may take its time.
@@ -98,5 +98,20 @@ impl OAuthClient {
         };
         let document = document.ok_or_else(failed)?;
         self.stored(move |store| store.write(&name, &document)).await
+    }
+
+    /// Forgets a registration that its server no longer knows; false if the client came by another way.
+    pub(super) async fn forget_registration(&self, tokens: &Tokens) -> Result<bool, FlowError> {
+        let name = store::registration_key(tokens.issuer.as_str());
+        let id = tokens.client.id.clone();
+        self.stored(move |store| {
+            let known = store.read(&name)?.and_then(|document| read_registration(&document));
+            if known.is_none_or(|known| known.client.id != id) {
+                return Ok(false);
+            }
+            store.remove(&name)?;
+            Ok(true)
+        })
+        .await
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use secrecy::ExposeSecret as _;
 
 use super::{OAuthClient, Turn, seed};
+use crate::ErrorCode;
 use crate::client::error::FlowError;
 use crate::client::renew::{Renewal, Renewed};
 use crate::client::tokens::Tokens;
@@ -88,7 +89,13 @@ impl OAuthClient {
                     self.forget().await?;
                     return Ok(Outcome::Impossible);
                 }
-                Renewed::Failed(error) => return Err(error),
+                Renewed::Failed(error) => {
+                    // Whoever is asked next would be sent there with an id that is good for nothing.
+                    if matches!(&error, FlowError::Refused(body) if body.error == ErrorCode::InvalidClient) {
+                        self.forget_registration(&current).await?;
+                    }
+                    return Err(error);
+                }
             }
         }
     }

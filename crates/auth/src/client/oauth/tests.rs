@@ -1,7 +1,11 @@
 //! A real MCP client against a site on loopback: its MCP endpoint, its authorization server, and a person who agrees to
 //! everything.
 
+mod device;
+mod killed;
 mod renewal;
+mod repair;
+mod secrets;
 mod signing_in;
 mod tokens;
 
@@ -46,10 +50,23 @@ struct Script {
     is_insatiable: bool,
     /// Calls of tools are refused for another reason.
     is_closed: bool,
-    /// How a refresh is answered when it is not granted.
+    /// How a refresh is answered when it is not granted, and with which error where that is not `invalid_grant`.
     refresh_fails: Option<u16>,
+    refresh_error: Option<&'static str>,
+    /// What tokens, codes and secrets of clients begin with.
+    mark: &'static str,
+    /// Clients are given a secret.
+    gives_secrets: bool,
+    /// Who makes out the tokens, where that is another site.
+    issuer: Option<String>,
+    /// The code was entered.
+    is_entered: bool,
+    /// The request for this path is not answered: before anything is done about it, or after.
+    stuck: Option<(&'static str, bool)>,
     /// What the token endpoint has decided is said only when it is let go.
     hold: Option<Arc<Hold>>,
+    /// Everybody is let in.
+    is_open: bool,
     /// Nobody may listen.
     is_silent: bool,
     /// Where the MCP endpoint points to.
@@ -62,6 +79,15 @@ struct Script {
     seen: Vec<(String, String, Option<String>)>,
 }
 
+impl Script {
+    /// Whether it has registered a client of this id.
+    fn knows(&self, id: &str) -> bool {
+        id.strip_prefix("new")
+            .and_then(|number| number.parse().ok())
+            .is_some_and(|number: u32| (1..=self.registrations).contains(&number))
+    }
+}
+
 #[derive(Default)]
 struct Hold {
     arrived: Notify,
@@ -72,6 +98,8 @@ struct Site {
     url: String,
     script: Mutex<Script>,
     now: Arc<AtomicU64>,
+    /// A request got stuck.
+    is_stuck: Notify,
 }
 
 impl Site {
@@ -79,7 +107,7 @@ impl Site {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let now = Arc::new(AtomicU64::new(1_800_000_000));
-        let site = Arc::new(Self { url, script: Mutex::default(), now });
+        let site = Arc::new(Self { url, script: Mutex::default(), now, is_stuck: Notify::new() });
         let served = Arc::clone(&site);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -133,6 +161,17 @@ impl Site {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let stuck = self.script().stuck.filter(|(place, _)| *place == request.uri().path());
+        match stuck {
+            None => return self.answer_now(request).await,
+            Some((_, true)) => drop(self.answer_now(request).await),
+            Some((_, false)) => {}
+        }
+        self.is_stuck.notify_one();
+        std::future::pending().await
+    }
+
+    async fn answer_now(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default().to_owned());
@@ -150,9 +189,10 @@ impl Site {
             "/mcp" if head.method == http::Method::GET && !self.script().is_silent => say(405, &json!({})),
             "/mcp" if head.method == http::Method::GET => self.mcp_answer(None, &body),
             "/mcp" => self.mcp_answer(shown.as_deref(), &body),
-            "/.well-known/oauth-protected-resource/mcp" => {
-                say(200, &json!({ "resource": self.mcp(), "authorization_servers": [url] }))
-            }
+            "/.well-known/oauth-protected-resource/mcp" => say(
+                200,
+                &json!({ "resource": self.mcp(), "authorization_servers": [self.script().issuer.as_ref().unwrap_or(url)] }),
+            ),
             "/.well-known/oauth-authorization-server" => say(
                 200,
                 &json!({
@@ -160,21 +200,39 @@ impl Site {
                         .map_or_else(|| format!("{url}/authorize"), str::to_owned),
                     "token_endpoint": format!("{url}/token"), "registration_endpoint": format!("{url}/register"),
                     "code_challenge_methods_supported": ["S256"],
+                    "device_authorization_endpoint": format!("{url}/device"),
                 }),
             ),
             "/register" => {
-                self.script().registrations += 1;
-                say(201, &json!({ "client_id": "new" }))
+                let mut script = self.script();
+                script.registrations += 1;
+                let mut client = json!({ "client_id": format!("new{}", script.registrations) });
+                if script.gives_secrets {
+                    client["client_secret"] = format!("{}client", script.mark).into();
+                    client["token_endpoint_auth_method"] = "client_secret_post".into();
+                }
+                say(201, &client)
+            }
+            "/device" => {
+                let code = format!("{}device", self.script().mark);
+                say(
+                    200,
+                    &json!({
+                        "device_code": code, "user_code": "ABCD", "verification_uri": format!("{url}/enter"),
+                        "expires_in": 60, "interval": 1,
+                    }),
+                )
             }
             "/authorize" => {
                 self.script().authorizations += 1;
                 let asked: HashMap<_, _> =
                     url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+                assert!(self.script().knows(&asked["client_id"]), "{asked:?}");
                 self.script().pkce.clone_from(&asked["code_challenge"]);
                 let mut back = Url::parse(&asked["redirect_uri"]).unwrap();
                 let scope = asked.get("scope").cloned().unwrap_or_default();
                 back.query_pairs_mut()
-                    .append_pair("code", &format!("code {scope}"))
+                    .append_pair("code", &format!("{}code {scope}", self.script().mark))
                     .append_pair("state", &asked["state"]);
                 let mut response = say(302, &json!({}));
                 response.headers_mut().insert("location", back.as_str().parse().unwrap());
@@ -201,7 +259,8 @@ impl Site {
             response.headers_mut().insert("www-authenticate", challenge.parse().unwrap());
             response
         };
-        let Some(scopes) = script.good.get(token).filter(|_| !script.is_blind) else {
+        let known = script.good.get(token).filter(|_| !script.is_blind).map(String::as_str);
+        let Some(scopes) = known.or_else(|| script.is_open.then_some("")) else {
             return refuse(401, "Bearer scope=\"read\"".into());
         };
         let message: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
@@ -225,28 +284,38 @@ impl Site {
     fn token_answer(&self, body: &[u8]) -> Response<Full<Bytes>> {
         let form: HashMap<_, _> = url::form_urlencoded::parse(body).into_owned().collect();
         let mut script = self.script();
-        let scope = if form["grant_type"] == "refresh_token" {
+        assert!(script.knows(&form["client_id"]), "{form:?}");
+        let scope = if form["grant_type"].ends_with("device_code") {
+            if !script.is_entered {
+                return say(400, &json!({ "error": "authorization_pending" }));
+            }
+            "read".to_owned()
+        } else if form["grant_type"] == "client_credentials" {
+            assert_eq!(form["client_secret"], "secret");
+            "read".to_owned()
+        } else if form["grant_type"] == "refresh_token" {
             script.refreshes += 1;
             if let Some(status) = script.refresh_fails {
-                return say(status, &json!({ "error": "invalid_grant" }));
+                return say(status, &json!({ "error": script.refresh_error.unwrap_or("invalid_grant") }));
             }
-            if form["refresh_token"] != format!("refresh {}", script.issued) {
+            if form["refresh_token"] != format!("{}refresh {}", script.mark, script.issued) {
                 return say(400, &json!({ "error": "invalid_grant" }));
             }
             "read".to_owned()
         } else {
             assert!(crate::pkce::verify_challenge(&form["code_verifier"], &script.pkce));
-            assert!(!form.contains_key("client_secret"), "it is a public client");
-            form["code"].strip_prefix("code ").unwrap().to_owned()
+            assert_eq!(form.contains_key("client_secret"), script.gives_secrets, "as it was registered");
+            form["code"].strip_prefix(&format!("{}code ", script.mark)).unwrap().to_owned()
         };
         script.issued += 1;
         let number = script.issued;
-        script.good.insert(format!("token{number}"), scope);
+        let mark = script.mark;
+        script.good.insert(format!("{mark}token{number}"), scope);
         say(
             200,
             &json!({
-                "access_token": format!("token{number}"), "token_type": "Bearer", "expires_in": 600,
-                "refresh_token": format!("refresh {number}"),
+                "access_token": format!("{mark}token{number}"), "token_type": "Bearer", "expires_in": 600,
+                "refresh_token": format!("{mark}refresh {number}"),
             }),
         )
     }

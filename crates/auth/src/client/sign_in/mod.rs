@@ -1,6 +1,7 @@
 //! How a person is brought to where they agree, and how what they said comes back.
 
 mod browser;
+mod device;
 mod elsewhere;
 mod unattended;
 
@@ -9,11 +10,12 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use browser::{Browser, Opener};
+pub use device::DeviceCode;
 pub use elsewhere::Elsewhere;
 pub use unattended::Unattended;
 
 use super::error::StepError;
-use super::flow::Visit;
+use super::flow::{DevicePrompt, Visit};
 use crate::RedirectUri;
 
 /// What is being done for a sign-in.
@@ -23,6 +25,12 @@ pub type SigningIn<'a, T> = Pin<Box<dyn Future<Output = Result<T, StepError>> + 
 pub trait SignIn: Send + Sync + fmt::Debug {
     /// Gets ready where answers come to: at `preferred`, if that is possible.
     fn listen<'a>(&'a self, preferred: Option<&'a RedirectUri>) -> SigningIn<'a, Box<dyn Listening>>;
+
+    /// Shows a code that is to be entered on another machine. Without this nobody can be asked so.
+    fn show<'a>(&'a self, prompt: &'a DevicePrompt) -> SigningIn<'a, ()> {
+        let _ = prompt;
+        Box::pin(async { Err(StepError::new("no codes are shown here")) })
+    }
 }
 
 /// Ready where answers come to.

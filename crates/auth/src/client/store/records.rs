@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::client::credentials::{Client, ClientAuth};
 use crate::client::proof::ProofKey;
-use crate::client::settings::{GivenClient, Registration};
+use crate::client::settings::{Registration, Settings};
 use crate::client::tokens::{TokenKind, Tokens};
 use crate::metadata::covers;
 use crate::{ClientId, Issuer, RedirectUri, Resource, Scopes};
@@ -107,9 +107,9 @@ impl ClientRecord {
     }
 
     /// The client; its key is not kept here but given.
-    fn client(self, given: Option<&GivenClient>) -> Option<Client> {
+    fn client(self, settings: Option<&Settings>) -> Option<Client> {
         let auth = ClientAuth::of_method(&self.method, self.secret.as_ref());
-        let auth = auth.or_else(|| given.filter(|given| given.id == self.id)?.auth.clone());
+        let auth = auth.or_else(|| settings?.auth_of(&self.id));
         Some(Client::new(self.id, auth?))
     }
 }
@@ -158,7 +158,7 @@ pub(in crate::client) fn write_tokens(tokens: &Tokens) -> Option<SecretString> {
 pub(in crate::client) fn read_tokens(
     document: &SecretString,
     endpoint: &Url,
-    given: Option<&GivenClient>,
+    settings: &Settings,
 ) -> Option<Tokens> {
     let record: TokensRecord = serde_json::from_str(document.expose_secret()).ok()?;
     if !record.resource.url().is_some_and(|resource| covers(&resource, endpoint, false)) {
@@ -174,7 +174,7 @@ pub(in crate::client) fn read_tokens(
     Some(Tokens {
         issuer: record.issuer,
         resource: record.resource,
-        client: record.client.client(given)?,
+        client: record.client.client(Some(settings))?,
         token_endpoint: Url::parse(&record.token_endpoint).ok()?,
         access: record.access,
         refresh: record.refresh,

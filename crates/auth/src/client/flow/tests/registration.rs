@@ -248,3 +248,71 @@ fn a_secret_is_shown_in_one_way_only() {
     let ClientAuth::Basic(kept) = &secret else { unreachable!() };
     assert_eq!(kept.expose_secret(), "s");
 }
+
+/// covers: AUTC-38
+#[test]
+fn a_client_with_a_key_shows_it_where_that_is_taken() {
+    let key = crate::testing::client_key();
+    let keyed = |methods: Value| {
+        World::new()
+            .settings(|settings| settings.metadata_key = Some(key.clone()))
+            .server(json!({ "token_endpoint_auth_methods_supported": methods }))
+    };
+    let mut taken = keyed(json!(["none", "private_key_jwt"]));
+    let tokens = taken.play().unwrap();
+    let form = taken.form();
+    assert_eq!(form["client_assertion_type"], "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
+    assert_eq!(tokens.client.id.as_str(), "https://hospes.example/client.json");
+    // Its document says that it signs, so it cannot come without.
+    for other in [json!(["none"]), Value::Null] {
+        assert!(matches!(keyed(other).play(), Err(FlowError::NeedsClientId(_))));
+    }
+    let mut other = keyed(json!(["private_key_jwt"]))
+        .server(json!({ "token_endpoint_auth_signing_alg_values_supported": ["RS256"] }));
+    assert!(matches!(other.play(), Err(FlowError::NeedsClientId(_))));
+}
+
+/// covers: AUTC-37
+#[test]
+fn a_document_says_what_it_must() {
+    let settings =
+        |url: &str| Settings { metadata_url: Some(ClientId::new(url).unwrap()), ..Settings::default() };
+    let url = "https://Hospes.example/client.json";
+    let document = settings(url).document(Vec::new(), None).unwrap();
+    let written = serde_json::to_value(&document).unwrap();
+    assert_eq!(written["client_id"], url, "byte for byte");
+    assert_eq!(written["client_name"], "Hospes");
+    assert_eq!(written["redirect_uris"], json!(["http://127.0.0.1/callback", "http://localhost/callback"]));
+    assert_eq!(written["token_endpoint_auth_method"], "none");
+    assert_eq!(written["application_type"], "native");
+    assert!(written.get("client_secret").is_none());
+    for bad in [
+        "http://h.example/c",
+        "https://h.example",
+        "https://h.example/",
+        "https://h.example/c#x",
+        "https://h.example/c?x",
+        "https://me@h.example/c",
+        "https://h.example/a/../c",
+        "https://h.example/%2e/c",
+        "client",
+    ] {
+        assert!(settings(bad).document(Vec::new(), None).is_err(), "{bad}");
+    }
+    assert!(Settings::default().document(Vec::new(), None).is_err());
+    let to = |uri: &str| settings(url).document(vec![RedirectUri::new(uri).unwrap()], None);
+    assert!(to("http://h.example/cb").is_err());
+    let web = serde_json::to_value(to("https://h.example/cb").unwrap()).unwrap();
+    assert_eq!(
+        (&web["application_type"], &web["redirect_uris"]),
+        (&json!("web"), &json!(["https://h.example/cb"]))
+    );
+    let signing = Settings { metadata_key: Some(crate::testing::client_key()), ..settings(url) };
+    assert!(signing.document(Vec::new(), None).is_err(), "who signs publishes keys");
+    let keys = Url::parse("https://hospes.example/keys").unwrap();
+    let written = serde_json::to_value(signing.document(Vec::new(), Some(&keys)).unwrap()).unwrap();
+    assert_eq!(
+        (&written["token_endpoint_auth_method"], &written["jwks_uri"]),
+        (&json!("private_key_jwt"), &json!(keys.as_str()))
+    );
+}

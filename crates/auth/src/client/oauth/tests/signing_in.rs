@@ -196,6 +196,7 @@ async fn the_port_of_before_is_taken_where_it_is_free() {
     assert_eq!(browser.listen(Some(&place)).await.unwrap().redirect_uri(), place);
 }
 
+/// covers: AUTG-09
 #[tokio::test]
 async fn a_browser_is_sent_back_to_this_machine_only() {
     let (browser, _urls) = browser();

@@ -3,9 +3,9 @@
 use hospes::client::{Authorizer as _, CallError, Outbound};
 
 use super::*;
-use crate::client::{FileStore, MemoryStore, Store, StoreKey};
+use crate::client::{ClientAuth, FileStore, GivenClient, Grant, MemoryStore, Store, StoreKey};
 
-/// covers: AUTC-01 AUTC-13 AUTC-14 AUTC-15 AUTC-22
+/// covers: AUTG-11 AUTC-01 AUTC-13 AUTC-14 AUTC-15 AUTC-22
 #[tokio::test]
 async fn a_refusal_leads_to_a_token_that_every_request_shows() {
     let site = Site::open().await;
@@ -207,6 +207,35 @@ async fn what_was_asked_for_in_vain_is_forgotten_after_a_success_and_after_an_ho
         call(&client, "x").await.unwrap_err();
     }
     assert_eq!(site.script().authorizations, 9);
+}
+
+/// covers: AUTC-43
+#[tokio::test]
+async fn a_client_that_asks_for_itself_stops_where_more_is_wanted() {
+    let site = Site::open().await;
+    site.script().registrations = 1;
+    let given =
+        GivenClient::new(crate::ClientId::new("new1").unwrap()).auth(ClientAuth::Post("secret".into()));
+    let oauth = site.builder().grant(Grant::ClientCredentials).client(given).build();
+    let client = site.connect(&oauth).await;
+    call(&client, "x").await.unwrap();
+    site.script().wants = Some("write");
+    for _ in 0..3 {
+        let error = call(&client, "x").await.unwrap_err();
+        assert!(matches!(&error, CallError::Http(http) if http.status == Some(403)), "{error}");
+    }
+    assert_eq!(site.script().issued, 1, "what it may ask for was settled when it was registered");
+}
+
+/// covers: AUTG-01
+#[tokio::test]
+async fn nobody_signs_in_where_everybody_is_let_in() {
+    let site = Site::open().await;
+    site.script().is_open = true;
+    call(&site.connect(&site.oauth()).await, "x").await.unwrap();
+    let script = site.script();
+    assert_eq!((script.authorizations, script.registrations), (0, 0));
+    assert!(script.seen.iter().all(|(path, ..)| path == "/mcp"));
 }
 
 #[tokio::test]

@@ -1,0 +1,45 @@
+//! A person on another machine.
+
+use std::sync::atomic::AtomicBool;
+
+use hospes::client::{Authorizer as _, Outbound};
+
+use super::*;
+use crate::client::{DeviceCode, Grant, StepError};
+
+fn oauth(site: &Arc<Site>, enters: bool) -> (OAuthClient, Arc<AtomicBool>) {
+    let (shared, was_shown) = (Arc::clone(site), Arc::new(AtomicBool::new(false)));
+    let noted = Arc::clone(&was_shown);
+    let codes = DeviceCode::new(move |prompt| {
+        assert_eq!(prompt.user_code, "ABCD");
+        noted.store(true, Ordering::SeqCst);
+        shared.script().is_entered = enters;
+        if enters { Ok(()) } else { Err(StepError::new("the screen is broken")) }
+    });
+    (site.builder().grant(Grant::Device).sign_in(codes).build(), was_shown)
+}
+
+#[tokio::test]
+async fn a_machine_without_a_browser_is_let_in() {
+    let site = Site::open().await;
+    let (oauth, was_shown) = oauth(&site, true);
+    let client = site.connect(&oauth).await;
+    call(&client, "x").await.unwrap();
+    assert!(was_shown.load(Ordering::SeqCst));
+    site.pass(545);
+    call(&client, "x").await.unwrap();
+    let script = site.script();
+    assert_eq!((script.authorizations, script.registrations, script.refreshes), (0, 1, 1));
+}
+
+#[tokio::test]
+async fn a_code_that_cannot_be_shown_is_no_sign_in() {
+    let site = Site::open().await;
+    let (oauth, _) = oauth(&site, false);
+    let error = oauth.sign_in(None).await.unwrap_err();
+    assert_eq!(error, FlowError::SignIn("the screen is broken".into()));
+    let browserless = site.builder().grant(Grant::Device).sign_in(site.person()).build();
+    assert!(matches!(browserless.sign_in(None).await, Err(FlowError::SignIn(_))));
+    let (method, url) = (http::Method::POST, Url::parse(&site.mcp()).unwrap());
+    assert!(oauth.headers(Outbound::new(&method, &url)).await.unwrap().is_empty());
+}

@@ -1,0 +1,117 @@
+//! Nothing secret is said anywhere: all logs, errors and debug output of a client's life are searched.
+
+use std::io;
+
+use secrecy::ExposeSecret as _;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::*;
+use crate::client::{DeviceCode, Elsewhere, FileStore, Grant, StoreKey};
+
+const MARK: &str = "s3cret-";
+
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Heard {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Heard {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// covers: AUTG-12
+#[tokio::test]
+async fn nothing_secret_is_said() {
+    let heard = Heard::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(heard.clone())
+        .with_ansi(false)
+        .finish();
+    let _listening = tracing::subscriber::set_default(subscriber);
+    let mut said = Vec::new();
+    let site = Site::open().await;
+    site.script().mark = MARK;
+    site.script().gives_secrets = true;
+    let folder = tempfile::tempdir().unwrap();
+    let key = StoreKey::passphrase(format!("{MARK}passphrase"));
+    said.push(format!("{key:?}"));
+    let store = Arc::new(FileStore::new(folder.path().join("credentials"), key));
+    let shared: Arc<dyn Store> = Arc::<FileStore>::clone(&store);
+    let oauth = site.builder().sign_in(site.person()).store(Arc::clone(&shared)).build();
+    let client = site.connect(&oauth).await;
+    call(&client, "x").await.unwrap();
+    // More scopes, a renewal, and one that fails; a server that takes nothing.
+    site.script().wants = Some("write");
+    call(&client, "x").await.unwrap();
+    site.pass(545);
+    call(&client, "x").await.unwrap();
+    site.script().refresh_fails = Some(503);
+    site.pass(545);
+    call(&client, "x").await.unwrap();
+    let tokens = oauth.tokens().await.unwrap().unwrap();
+    assert!(tokens.access.expose_secret().starts_with(MARK), "what is looked for is there");
+    assert!(tokens.refresh.as_ref().unwrap().expose_secret().starts_with(MARK));
+    said.push(format!("{tokens:?} {oauth:?} {store:?} {:?}", store.names("").unwrap()));
+    site.script().is_blind = true;
+    let error = call(&client, "x").await.unwrap_err();
+    said.push(format!("{error} {error:?}"));
+    site.script().is_blind = false;
+    // Somebody else signs in; the page that they are sent to is told, and nothing of what comes back.
+    let callback = RedirectUri::new("https://console.example/oauth/callback").unwrap();
+    let elsewhere = site.builder().sign_in(Elsewhere::new(callback)).build();
+    let Err(FlowError::Visit(page)) = elsewhere.sign_in(None).await else { panic!("nobody was asked") };
+    let asked = GuardedClient::new(Egress::public().allow_loopback());
+    let back = asked.fetch(crate::Request::get(page, 1000)).await.unwrap();
+    said.push(format!("{back:?}"));
+    let back = back.headers["location"].to_str().unwrap().to_owned();
+    let forged = elsewhere.finish(&back.replace("state=", "state=x")).await.unwrap_err();
+    said.push(format!("{forged} {forged:?}"));
+    elsewhere.finish(&back).await.unwrap();
+    // A code for another machine.
+    let shared_site = Arc::clone(&site);
+    let codes = DeviceCode::new(move |_| {
+        shared_site.script().is_entered = true;
+        Ok(())
+    });
+    let device = site.builder().grant(Grant::Device).sign_in(codes).build();
+    device.sign_in(None).await.unwrap();
+    said.push(format!("{device:?}"));
+    // A store that cannot be opened.
+    let wrong = FileStore::new(store.path(), StoreKey::passphrase(format!("{MARK}other")));
+    let error = wrong.read("x").unwrap_err();
+    said.push(format!("{error} {error:?}"));
+
+    let logs = String::from_utf8(heard.0.lock().unwrap().clone()).unwrap();
+    assert!(logs.contains("the server's token was replaced"), "it was listened to: {logs}");
+    said.push(logs);
+    let script = site.script();
+    let asked = |query: &str| url::form_urlencoded::parse(query.as_bytes()).into_owned().collect::<Vec<_>>();
+    let states = script.seen.iter().flat_map(|(_, query, _)| asked(query));
+    let mut secrets: Vec<String> =
+        states.filter(|(name, _)| name == "state").map(|(_, state)| state).collect();
+    assert!(secrets.len() >= 3, "{secrets:?}");
+    secrets.push(MARK.to_owned());
+    for text in &said {
+        for secret in &secrets {
+            assert!(!text.contains(secret.as_str()), "{secret} is in: {text}");
+        }
+    }
+    for entry in std::fs::read_dir(folder.path()).unwrap().flatten() {
+        let text = std::fs::read(entry.path()).unwrap();
+        assert!(!String::from_utf8_lossy(&text).contains(MARK), "{}", entry.path().display());
+    }
+}

@@ -1,0 +1,38 @@
+//! A person with a browser on another machine, who is shown a code.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Listening, SignIn, SigningIn};
+use crate::RedirectUri;
+use crate::client::error::StepError;
+use crate::client::flow::DevicePrompt;
+
+type Show = Arc<dyn Fn(&DevicePrompt) -> Result<(), StepError> + Send + Sync>;
+
+/// Shows the code of [`crate::client::Grant::Device`], and leaves the rest to the person. For that grant alone.
+#[derive(Clone)]
+pub struct DeviceCode(Show);
+
+impl DeviceCode {
+    /// Codes are shown by `show`.
+    pub fn new(show: impl Fn(&DevicePrompt) -> Result<(), StepError> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(show))
+    }
+}
+
+impl SignIn for DeviceCode {
+    fn listen<'a>(&'a self, _preferred: Option<&'a RedirectUri>) -> SigningIn<'a, Box<dyn Listening>> {
+        Box::pin(async { Err(StepError::new("only codes are shown here (set the grant to Device)")) })
+    }
+
+    fn show<'a>(&'a self, prompt: &'a DevicePrompt) -> SigningIn<'a, ()> {
+        Box::pin(async move { (self.0)(prompt) })
+    }
+}
+
+impl fmt::Debug for DeviceCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeviceCode")
+    }
+}
