@@ -188,6 +188,10 @@ pub(crate) enum Auth {
     Status,
     /// Forget the tokens for a server
     Logout(Logout),
+    /// Put the sign-in to a server right: ask it anew who gives tokens, renew them, or sign in again
+    Repair(Login),
+    /// Print the document to be published at a URL that is to be this client's id
+    ClientMetadata(ClientMetadata),
 }
 
 /// A server that can be signed in to, and how to reach it.
@@ -229,6 +233,12 @@ pub(crate) struct Login {
     /// Show the page's URL and read the one it ends at, instead of opening a browser here
     #[arg(long)]
     pub(crate) no_browser: bool,
+    /// Show a code that is entered in a browser on any machine
+    #[arg(long, conflicts_with = "no_browser")]
+    pub(crate) device: bool,
+    /// The URL at which this client's metadata is published, which is its id wherever that is understood
+    #[arg(long, value_name = "URL", conflicts_with = "client_id")]
+    pub(crate) metadata_url: Option<String>,
     /// The id of a client that was registered with the authorization server before
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
@@ -238,6 +248,22 @@ pub(crate) struct Login {
     /// What to ask for besides what the server demands. May be repeated
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClientMetadata {
+    /// Where the document is to be published: https, with a path
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// The name that people see when they are asked
+    #[arg(long, value_name = "NAME", default_value = "Hospes")]
+    pub(crate) name: String,
+    /// Where browsers are sent back to, if not to this machine. May be repeated
+    #[arg(long = "redirect-uri", value_name = "URI")]
+    pub(crate) redirect_uris: Vec<String>,
+    /// Where the client's keys are published, if it shows who it is by signing
+    #[arg(long, value_name = "URL")]
+    pub(crate) jwks_uri: Option<String>,
 }
 
 #[derive(Debug, Args)]

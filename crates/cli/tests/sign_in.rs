@@ -60,7 +60,8 @@ fn answer(mut stream: &TcpStream, url: &str) -> Option<()> {
             let at = |path: &str| format!("{url}{path}");
             let metadata = json!({
                 "issuer": url, "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
-                "registration_endpoint": at("/register"), "code_challenge_methods_supported": ["S256"],
+                "registration_endpoint": at("/register"), "device_authorization_endpoint": at("/device"),
+                "code_challenge_methods_supported": ["S256"],
             });
             ("200 OK", String::new(), metadata)
         }
@@ -71,6 +72,13 @@ fn answer(mut stream: &TcpStream, url: &str) -> Option<()> {
                 |name: &str| asked.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
             let location = format!("location: {}?code=c&state={}\r\n", find("redirect_uri")?, find("state")?);
             ("302 Found", location, json!({}))
+        }
+        "/device" => {
+            let codes = json!({
+                "device_code": "s3cret-device", "user_code": "ABCD-EFGH", "interval": 1, "expires_in": 60,
+                "verification_uri": format!("{url}/enter"),
+            });
+            ("200 OK", String::new(), codes)
         }
         "/token" => {
             let token = json!({ "access_token": "s3cret-token", "token_type": "Bearer", "expires_in": 600 });
@@ -147,6 +155,72 @@ fn a_call_says_how_to_sign_in_and_works_when_that_is_done() {
     assert_eq!(house.run(&["call", &url, "greet"]).code, Some(3));
 }
 
+#[test]
+fn a_sign_in_is_put_right_and_what_was_done_is_said() {
+    let house = House::new();
+    let url = format!("{}/mcp", site());
+    let repair = || house.run(&["auth", "repair", &url, "--device"]);
+    let first = repair();
+    assert_eq!(first.code, Some(0), "{first:?}");
+    assert!(first.stderr.contains("ABCD-EFGH") && first.stderr.contains("/enter"), "{first:?}");
+    assert!(first.stderr.contains("the sign-in was done anew"), "{first:?}");
+    assert_eq!(house.run(&["call", &url, "greet"]).code, Some(0));
+    let again = repair();
+    assert!(again.code == Some(0) && again.stderr.contains("could not be renewed"), "{again:?}");
+    assert!(again.stderr.contains("the registration with"), "{again:?}");
+    assert!(!format!("{first:?} {again:?}").contains("s3cret"));
+    let status = house.run(&["auth", "status", "--json"]);
+    let known: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert!(known["store"].as_str().unwrap().contains("credentials"), "{known}");
+}
+
+#[test]
+fn a_code_is_entered_on_another_machine() {
+    let house = House::new();
+    let url = format!("{}/mcp", site());
+    let login = house.run(&["auth", "login", &url, "--device"]);
+    assert!(login.code == Some(0) && login.stderr.contains("signed in to"), "{login:?}");
+    assert_eq!(house.run(&["call", &url, "greet"]).code, Some(0));
+    let both = house.run(&["auth", "login", &url, "--device", "--no-browser"]);
+    assert_eq!(both.code, Some(1), "{both:?}");
+}
+
+/// covers: AUTC-37
+#[test]
+fn the_document_of_this_client_is_printed() {
+    let house = House::new();
+    let url = "https://apps.example/hospes.json";
+    let ran = house.run(&["auth", "client-metadata", url, "--name", "Ann's"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&document["client_id"], &document["client_name"]), (&json!(url), &json!("Ann's")));
+    assert_eq!(document["redirect_uris"][0], "http://127.0.0.1/callback");
+    for bad in [
+        vec!["http://apps.example/x"],
+        vec!["https://apps.example"],
+        vec![url, "--redirect-uri", "http://apps.example/cb"],
+        vec![url, "--jwks-uri", "http://apps.example/keys"],
+    ] {
+        let ran = house.run(&[&["auth", "client-metadata"], &bad[..]].concat());
+        assert!(ran.code == Some(1) && ran.stdout.is_empty(), "{bad:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn help_shows_what_does_something() {
+    let house = House::new();
+    for command in ["login", "repair", "logout"] {
+        let help = house.run(&["auth", command, "--help"]).stdout;
+        assert!(help.contains("--header") && help.contains("--config"), "{command}: {help}");
+        for other in ["--env", "--cwd", "--root", "--era"] {
+            assert!(!help.contains(other), "{command} {other}");
+        }
+    }
+    let open = house.run(&["auth", "login", "http://mcp.example/mcp"]);
+    assert!(open.code == Some(1) && open.stderr.contains("use https"), "{open:?}");
+}
+
+/// covers: AUTG-03
 #[test]
 fn only_servers_with_a_url_are_signed_in_to() {
     let house = House::new();

@@ -5,15 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hospes::client::{Client, Target, Url};
+use hospes_auth::client::flow::DevicePrompt;
 use hospes_auth::client::{
-    Browser, Elsewhere, FileStore, FlowError, GivenClient, MemoryStore, OAuthClient, OAuthClientBuilder,
-    Store, StoreKey, Tokens,
+    Browser, DeviceCode, Elsewhere, FileStore, FlowError, GivenClient, Grant, MemoryStore, OAuthClient,
+    OAuthClientBuilder, Repair, Settings, Store, StoreKey, Tokens,
 };
 use hospes_auth::{ClientId, Clock, RedirectUri, Scopes};
 use serde_json::{Value, json};
 
 use super::{Ending, interrupted};
-use crate::args::{Auth, Login, Logout, Site};
+use crate::args::{Auth, ClientMetadata, Login, Logout, Site};
 use crate::exit::{Code, Failure, Outcome, chain};
 use crate::output::{self, BOLD, DIM, Output, announce, paint, printable};
 use crate::place;
@@ -29,6 +30,8 @@ pub(crate) async fn run(args: Auth, output: Output) -> Outcome {
         Auth::Login(args) => Box::pin(login(args, output)).await,
         Auth::Status => status(output).await,
         Auth::Logout(args) => logout(&args, output).await,
+        Auth::Repair(args) => Box::pin(repair(args, output)).await,
+        Auth::ClientMetadata(args) => client_metadata(&args, output),
     }
 }
 
@@ -71,6 +74,17 @@ fn store() -> Outcome<Arc<FileStore>> {
 
 async fn login(args: Login, output: Output) -> Outcome {
     let url = url_of(&args.site)?;
+    let oauth = asking(&args, &url)?;
+    let mut ending = Ending::new()?;
+    let signing = Box::pin(sign_in(&oauth, &url, &args, output));
+    let Some(signed) = ending.unless(signing).await else { return Err(interrupted("nobody is signed in")) };
+    let tokens = signed?;
+    report(&url, &tokens, output);
+    Ok(())
+}
+
+/// What signs in to `url` by asking the person in the way they want.
+fn asking(args: &Login, url: &Url) -> Outcome<OAuthClient> {
     if !output::is_interactive() && args.no_browser {
         return Err(Failure::new(Code::Unauthorized, "nobody is here to sign in")
             .hint("without a terminal, `--header 'Authorization: …'` shows a token of your own"));
@@ -88,7 +102,16 @@ async fn login(args: Login, output: Output) -> Outcome {
         }
         builder = builder.client(given);
     }
-    builder = if args.no_browser {
+    if let Some(id) = &args.metadata_url {
+        let id = ClientId::new(id).map_err(|error| Failure::usage("--metadata-url").because(&error))?;
+        builder = builder.metadata_url(id);
+    }
+    let builder = if args.device {
+        builder.grant(Grant::Device).sign_in(DeviceCode::new(|prompt| {
+            show_code(prompt);
+            Ok(())
+        }))
+    } else if args.no_browser {
         let nobody =
             RedirectUri::new(NOBODY).map_err(|error| Failure::usage("no redirect").because(&error))?;
         builder.sign_in(Elsewhere::new(nobody))
@@ -105,13 +128,81 @@ async fn login(args: Login, output: Output) -> Outcome {
             Ok(())
         }))
     };
-    let oauth = builder.build();
+    Ok(builder.build())
+}
+
+/// Says which code is to be entered where.
+fn show_code(prompt: &DevicePrompt) {
+    let page = printable(prompt.verification_uri.as_str());
+    announce(format_args!(
+        "Open this page on any machine, and enter the code:\n  {page}\n  {}\n",
+        paint(BOLD, printable(&prompt.user_code))
+    ));
+    if let Some(whole) = &prompt.verification_uri_complete {
+        announce(format_args!("Or open this one, which has it:\n  {}\n", printable(whole.as_str())));
+    }
+    let left = prompt.ends_at.saturating_sub(Clock::system().now());
+    announce(paint(DIM, format_args!("It is waited for, for {} min.", left.div_ceil(60))));
+}
+
+async fn repair(args: Login, output: Output) -> Outcome {
+    let url = url_of(&args.site)?;
+    let oauth = asking(&args, &url)?;
     let mut ending = Ending::new()?;
-    let signing = sign_in(&oauth, &url, &args, output);
-    let Some(signed) = ending.unless(signing).await else { return Err(interrupted("nobody is signed in")) };
-    let tokens = signed?;
-    report(&url, &tokens, output);
+    let repairing = Box::pin(async {
+        match oauth.repair().await {
+            Ok(repaired) => Ok((repaired.did, repaired.tokens)),
+            Err(FlowError::Visit(page)) => {
+                let tokens = pasted(&oauth, page.as_str(), output).await?;
+                Ok((vec![Repair::SignedIn], tokens))
+            }
+            Err(error) => Err(failed(&error)),
+        }
+    });
+    let Some(repaired) = ending.unless(repairing).await else {
+        return Err(interrupted("nothing was put right"));
+    };
+    let (did, tokens) = repaired?;
+    let did: Vec<String> = did.iter().map(ToString::to_string).collect();
+    if output.json {
+        let mut described = described(&url.to_string(), &tokens);
+        described["did"] = json!(did);
+        output.value(&described);
+    } else {
+        for did in &did {
+            output.say(printable(did));
+        }
+        output.say(format_args!("signed in to {url}  {}", paint(DIM, summary(&tokens))));
+    }
     Ok(())
+}
+
+fn client_metadata(args: &ClientMetadata, output: Output) -> Outcome {
+    let mistake = |error: &dyn std::error::Error| Failure::usage(error.to_string());
+    let mut settings = Settings::default();
+    settings.client_name.clone_from(&args.name);
+    settings.metadata_url = Some(ClientId::new(&args.url).map_err(|error| mistake(&error))?);
+    let redirects: Result<Vec<_>, _> = args.redirect_uris.iter().map(RedirectUri::new).collect();
+    let keys = args.jwks_uri.as_deref().map(url::Url::parse).transpose();
+    let keys = keys.map_err(|error| Failure::usage("--jwks-uri is no URL").because(&error))?;
+    let document = settings.document(redirects.map_err(|error| mistake(&error))?, keys.as_ref());
+    let document = document.map_err(|error| mistake(&error))?;
+    let document = serde_json::to_value(&document).map_err(|error| mistake(&error))?;
+    output.value(&document);
+    output.say(paint(DIM, format_args!("publish this at {} as application/json", printable(&args.url))));
+    Ok(())
+}
+
+/// Has the person visit the page with a browser elsewhere, and bring back the URL at which that ends.
+async fn pasted(oauth: &OAuthClient, page: &str, output: Output) -> Outcome<Arc<Tokens>> {
+    announce(format_args!("Open this page and sign in:\n  {page}\n"));
+    let question = "Paste the URL at which the browser ends (the page itself will not open): ";
+    let asked = tokio::task::spawn_blocking(move || output.ask(question)).await;
+    let answer = asked.ok().flatten().unwrap_or_default();
+    if answer.trim().is_empty() {
+        return Err(Failure::new(Code::Unauthorized, "nobody signed in"));
+    }
+    oauth.finish(answer.trim()).await.map_err(|error| failed(&error))
 }
 
 /// Lets the server say what it wants, by connecting to it.
@@ -133,14 +224,7 @@ async fn sign_in(oauth: &OAuthClient, url: &Url, args: &Login, output: Output) -
         Err(error) => match error.sign_in.clone() {
             None => return Err(error.into()),
             Some(page) => {
-                announce(format_args!("Open this page and sign in:\n  {page}\n"));
-                let question = "Paste the URL at which the browser ends (the page itself will not open): ";
-                let asked = tokio::task::spawn_blocking(move || output.ask(question)).await;
-                let answer = asked.ok().flatten().unwrap_or_default();
-                if answer.trim().is_empty() {
-                    return Err(Failure::new(Code::Unauthorized, "nobody signed in"));
-                }
-                oauth.finish(answer.trim()).await.map_err(|error| failed(&error))?;
+                pasted(oauth, &page, output).await?;
             }
         },
     }
@@ -162,16 +246,25 @@ async fn status(output: Output) -> Outcome {
     }
     if output.json {
         let servers: Vec<Value> = servers.iter().map(|(url, tokens)| described(url, tokens)).collect();
-        output.value(&json!({ "servers": servers }));
+        output.value(&json!({ "servers": servers, "store": kept_in() }));
         return Ok(());
     }
     if servers.is_empty() {
         output.say("nobody is signed in anywhere");
     }
+    output.say(paint(DIM, format_args!("tokens are kept in {}", kept_in())));
     for (url, tokens) in &servers {
         output.result(format_args!("{}  {}", paint(BOLD, printable(url)), paint(DIM, summary(tokens))));
     }
     Ok(())
+}
+
+/// Where tokens are kept, in words.
+fn kept_in() -> String {
+    match place::credentials() {
+        Some((sealed, _)) => format!("the sealed file {}", place::short(&sealed)),
+        None => "memory".to_owned(),
+    }
 }
 
 async fn logout(args: &Logout, output: Output) -> Outcome {
