@@ -3,6 +3,7 @@
 //! `fuzz/` hands them to libFuzzer; the tests here run the same functions over the kept corpus and a few thousand
 //! mutations of it, so that every target is alive on every run of the tests.
 
+mod auth;
 mod decoders;
 mod http_rules;
 mod peers;
@@ -36,6 +37,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "service", run: peers::service, rounds: 2_000 },
     Target { name: "server", run: peers::server, rounds: 1_000 },
     Target { name: "client", run: peers::client, rounds: 300 },
+    Target { name: "challenges", run: auth::challenges, rounds: 20_000 },
+    Target { name: "sign_in", run: auth::sign_in, rounds: 5_000 },
     Target { name: "http_server", run: peers::http_server, rounds: 1_000 },
 ];
 

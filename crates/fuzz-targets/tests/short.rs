@@ -147,6 +147,7 @@ macro_rules! short_runs {
 }
 
 short_runs! {
-    envelope lines events http_head mirrored_headers sealed_state answers notifications uri_template config sessions
+    envelope lines events http_head mirrored_headers sealed_state answers notifications uri_template config
+    challenges sign_in sessions
     service server client http_server
 }
