@@ -1,9 +1,10 @@
 //! `cargo xtask peers`: `hospes` between programs written by others. Real servers of both eras stand behind it,
-//! the Inspector in front of it, once speaking the old protocol and once the new.
+//! the Inspector in front of it, once speaking the old protocol and once the new. And programs by others sign in at its authorization server.
 
 mod application;
 mod asking;
 mod inspector;
+mod judges;
 mod upstreams;
 
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use crate::flags::{Accepted, Flags};
 use crate::process::{self, Server};
 use crate::report::{Outcome, say, table};
-use crate::tools::Node;
+use crate::tools::{Node, Python};
 use crate::{cargo, place};
 use inspector::{Era, Inspector};
 use upstreams::{Upstream, Upstreams};
@@ -50,19 +51,20 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
 
 /// The same as a part of `cargo xtask test`; the program is built.
 pub(crate) fn part() -> Outcome {
-    let node = match Node::ready() {
-        Ok(node) => node,
+    let (node, python) = match Node::ready().and_then(|node| Ok((node, Python::ready()?))) {
+        Ok(ready) => ready,
         Err(error) => return Outcome::CannotRun(format!("{error:#}")),
     };
     let mut checks = Checks::default();
-    if let Err(error) = examine(&node, &mut checks) {
+    if let Err(error) = examine(&node, &python, &mut checks) {
         checks.add("set-up", Err(error));
     }
     checks.outcome()
 }
 
-fn examine(node: &Node, checks: &mut Checks) -> Result<()> {
+fn examine(node: &Node, python: &Python, checks: &mut Checks) -> Result<()> {
     let folder = scratch()?;
+    judges::examine(node, python, &folder, checks)?;
     let ours =
         start(node, &folder, "peers serve everything", &["serve", "everything", "--http", "127.0.0.1:0"])?;
     let Upstreams { servers: upstreams, running } = Upstreams::start(node, &folder, &ours.url)?;

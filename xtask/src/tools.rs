@@ -27,6 +27,8 @@ const TRIES: u32 = 3;
 pub(crate) fn run(_: &Flags) -> Result<()> {
     let node = Node::ready()?;
     say!("npm packages are in {}", node.modules.display());
+    let python = Python::ready()?;
+    say!("Python packages are in {}", python.folder.display());
     Ok(())
 }
 
@@ -37,6 +39,8 @@ pub(crate) struct Versions {
     npm: BTreeMap<String, String>,
     /// The npm package that brings Node.
     node: Option<String>,
+    /// Python package to exact version.
+    pypi: BTreeMap<String, String>,
     /// Command to Debian package.
     debian: BTreeMap<String, String>,
     /// cargo's own programs to exact version.
@@ -65,7 +69,8 @@ impl Versions {
         let version = node.remove("version").context("[node] has no version")?;
         let node = node.remove(machine);
         npm.extend(node.clone().map(|package| (package, version)));
-        for (package, version) in &npm {
+        let pypi = section("pypi")?;
+        for (package, version) in npm.iter().chain(&pypi) {
             // `npm:NAME@VERSION` installs another package, or another version, under this name.
             let version = version
                 .strip_prefix("npm:")
@@ -74,7 +79,7 @@ impl Versions {
                 version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains([' ', 'x', '*']);
             ensure!(exact, "{package}: `{version}` is no exact version");
         }
-        Ok(Self { npm, node, debian: section("debian")?, cargo: section("cargo")? })
+        Ok(Self { npm, node, pypi, debian: section("debian")?, cargo: section("cargo")? })
     }
 
     /// The `package.json` that names exactly these.
@@ -153,6 +158,56 @@ impl Node {
     }
 }
 
+/// The Python packages, installed.
+#[derive(Debug, Clone)]
+pub(crate) struct Python {
+    folder: PathBuf,
+}
+
+impl Python {
+    /// Installs what is not there yet. An error means that Python programs cannot be run on this machine.
+    pub(crate) fn ready() -> Result<Self> {
+        let versions = Versions::read()?;
+        let folder = place::tools()?.join("python");
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let lock = File::create(folder.join(".lock"))?;
+        lock.lock().context("locking the tools")?;
+        let pins: Vec<String> =
+            versions.pypi.iter().map(|(package, version)| format!("{package}=={version}")).collect();
+        let (wanted, stamp, packages) = (pins.join("\n"), folder.join(".installed"), folder.join("packages"));
+        if fs::read_to_string(&stamp).ok().as_deref() != Some(wanted.as_str()) {
+            let (_absent, _none) = (fs::remove_file(&stamp), fs::remove_dir_all(&packages));
+            versions.provide("python3")?;
+            versions.provide("python3 -m pip")?;
+            say!("installing the Python packages of tools/versions.toml …");
+            tried("pip install", || {
+                let mut pip = Command::new("python3");
+                // What they need is pinned too: nothing else comes along.
+                pip.args([
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    "--no-deps",
+                    "--target",
+                ]);
+                pip.arg(&packages).args(&pins);
+                process::run(pip, "pip install", NPM_LIMIT)?.success().context("pip install").map(drop)
+            })?;
+            fs::write(&stamp, &wanted)?;
+        }
+        Ok(Self { folder: packages })
+    }
+
+    /// Python on this script.
+    pub(crate) fn script(&self, script: &Path) -> Command {
+        let mut command = Command::new("python3");
+        command.arg(script).env("PYTHONPATH", &self.folder).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+}
+
 fn install(folder: &Path, package: &str) -> Result<()> {
     say!("installing the npm packages of tools/versions.toml …");
     // A lock file of older pins would decide the versions of what the packages depend on.
@@ -220,8 +275,7 @@ pub(crate) fn works(command: &str) -> bool {
 mod tests {
     use super::*;
 
-    const FILE: &str =
-        "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n";
+    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n";
 
     #[test]
     fn node_is_one_of_the_packages_where_there_is_one() {

@@ -11,8 +11,8 @@ use hospes_auth::resource::{
     AnyOf, Guard, IssuerTokens, JwtRules, Principal, ScopeRules, StaticTokens, Verify,
 };
 use hospes_auth::server::{
-    Admission, AuthServer, Client, MemoryStore, OWN_PARAMETERS, PasswordHash, Provider, ServerSettings,
-    SignIn, SqliteStore, Store,
+    AccessTokens, Admission, AuthServer, Client, MemoryStore, OWN_PARAMETERS, PasswordHash, Provider,
+    ServerSettings, SignIn, SqliteStore, Store,
 };
 use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes, Seed};
 use hospes_host::config::{Allowed, AuthConfig, AuthProvider};
@@ -69,7 +69,8 @@ pub(crate) fn authorization(
         (host, _) => host.unwrap_or_default().to_owned(),
     };
     let token = local_token()?;
-    let tokens = static_tokens(&config, &own).with(&token, named(&own, "this machine"));
+    let machine = named(&own, "this machine", &config)?;
+    let tokens = static_tokens(&config, &own)?.with(&token, machine);
     let (front, by): (Box<dyn Front>, String) = match &config.issuer {
         Some(issuer) => {
             let issuer = identifier("auth.issuer", Issuer::new(issuer.as_str()))?;
@@ -79,8 +80,8 @@ pub(crate) fn authorization(
             };
             let rules = JwtRules::new(issuer.clone(), vec![audience]);
             let tokens = AnyOf::none().or(tokens).or(IssuerTokens::new(rules, fetcher(&issuer)));
-            // What scopes somebody else's tokens have is not ours to say.
-            let guard = guard(main.clone(), older, issuer.clone(), tokens, ScopeRules::default());
+            let rules = ScopeRules::default().always(scopes(&config)?);
+            let guard = guard(main.clone(), older, issuer.clone(), tokens, rules);
             (Box::new(guard), issuer.to_string())
         }
         None => {
@@ -125,16 +126,28 @@ fn guard(main: Resource, older: Resource, issuer: Issuer, verify: impl Verify, r
     Guard::builder(main, vec![issuer], verify).also(older).rules(rules).name("hospes").build()
 }
 
-fn static_tokens(config: &AuthConfig, issuer: &Issuer) -> StaticTokens {
-    config.tokens.iter().fold(StaticTokens::none(), |tokens, (name, token)| {
-        tokens.with(token.reveal(), named(issuer, &format!("token {name}")))
-    })
+fn static_tokens(config: &AuthConfig, issuer: &Issuer) -> Outcome<StaticTokens> {
+    let mut tokens = StaticTokens::none();
+    for (name, token) in &config.tokens {
+        tokens = tokens.with(token.reveal(), named(issuer, &format!("token {name}"), config)?);
+    }
+    Ok(tokens)
 }
 
-fn named(issuer: &Issuer, name: &str) -> Principal {
+/// Somebody whom the configuration knows: nothing is asked of them that they could lack.
+fn named(issuer: &Issuer, name: &str, config: &AuthConfig) -> Outcome<Principal> {
     let mut principal = Principal::new(issuer.clone(), name);
-    principal.scopes = Scopes::parse(SCOPE);
-    principal
+    principal.scopes = Scopes::parse(SCOPE).union(&scopes(config)?);
+    Ok(principal)
+}
+
+/// What the tokens of an authorization server elsewhere must have.
+fn scopes(config: &AuthConfig) -> Outcome<Scopes> {
+    let scopes: Scopes = config.scopes.iter().map(String::as_str).collect();
+    if scopes.len() == config.scopes.len() {
+        return Ok(scopes);
+    }
+    Err(Failure::usage("`auth.scopes`: expected names of scopes, each once and without spaces"))
 }
 
 /// A token for `hospes status`, which lives as long as this process.
@@ -166,6 +179,10 @@ fn server(
     let Some(first) = resources.first() else { return Err(Failure::usage("there is nothing to guard")) };
     let mut settings = ServerSettings::new(issuer, first.clone()).scope(SCOPE, SCOPE_WORDS);
     (settings.resources, settings.first_if_unnamed) = (resources, true);
+    for other in &config.resources {
+        settings.resources.push(identifier("auth.resources", Resource::new(other.as_str()))?);
+        settings.access_tokens = AccessTokens::Jwt;
+    }
     settings.registration = config.registration.unwrap_or(true);
     for client in &config.clients {
         let field = format!("auth.clients.{}", client.id);

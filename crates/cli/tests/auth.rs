@@ -185,6 +185,8 @@ fn what_the_configuration_says_of_authorization_is_checked() {
         ("[auth]\nuser = { ann = \"x\" }", "did you mean"),
         ("[auth]\nusers = { ann = \"\" }", "auth.users.ann"),
         ("[auth]\nusers = { ann = \"pbkdf2-sha256$1$x$y\" }", "auth.users.ann"),
+        ("[auth]\nresources = [\"x\"]", "auth.resources"),
+        ("[auth]\nissuer = \"https://login.example.org\"\nscopes = [\"a b\"]", "auth.scopes"),
         ("[auth.clients.app]\nredirect_uris = [\"http://app.example/cb\"]", "auth.clients.app"),
     ] {
         let config = house.write("h.toml", &format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n"));

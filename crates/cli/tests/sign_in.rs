@@ -100,6 +100,45 @@ fn mcp(body: &[u8]) -> Value {
     } })
 }
 
+/// Sends a form as a page does; the whole answer.
+fn send(url: &url::Url, path: &str, fields: &[(&str, &str)], cookie: &str) -> String {
+    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    let address = url.socket_addrs(|| None).unwrap()[0];
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncookie: {cookie}\r\n\
+         content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Signs in as Ann on our pages and agrees; what the application says to it.
+fn agree(page: &str) -> String {
+    let url = url::Url::parse(page).unwrap();
+    let header = |answer: &str, name: &str| {
+        let line = answer.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        line.unwrap_or_else(|| panic!("no {name}: {answer}")).trim().to_owned()
+    };
+    let hidden = |answer: &str, name: &str| {
+        let (_, rest) = answer.split_once(&format!("name=\"{name}\" value=\"")).unwrap();
+        rest.split_once('"').unwrap().0.to_owned()
+    };
+    let first = browse(page);
+    let cookie = header(&first, "set-cookie").split(';').next().unwrap().to_owned();
+    let (request, csrf) = (hidden(&first, "request"), hidden(&first, "csrf"));
+    let who = [("request", &*request), ("csrf", &*csrf), ("user", "ann"), ("password", "correct horse")];
+    let consent = send(&url, "/sign-in", &who, &cookie);
+    let cookie = header(&consent, "set-cookie").split(';').next().unwrap().to_owned();
+    let (request, csrf) = (hidden(&consent, "request"), hidden(&consent, "csrf"));
+    let yes = [("request", &*request), ("csrf", &*csrf), ("decision", "allow")];
+    browse(&header(&send(&url, "/consent", &yes, &cookie), "location"))
+}
+
 /// Does what a browser does: asks for the page, and goes where it points.
 fn browse(url: &str) -> String {
     let url = url::Url::parse(url).unwrap();
@@ -153,6 +192,50 @@ fn a_call_says_how_to_sign_in_and_works_when_that_is_done() {
 
     assert!(house.run(&["auth", "logout", &url]).stderr.contains("forgotten"));
     assert_eq!(house.run(&["call", &url, "greet"]).code, Some(3));
+}
+
+/// One host makes out the tokens, another takes them: whoever signs in at the one is let in at the other, with the scopes
+/// that the other asks for.
+#[test]
+fn who_signs_in_elsewhere_is_let_in_with_the_scopes_that_are_asked_for() {
+    let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (issuer, guarded) = (port(), port());
+    let (one, other) = (House::new(), House::new());
+    let start = |house: &House, listen: std::net::SocketAddr, auth: &str| {
+        let config =
+            house.write("hospes.toml", &format!("[auth]\n{auth}\n[servers.time]\nbuiltin = \"time\"\n"));
+        let args = ["up", "--config", &support::text(&config), "--listen", &listen.to_string(), "--json"];
+        let host = support::Running::start(house.command(&args));
+        host.stdout.recv_timeout(support::LIMIT).expect("it starts");
+        host
+    };
+    let auth = format!("users = {{ ann = \"correct horse\" }}\nresources = [\"http://{guarded}/mcp\"]");
+    let _issuer = start(&one, issuer, &auth);
+    let url = format!("http://{guarded}/mcp");
+    let login = |house: &House| {
+        let mut login = house.command(&["auth", "login", &url]);
+        login.env("BROWSER", "false").env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+        let mut child =
+            login.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let page = lines.find_map(|line| line.trim().starts_with("http").then(|| line.trim().to_owned()));
+        assert!(agree(&page.expect("a page to open")).contains("The answer has arrived"));
+        let rest: Vec<String> = lines.collect();
+        assert!(child.wait().unwrap().success(), "{rest:?}");
+    };
+    let call = || other.run(&["call", &url, "time__now", "timezone=Asia/Tokyo"]);
+    let issuer = format!("issuer = \"http://{issuer}\"");
+    {
+        let _guarded = start(&other, guarded, &format!("{issuer}\nscopes = [\"mcp\"]"));
+        assert_eq!(call().code, Some(3), "nobody has signed in");
+        login(&other);
+        let answer = call();
+        assert!(answer.code == Some(0) && answer.stdout.contains("+09:00"), "{answer:?}");
+    }
+    // The same token, where more is asked for than it has.
+    let _guarded = start(&other, guarded, &format!("{issuer}\nscopes = [\"mcp\", \"admin\"]"));
+    let refused = call();
+    assert_ne!(refused.code, Some(0), "{refused:?}");
 }
 
 #[test]

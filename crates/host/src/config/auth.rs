@@ -29,6 +29,11 @@ pub struct AuthConfig {
     pub audience: Option<String>,
     /// Where users sign in, in place of our own page.
     pub provider: Option<AuthProvider>,
+    /// The scopes that tokens of an authorization server elsewhere must have.
+    pub scopes: Vec<String>,
+    /// What ours makes out tokens for besides the endpoint: hosts that name it as their `issuer`. Its tokens are signed
+    /// then, so that those can read them.
+    pub resources: Vec<String>,
     /// Where ours keeps what it must.
     pub store: Option<PathBuf>,
 }
@@ -89,6 +94,8 @@ pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut R
         audience: url(table, "audience", scope, report),
         users: secrets(table, "users", scope, report),
         tokens: secrets(table, "tokens", scope, report),
+        scopes: table.strings(&["scopes"], report).unwrap_or_default(),
+        resources: table.strings(&["resources"], report).unwrap_or_default(),
         ..AuthConfig::default()
     };
     if let Some(entry) = table.take(&["store"], report) {

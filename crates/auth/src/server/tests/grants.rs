@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{APP, ASKED, Ask, Browser, REDIRECT, RESOURCE, Site, basic};
 use crate::server::{MemoryStore, Store};
 
+/// covers: AUTS-13
 #[tokio::test]
 async fn a_code_is_for_who_asked_for_it() {
     for site in Site::everywhere() {

@@ -415,6 +415,8 @@ impl Fetch for Web {
 }
 
 /// What goes there goes over the network as it is: passwords, codes, tokens.
+///
+/// covers: AUTG-08
 #[test]
 fn an_issuer_without_tls_is_this_machine() {
     let new = |issuer: &str| {
