@@ -1,4 +1,13 @@
 #![doc = include_str!("../docs/crate.md")]
+#![cfg_attr(
+    not(all(feature = "client", feature = "server", feature = "stdio", feature = "http")),
+    allow(
+        dead_code,
+        unused_imports,
+        unused_variables,
+        reason = "sides and transports share modules; that nothing is left over shows where all of them are there"
+    )
+)]
 
 pub mod ask;
 #[cfg(feature = "client")]
