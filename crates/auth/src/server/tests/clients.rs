@@ -293,6 +293,33 @@ async fn a_document_that_is_not_to_be_had_now_may_be_later() {
     later().await;
 }
 
+/// What may not be fetched is nobody's for good; what was not reached may be somebody's later.
+#[tokio::test]
+async fn a_document_where_nothing_is_fetched_names_nobody() {
+    use crate::egress::FetchError;
+    struct Failing(FetchError);
+    impl crate::Fetch for Failing {
+        fn fetch(&self, _: crate::Request) -> crate::FetchFuture<'_> {
+            let error = self.0.clone();
+            Box::pin(async move { Err(error.into()) })
+        }
+    }
+    for (error, status) in [
+        (FetchError::Forbidden("a private address"), 400),
+        (FetchError::TooLarge { max: 5120 }, 400),
+        (FetchError::Unreachable, 503),
+        (FetchError::Timeout, 503),
+        (FetchError::Broken, 503),
+    ] {
+        let sign_in = SignIn::users([("ann".to_owned(), super::password())]);
+        let server = AuthServer::new(settings(), Arc::new(MemoryStore::new()), sign_in).unwrap();
+        let site = Site::of(server.fetching(Failing(error.clone())), Arc::new(1_000_000.into()));
+        let answer = site.get(&Ask::of(DOCUMENT, ASKED).path()).await;
+        assert_eq!(answer.status().as_u16(), status, "{error}");
+        assert!(!answer.text().contains("private address"), "what is inside concerns nobody");
+    }
+}
+
 /// Whoever sends many here has us fetch no more than one by one, and so many a minute.
 #[tokio::test(start_paused = true)]
 async fn documents_are_fetched_within_limits() {
