@@ -2,6 +2,7 @@
 
 mod bench;
 mod bridge;
+mod browser;
 mod cargo;
 mod conformance;
 mod flags;
@@ -25,12 +26,14 @@ use report::say;
 const HELP: &str = "\
 cargo xtask CHORE
 
-  test [--only PART,…]     every test there is: requirements, rust, docs, conformance, bridge, peers
+  test [--only PART,…]     every test there is: requirements, rust, docs, conformance, bridge, browser, peers
   conformance server|client|authorization [--revision R] [--scenario S] [--url URL | --command PROGRAM] [--no-build]
                            the official suite against `hospes serve everything`, or our client fixture
   requirements [--check]   coverage of docs/requirements.md by tests; writes docs/coverage.md
   peers [--no-build]       `hospes` between the Inspector and servers of others, in both eras
   bridge [--no-build]      `hospes` between applications and servers of every pair of revisions
+  browser [--no-build] [--pictures FOLDER]
+                           our pages in Chromium, and sign-in through npm oidc-provider
   bench [--only PART,…] [--rounds N] [--from FILE,…]
                            our programs beside their peers; writes the table of docs/performance.md
   soak [--sessions N] [--cycles N]
@@ -48,6 +51,7 @@ fn chore(name: &str) -> Option<Chore> {
         "test" => (test::FLAGS, test::run),
         "conformance" => (conformance::FLAGS, conformance::run),
         "peers" => (peers::FLAGS, peers::run),
+        "browser" => (browser::FLAGS, browser::run),
         "bridge" => (bridge::FLAGS, bridge::run),
         "bench" => (bench::FLAGS, bench::run),
         "soak" => (soak::FLAGS, soak::run),

@@ -236,7 +236,7 @@ fn tried(what: &str, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
 
 impl Versions {
     /// Makes sure of a command that Debian brings.
-    fn provide(&self, command: &str) -> Result<()> {
+    pub(crate) fn provide(&self, command: &str) -> Result<()> {
         if works(command) {
             return Ok(());
         }

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, REFERRER_POLICY};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -32,10 +35,13 @@ const MAX_CONNECTIONS: usize = 16;
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 const PATH: &str = "/callback";
 
-const THANKS: &str = "<!doctype html><meta charset=utf-8><title>Signed in</title><h1>That is all</h1>\
-    <p>The answer has arrived. You can close this page.</p>";
-const SORRY: &str =
-    "<!doctype html><meta charset=utf-8><title>Not here</title><h1>Nothing is waited for here</h1>";
+/// The look of all pages, ours and those of the authorization server.
+const STYLE: &str = include_str!("../../../templates/style.css");
+const THANKS: (&str, &str) =
+    ("The answer has arrived", "Go back to the application. You can close this page.");
+const REFUSED: (&str, &str) =
+    ("You are not signed in", "The application says more about it. You can close this page.");
+const SORRY: (&str, &str) = ("Nothing is waited for here", "You can close this page.");
 
 /// What opens a page in the person's browser. It is given the URL as it is, and must not let a shell read it.
 pub type Opener = Arc<dyn Fn(&Url) -> io::Result<()> + Send + Sync>;
@@ -173,21 +179,35 @@ async fn serve(stream: TcpStream, wanted: &Wanted) {
 
 impl Wanted {
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        let (status, text) =
-            if self.take(request) { (StatusCode::OK, THANKS) } else { (StatusCode::NOT_FOUND, SORRY) };
-        let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+        let (status, (title, text)) = match self.take(request) {
+            Some(true) => (StatusCode::OK, THANKS),
+            Some(false) => (StatusCode::OK, REFUSED),
+            None => (StatusCode::NOT_FOUND, SORRY),
+        };
+        let page = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title} · hospes</title>\
+             <style>{STYLE}</style></head><body><main><p class=\"brand\">hospes</p><h1>{title}</h1>\
+             <p class=\"soft\">{text}</p></main></body></html>"
+        );
+        let mut response = Response::new(Full::new(Bytes::from(page)));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
+        // That one style and nothing else: it is known by its hash.
+        let hash = STANDARD.encode(digest(&SHA256, STYLE.as_bytes()));
+        let policy = format!("default-src 'none'; style-src 'sha256-{hash}'; frame-ancestors 'none'");
+        if let Ok(policy) = HeaderValue::try_from(policy) {
+            headers.insert(CONTENT_SECURITY_POLICY, policy);
+        }
         headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
         response
     }
 
-    /// Whether this is what was waited for. Whatever else comes by, a page that guesses at the port for one, changes
-    /// nothing.
-    fn take(&self, request: &Request<Incoming>) -> bool {
+    /// Whether this is what was waited for, and then whether it says yes. Whatever else comes by, a page that guesses at
+    /// the port for one, changes nothing.
+    fn take(&self, request: &Request<Incoming>) -> Option<bool> {
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let ours = ["127.0.0.1", "localhost", "[::1]"];
         let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
@@ -196,15 +216,16 @@ impl Wanted {
             || !ours.contains(&name)
             || port.parse() != Ok(self.port)
         {
-            return false;
+            return None;
         }
         let query = request.uri().query().unwrap_or_default();
         let mut states = url::form_urlencoded::parse(query.as_bytes())
             .filter(|(name, _)| name == "state")
             .map(|(_, value)| value);
         if states.next().as_deref() != Some(&*self.state) {
-            return false;
+            return None;
         }
-        self.answers.try_send(format!("{}?{query}", self.redirect_uri)).is_ok()
+        let said_no = url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "error");
+        self.answers.try_send(format!("{}?{query}", self.redirect_uri)).ok().map(|()| !said_no)
     }
 }

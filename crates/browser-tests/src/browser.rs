@@ -1,0 +1,268 @@
+//! Chromium, driven.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+use thirtyfour::error::{WebDriverError, WebDriverResult};
+use thirtyfour::session::http::{Body, HttpClient};
+use thirtyfour::{By, ChromiumLikeCapabilities as _, DesiredCapabilities, WebDriver, WebElement};
+use url::Url;
+
+use crate::{LIMIT, fetch, named};
+
+/// How often a page is looked at while something is waited for.
+const LOOK: Duration = Duration::from_millis(30);
+
+/// What keeps a browser to itself and to this machine.
+const ARGUMENTS: [&str; 12] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-breakpad",
+    "--hide-scrollbars",
+    // Nothing else is found, whatever a page links to.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+];
+
+/// A browser with a fresh profile. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Browser {
+    driver: WebDriver,
+    process: Child,
+    guard: Child,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Starts one; none, and a line that says so, where the environment names none.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn start() -> Option<Self> {
+        let (chromium, chromedriver) = (named("HOSPES_CHROMIUM")?, named("HOSPES_CHROMEDRIVER")?);
+        let profile = tempfile::tempdir().expect("a folder");
+        // A group of its own, so that whatever it starts ends with it.
+        let mut process = Command::new(chromedriver)
+            .args(["--port=0", "--log-level=SEVERE"])
+            .env("HOME", profile.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("chromedriver starts");
+        // A test that is killed drops nothing: this one sees its standard input close then, and ends the group.
+        let guard = Command::new("sh")
+            .args(["-c", "read -r _; kill -s KILL -- \"-$1\"", "guard", &process.id().to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("sh starts");
+        let (found, port) = mpsc::channel();
+        let lines = BufReader::new(process.stdout.take().expect("its output")).lines().map_while(Result::ok);
+        std::thread::spawn(move || {
+            for line in lines {
+                if let Some((_, port)) = line.split_once("started successfully on port ") {
+                    let _late = found.send(port.trim_end_matches('.').to_owned());
+                }
+            }
+        });
+        let port = tokio::task::spawn_blocking(move || port.recv_timeout(LIMIT)).await;
+        let port = port.ok().and_then(Result::ok).expect("chromedriver listens");
+        let mut wanted = DesiredCapabilities::chrome();
+        let folder = format!("--user-data-dir={}", profile.path().join("profile").display());
+        wanted.set_binary(&chromium).expect("a capability");
+        for argument in ARGUMENTS.into_iter().chain([folder.as_str(), "--window-size=1280,900"]) {
+            wanted.add_arg(argument).expect("a capability");
+        }
+        let driver = WebDriver::builder(format!("http://127.0.0.1:{port}"), wanted).client(Wire).await;
+        Some(Self { driver: driver.expect("chromium starts"), process, guard, _profile: profile })
+    }
+
+    /// The driver itself, for what is not here.
+    #[must_use]
+    pub fn driver(&self) -> &WebDriver {
+        &self.driver
+    }
+
+    /// Goes to a page.
+    ///
+    /// # Panics
+    /// When the browser says that it cannot.
+    pub async fn open(&self, url: &str) {
+        self.driver.goto(url).await.unwrap_or_else(|error| panic!("{url}: {error}"));
+    }
+
+    /// Where it is.
+    ///
+    /// # Panics
+    /// When the browser does not say.
+    pub async fn url(&self) -> Url {
+        self.driver.current_url().await.expect("a URL")
+    }
+
+    /// What the page says, as a person reads it.
+    pub async fn text(&self) -> String {
+        match self.driver.find(By::Css("body")).await {
+            Ok(body) => body.text().await.unwrap_or_default(),
+            Err(_) => String::new(),
+        }
+    }
+
+    /// Waits until the page says this, and returns all that it says.
+    ///
+    /// # Panics
+    /// When it does not say so within [`LIMIT`].
+    pub async fn see(&self, words: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let text = self.text().await;
+            if text.contains(words) {
+                return text;
+            }
+            assert!(begun.elapsed() < LIMIT, "`{words}` is not said at {}, but: {text}", self.url().await);
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until the URL begins so.
+    ///
+    /// # Panics
+    /// When it does not within [`LIMIT`].
+    pub async fn arrive(&self, at: &str) -> Url {
+        let begun = Instant::now();
+        loop {
+            let url = self.url().await;
+            if url.as_str().starts_with(at) {
+                return url;
+            }
+            assert!(begun.elapsed() < LIMIT, "{url} is not {at}; it says: {}", self.text().await);
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// The element of a CSS selector, once it is there.
+    ///
+    /// # Panics
+    /// When it is not within [`LIMIT`].
+    pub async fn find(&self, selector: &str) -> WebElement {
+        let begun = Instant::now();
+        loop {
+            match self.driver.find(By::Css(selector)).await {
+                Ok(element) => return element,
+                Err(error) => assert!(
+                    begun.elapsed() < LIMIT,
+                    "no {selector} at {}: {error}; it says: {}",
+                    self.url().await,
+                    self.text().await
+                ),
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Types into a field.
+    ///
+    /// # Panics
+    /// When it cannot be typed into.
+    pub async fn fill(&self, selector: &str, text: &str) {
+        let field = self.find(selector).await;
+        field.clear().await.expect("a field that can be cleared");
+        field.send_keys(text).await.expect("a field that can be typed into");
+    }
+
+    /// Presses a button or a link.
+    ///
+    /// # Panics
+    /// When it cannot be pressed.
+    pub async fn press(&self, selector: &str) {
+        self.find(selector).await.click().await.unwrap_or_else(|error| panic!("{selector}: {error}"));
+    }
+
+    /// What a script returns.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub async fn run(&self, script: &str) -> serde_json::Value {
+        let done = self.driver.execute(script, Vec::new()).await;
+        done.unwrap_or_else(|error| panic!("{script}: {error}")).json().clone()
+    }
+
+    /// Takes a picture of the page, as wide and as bright as told, where `HOSPES_PICTURES` names a folder for them.
+    ///
+    /// # Panics
+    /// When the browser cannot.
+    pub async fn picture(&self, name: &str) {
+        let Some(folder) = std::env::var_os("HOSPES_PICTURES") else { return };
+        for (screen, width, height) in [("desktop", 1280, 900), ("phone", 390, 844)] {
+            for scheme in ["light", "dark"] {
+                let feature = serde_json::json!({ "name": "prefers-color-scheme", "value": scheme });
+                let size = serde_json::json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+                self.devtools("Emulation.setEmulatedMedia", serde_json::json!({ "features": [feature] }))
+                    .await;
+                self.devtools("Emulation.setDeviceMetricsOverride", size).await;
+                let file = Path::new(&folder).join(format!("{name}-{screen}-{scheme}.png"));
+                self.driver.screenshot(&file).await.expect("a picture");
+            }
+        }
+        self.devtools("Emulation.clearDeviceMetricsOverride", serde_json::json!({})).await;
+    }
+
+    async fn devtools(&self, command: &str, params: serde_json::Value) {
+        let session = self.driver.session_id().to_string();
+        let body = serde_json::json!({ "cmd": command, "params": params });
+        let url = format!("{}session/{session}/goog/cdp/execute", self.driver.server_url());
+        let request = Request::post(url).header("content-type", "application/json");
+        let request = request.body(Bytes::from(body.to_string())).expect("a request");
+        let answer = fetch(request).await.expect("an answer of the driver");
+        assert!(answer.status().is_success(), "{command}: {answer:?}");
+    }
+
+    fn end(&mut self) {
+        let _gone = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
+        let _reaped = self.process.wait();
+        let _gone = self.guard.kill();
+        let _reaped = self.guard.wait();
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What carries WebDriver's commands.
+struct Wire;
+
+#[async_trait]
+impl HttpClient for Wire {
+    async fn send(&self, request: Request<Body<'_>>) -> WebDriverResult<Response<Bytes>> {
+        let request = request.map(|body| match body {
+            Body::Empty => Bytes::new(),
+            Body::Json(json) => Bytes::from(json.to_string()),
+        });
+        fetch(request).await.map_err(|error| WebDriverError::RequestFailed(error.to_string()))
+    }
+
+    async fn new(&self) -> Arc<dyn HttpClient> {
+        Arc::new(Self)
+    }
+}

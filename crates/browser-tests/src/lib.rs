@@ -1,0 +1,32 @@
+//! Pages of ours in a real browser, and sign-in at an OpenID provider that is not ours.
+//!
+//! `cargo xtask browser` (a part of `cargo xtask test`) names the programs in variables and runs the tests of this crate;
+//! started otherwise they say that they skip. A [`Browser`] is Chromium behind its driver, with a profile of its own that
+//! knows nothing but this machine.
+
+mod browser;
+mod programs;
+mod web;
+
+pub use browser::Browser;
+pub use programs::{Hospes, OpenIdProvider, Ran, Up};
+pub use web::{Pages, fetch};
+
+use std::time::Duration;
+
+/// How long anything may take before a test fails.
+pub const LIMIT: Duration = Duration::from_secs(40);
+
+/// A program that the environment names; a line where it does not.
+pub(crate) fn named(variable: &str) -> Option<String> {
+    let found = std::env::var(variable).ok().filter(|text| !text.is_empty());
+    if found.is_none() {
+        skip(variable);
+    }
+    found
+}
+
+#[expect(clippy::print_stderr, reason = "whoever runs the tests is told")]
+fn skip(variable: &str) {
+    eprintln!("skipped: {variable} names no program; `cargo xtask browser` finds or installs it");
+}

@@ -1,0 +1,262 @@
+//! The programs on both sides of the browser.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use bytes::Bytes;
+use http::Request;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{LIMIT, fetch, named};
+
+/// npm `oidc-provider`, as `tools/openid/provider.mjs` starts it.
+#[derive(Debug)]
+pub struct OpenIdProvider {
+    process: Child,
+    /// It ends when this is closed.
+    _stdin: Option<ChildStdin>,
+    /// What it calls itself.
+    pub issuer: String,
+}
+
+impl OpenIdProvider {
+    /// What it calls us.
+    pub const CLIENT: &str = "hospes-there";
+    /// The secret that it gave us.
+    pub const SECRET: &str = "the-secret-of-hospes";
+
+    /// Starts it; none, and a line that says so, where the environment names none.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        let (node, script) = (named("HOSPES_NODE")?, named("HOSPES_OPENID_PROVIDER")?);
+        let mut command = Command::new(node);
+        command.arg(script).env_remove("NODE_OPTIONS").stdin(Stdio::piped());
+        let (mut process, lines, _) = start(command);
+        let issuer = lines.recv_timeout(LIMIT).expect("the provider starts").trim().to_owned();
+        Some(Self { _stdin: process.stdin.take(), process, issuer })
+    }
+
+    /// What it has given out and was asked: `tokens`, `requests` and `states`.
+    ///
+    /// # Panics
+    /// When it does not say.
+    pub async fn seen(&self) -> Value {
+        self.test("seen").await
+    }
+
+    /// Every token that it has given out.
+    pub async fn tokens(&self) -> Vec<String> {
+        let seen = self.seen().await;
+        let tokens = seen["tokens"].as_array().into_iter().flatten();
+        tokens.filter_map(|one| one["token"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// How often it was asked this, with this status: `refresh_token 200`.
+    pub async fn times(&self, request: &str) -> usize {
+        let seen = self.seen().await;
+        seen["requests"].as_array().into_iter().flatten().filter(|one| *one == request).count()
+    }
+
+    /// Takes back what it gave out last.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub async fn revoke(&self) {
+        self.test("revoke").await;
+    }
+
+    async fn test(&self, what: &str) -> Value {
+        let request = Request::get(format!("{}/test/{what}", self.issuer)).body(Bytes::new());
+        let answer = fetch(request.expect("a request")).await.expect("an answer of the provider");
+        serde_json::from_slice(answer.body()).expect("JSON")
+    }
+}
+
+impl Drop for OpenIdProvider {
+    fn drop(&mut self) {
+        let _gone = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+/// The program `hospes`, in a folder with nothing of the person's own in it.
+#[derive(Debug)]
+pub struct Hospes {
+    program: String,
+    folder: TempDir,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Ran {
+    /// The exit code.
+    pub code: Option<i32>,
+    /// What it said, on both streams.
+    pub said: String,
+}
+
+impl Hospes {
+    /// None, and a line that says so, where the environment names no program.
+    ///
+    /// # Panics
+    /// When there is no folder.
+    #[must_use]
+    pub fn find() -> Option<Self> {
+        Some(Self { program: named("HOSPES_PROGRAM")?, folder: tempfile::tempdir().expect("a folder") })
+    }
+
+    /// Starts `hospes up` with this `[auth]` and a server called `time`.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn up(&self, auth: &str) -> Up {
+        let config = self.path("hospes.toml");
+        let text = format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n");
+        std::fs::write(&config, text).expect("a file");
+        let mut command = self.command(&["up", "--listen", "127.0.0.1:0", "--config"]);
+        command.arg(&config);
+        let (process, _, lines) = start(command);
+        let mut said = String::new();
+        let url = loop {
+            let line = lines.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("hospes up says only: {said}"));
+            let words = line.split_whitespace().map(|word| word.trim_matches(|c: char| c.is_control()));
+            if let Some(url) =
+                words.filter(|word| word.starts_with("http")).find(|word| word.ends_with("/mcp"))
+            {
+                break url.to_owned();
+            }
+            said += &line;
+        };
+        Up { process, url, lines }
+    }
+
+    /// Begins `hospes auth login`: the page that it wants opened, and what waits for its end.
+    ///
+    /// # Panics
+    /// When it names no page.
+    pub fn login(&self, url: &str) -> (String, impl Future<Output = Ran> + Send + use<>) {
+        let mut command = self.command(&["auth", "login", url]);
+        // Nothing that would open one of the person's own.
+        command.env("BROWSER", "false").env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+        let (mut process, _, lines) = start(command);
+        let mut said = String::new();
+        let page = loop {
+            let line =
+                lines.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("hospes auth login says only: {said}"));
+            if line.trim().starts_with("http") {
+                break line.trim().to_owned();
+            }
+            said += &line;
+        };
+        let rest = async move {
+            let ended = tokio::task::spawn_blocking(move || {
+                while let Ok(line) = lines.recv_timeout(LIMIT) {
+                    said += &line;
+                }
+                // Whatever it is that it still waits for.
+                let code = process.try_wait().ok().flatten();
+                let code = code.or_else(|| process.wait().ok()).and_then(|status| status.code());
+                Ran { code, said }
+            });
+            ended.await.expect("an end")
+        };
+        (page, rest)
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn run(&self, args: &[&str]) -> Ran {
+        let mut command = tokio::process::Command::from(self.command(args));
+        let output = tokio::time::timeout(LIMIT, command.kill_on_drop(true).output()).await;
+        let output = output.expect("in time").expect("hospes starts");
+        let said = [output.stdout, output.stderr].concat();
+        Ran { code: output.status.code(), said: String::from_utf8_lossy(&said).into_owned() }
+    }
+
+    /// A file in its folder.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
+        for (name, folder) in [
+            ("HOME", "home"),
+            ("XDG_CONFIG_HOME", "config"),
+            ("XDG_STATE_HOME", "state"),
+            ("XDG_RUNTIME_DIR", "run"),
+        ] {
+            command.env(name, self.path(folder));
+        }
+        command.env_remove("HOSPES_LOG").env_remove("HOSPES_CONFIG").env("NO_COLOR", "1");
+        command
+    }
+}
+
+/// `hospes up`, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Up {
+    process: Child,
+    /// Its endpoint.
+    pub url: String,
+    lines: Receiver<String>,
+}
+
+impl Up {
+    /// Its origin.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        self.url.trim_end_matches("/mcp")
+    }
+
+    /// Waits for a line that `wanted` makes something of.
+    ///
+    /// # Panics
+    /// When there is none within [`LIMIT`].
+    pub fn said<T>(&self, wanted: impl Fn(&str) -> Option<T>) -> T {
+        loop {
+            let line = self.lines.recv_timeout(LIMIT).expect("it says so");
+            if let Some(found) = wanted(&line) {
+                return found;
+            }
+        }
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _gone = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+/// Starts a program: its lines on standard output, and those on standard error.
+fn start(mut command: Command) -> (Child, Receiver<String>, Receiver<String>) {
+    let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut process = spawned.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (stdout, stderr) = (process.stdout.take().expect("output"), process.stderr.take().expect("errors"));
+    (process, follow(stdout), follow(stderr))
+}
+
+fn follow(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            // Read on to the end: a program whose output nobody takes would wait.
+            let _gone = send.send(line + "\n");
+        }
+    });
+    lines
+}

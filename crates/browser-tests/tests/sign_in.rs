@@ -1,0 +1,162 @@
+//! A person signs in to `hospes up` with a browser, and an application of theirs is let in.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use hospes_browser_tests::{Browser, Hospes, OpenIdProvider, Up};
+
+const ALLOW: &str = "button[value=allow]";
+const DENY: &str = "button[value=deny]";
+
+async fn sign_in_here(browser: &Browser, name: &str, password: &str) {
+    browser.fill("#user", name).await;
+    browser.fill("#password", password).await;
+    browser.press("button[type=submit]").await;
+}
+
+/// Signs in at the provider and agrees there, on its own pages.
+async fn sign_in_there(browser: &Browser, issuer: &str, name: &str) {
+    browser.arrive(issuer).await;
+    browser.fill("input[name=login]", name).await;
+    browser.fill("input[name=password]", "any").await;
+    browser.press("button[type=submit]").await;
+    browser.see("Authorize").await;
+    browser.press("button[type=submit]").await;
+}
+
+async fn call(hospes: &Hospes, up: &Up) -> hospes_browser_tests::Ran {
+    hospes.run(&["call", &up.url, "time__now", "timezone=Asia/Tokyo"]).await
+}
+
+/// From the first refusal to an answer, through our own pages.
+///
+/// covers: AUTS-01 AUTS-11
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_password_of_the_configuration() {
+    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let up = hospes.up("[auth]\nusers = { ann = \"correct horse\" }");
+    assert_eq!(call(&hospes, &up).await.code, Some(3), "a sign-in is wanted");
+    let (page, signed_in) = hospes.login(&up.url);
+    browser.open(&page).await;
+    browser.see("Sign in").await;
+    browser.picture("sign-in").await;
+    sign_in_here(&browser, "ann", "wrong").await;
+    browser.see("not right").await;
+    browser.picture("sign-in-again").await;
+    sign_in_here(&browser, "ann", "correct horse").await;
+    let consent = browser.see("Allow Hospes").await;
+    // Who is asked, who asks, for what, and where the answer goes.
+    for words in ["ann", "127.0.0.1:", "this computer", "Use all the tools", &up.url] {
+        assert!(consent.contains(words), "{words}: {consent}");
+    }
+    browser.picture("consent").await;
+    browser.press(ALLOW).await;
+    browser.see("close this").await;
+    browser.picture("done").await;
+    // What comes back is in the address; no page of another site may learn it, and no script runs there.
+    assert!(browser.url().await.as_str().starts_with("http://127.0.0.1:"));
+    let ran = signed_in.await;
+    assert!(ran.code == Some(0) && ran.said.contains("signed in to"), "{ran:?}");
+    let called = call(&hospes, &up).await;
+    assert!(called.code == Some(0) && called.said.contains("+09:00"), "{called:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_code_of_the_terminal() {
+    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let up = hospes.up("[auth]\nenabled = true");
+    let (page, signed_in) = hospes.login(&up.url);
+    browser.open(&page).await;
+    let code = up.said(|line| Some(line.split_once("the code is ")?.1.trim().to_owned()));
+    browser.see("terminal").await;
+    browser.picture("code").await;
+    browser.fill("#code", &code).await;
+    browser.press("button[type=submit]").await;
+    browser.see("Allow Hospes").await;
+    browser.press(ALLOW).await;
+    browser.see("close this").await;
+    assert_eq!(signed_in.await.code, Some(0));
+    assert_eq!(call(&hospes, &up).await.code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn and_may_say_no() {
+    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let up = hospes.up("[auth]\nusers = { ann = \"correct horse\" }");
+    let (page, signed_in) = hospes.login(&up.url);
+    browser.open(&page).await;
+    sign_in_here(&browser, "ann", "correct horse").await;
+    browser.see("Allow Hospes").await;
+    browser.press(DENY).await;
+    let said = browser.see("close this").await;
+    assert!(said.contains("not signed in"), "{said}");
+    browser.picture("denied").await;
+    let ran = signed_in.await;
+    assert!(ran.code != Some(0) && ran.said.contains("access_denied"), "{ran:?}");
+    assert_eq!(call(&hospes, &up).await.code, Some(3));
+}
+
+fn delegating(provider: &OpenIdProvider, allow: &str) -> String {
+    format!(
+        "[auth.provider]\nissuer = \"{}\"\nclient_id = \"{}\"\nclient_secret = \"${{file:login.secret}}\"\n\
+         scopes = [\"openid\", \"email\", \"groups\", \"offline_access\"]\nallow = {allow}",
+        provider.issuer,
+        OpenIdProvider::CLIENT
+    )
+}
+
+/// Our consent, their sign-in, our token; whoever is not meant, or says no there, gets none.
+///
+/// covers: AUT3-01 AUT3-02 AUT3-03 AUT3-09 AUT3-12
+#[tokio::test(flavor = "multi_thread")]
+async fn at_a_provider_that_is_not_ours() {
+    let (Some(provider), Some(hospes)) = (OpenIdProvider::start(), Hospes::find()) else { return };
+    std::fs::write(hospes.path("login.secret"), OpenIdProvider::SECRET).unwrap();
+    let up = hospes.up(&delegating(&provider, "{ groups = \"mcp\", email = \"@example.org\" }"));
+
+    // Somebody who can sign in there, and is none of those who are meant.
+    let Some(browser) = Browser::start().await else { return };
+    let (page, signed_in) = hospes.login(&up.url);
+    browser.open(&page).await;
+    browser.press(ALLOW).await;
+    sign_in_there(&browser, &provider.issuer, "eve").await;
+    browser.see("not signed in").await;
+    let ran = signed_in.await;
+    assert!(ran.code != Some(0) && ran.said.contains("may not use this server"), "{ran:?}");
+    assert_eq!(provider.times("revocation 200").await, 1, "what it gave for her is given back");
+    drop(browser);
+
+    // Somebody who says no there.
+    let Some(browser) = Browser::start().await else { return };
+    let (page, signed_in) = hospes.login(&up.url);
+    browser.open(&page).await;
+    browser.press(ALLOW).await;
+    browser.arrive(&provider.issuer).await;
+    browser.press(".login-help a").await;
+    browser.see("not signed in").await;
+    let ran = signed_in.await;
+    assert!(ran.code != Some(0) && ran.said.contains("access_denied"), "{ran:?}");
+
+    // Somebody who is meant.
+    let (page, signed_in) = hospes.login(&up.url);
+    browser.open(&page).await;
+    let consent = browser.see("Allow Hospes").await;
+    assert!(consent.contains("You will then sign in at 127.0.0.1"), "{consent}");
+    browser.picture("consent-provider").await;
+    browser.press(ALLOW).await;
+    sign_in_there(&browser, &provider.issuer, "ann").await;
+    browser.see("close this").await;
+    let ran = signed_in.await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let called = call(&hospes, &up).await;
+    assert!(called.code == Some(0) && called.said.contains("+09:00"), "{called:?}");
+
+    // What it gave us is in nothing that we have said or kept in clear.
+    let tokens = provider.tokens().await;
+    assert!(tokens.len() >= 4, "{}", tokens.len());
+    let kept: Vec<u8> = ["state/hospes/auth.db", "state/hospes/auth.db-wal", "state/hospes/credentials"]
+        .into_iter()
+        .flat_map(|file| std::fs::read(hospes.path(file)).unwrap_or_default())
+        .collect();
+    let all = format!("{}{}{}", String::from_utf8_lossy(&kept), ran.said, called.said);
+    assert!(tokens.iter().all(|token| !all.contains(token.as_str())));
+}
