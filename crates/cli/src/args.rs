@@ -48,6 +48,12 @@ pub(crate) enum Command {
     /// Sign in to servers, and out again
     #[command(subcommand)]
     Auth(Auth),
+    /// Look at the rules for what may be called
+    #[command(subcommand)]
+    Policy(Policy),
+    /// Look at the record of what was called
+    #[command(subcommand)]
+    Audit(Audit),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -80,6 +86,132 @@ pub(crate) struct HostOptions {
     /// How many connections an older server may have, one for each application it can ask [default: 16]
     #[arg(long, value_name = "COUNT", value_parser = some_count, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<usize>,
+    /// The rules for what may be called [default: policy.toml in the folder of the configuration, if it is there; else
+    /// everything may]
+    #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
+    pub(crate) policy: Option<PathBuf>,
+    /// How long a person has to decide about a call, in seconds [default: 120]
+    #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
+    pub(crate) approval_timeout: Option<Duration>,
+    /// Record arguments too, sealed; else only their size is
+    #[arg(long)]
+    pub(crate) audit_arguments: bool,
+    /// Do not record what is called
+    #[arg(long, conflicts_with = "audit_arguments")]
+    pub(crate) no_audit: bool,
+}
+
+/// What `hospes policy` can be told to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Policy {
+    /// Say whether the rules can be read
+    Check(PolicyFile),
+    /// Say what would be decided about a call, and by which rule
+    Test(PolicyTest),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyFile {
+    /// The rules [default: policy.toml in the folder of the configuration]
+    #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
+    pub(crate) policy: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyTest {
+    #[command(flatten)]
+    pub(crate) file: PolicyFile,
+    /// The server, as it is called in the configuration
+    pub(crate) server: String,
+    /// The tool, as the server calls it; a URI with --resource, a prompt with --prompt
+    pub(crate) name: String,
+    /// The arguments, a JSON object
+    #[arg(default_value = "{}")]
+    pub(crate) arguments: String,
+    /// Which application calls
+    #[arg(long, value_name = "NAME")]
+    pub(crate) application: Option<String>,
+    /// Who is signed in
+    #[arg(long, value_name = "NAME")]
+    pub(crate) principal: Option<String>,
+    /// The tool says that it changes nothing
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// The tool says that it destroys nothing
+    #[arg(long)]
+    pub(crate) not_destructive: bool,
+    /// The tool says that it reaches nothing outside
+    #[arg(long)]
+    pub(crate) closed_world: bool,
+    /// It is a prompt
+    #[arg(long, conflicts_with = "resource")]
+    pub(crate) prompt: bool,
+    /// It is a resource
+    #[arg(long)]
+    pub(crate) resource: bool,
+}
+
+/// What `hospes audit` can be told to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// Find entries, the newest first
+    Search(AuditSearch),
+    /// Go through the whole record and say whether it is what was recorded
+    Verify(AuditVerify),
+    /// Print all entries in their order, one JSON object a line
+    Export(AuditExport),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditSearch {
+    /// A text in the server, the tool, the application or the principal
+    pub(crate) text: Option<String>,
+    /// Of this server
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+    /// Of this tool, prompt or URI
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// With this decision: allow, deny, expired
+    #[arg(long, value_name = "WORD")]
+    pub(crate) decision: Option<String>,
+    /// Not before: a moment (2026-06-01T12:00:00Z), a day, or a time ago (2h, 3d)
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    pub(crate) since: Option<jiff::Timestamp>,
+    /// How many at most
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditVerify {
+    /// A place that an earlier `verify` printed and that was noted elsewhere: it has to be in the record still
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) noted: Option<hospes_store::Place>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditExport {
+    /// After the entry with this number
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) after: u64,
+    /// With the arguments that were recorded, opened
+    #[arg(long)]
+    pub(crate) arguments: bool,
+}
+
+/// A moment, a day (in UTC), or how long ago.
+fn moment(text: &str) -> Result<jiff::Timestamp, String> {
+    if let Ok(moment) = text.parse::<jiff::Timestamp>() {
+        return Ok(moment);
+    }
+    if let Ok(day) = text.parse::<jiff::civil::Date>() {
+        let midnight = day.to_zoned(jiff::tz::TimeZone::UTC).map_err(|error| error.to_string())?;
+        return Ok(midnight.timestamp());
+    }
+    let span: jiff::SignedDuration =
+        text.parse().map_err(|_| "expected a moment, a day, or a time ago such as 2h or 30m".to_owned())?;
+    jiff::Timestamp::now().checked_sub(span).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Args)]

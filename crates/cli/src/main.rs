@@ -6,6 +6,7 @@ mod authorization;
 mod builtins;
 mod commands;
 mod exit;
+mod guard;
 mod logging;
 mod output;
 mod place;
@@ -58,6 +59,8 @@ async fn run(command: Command, output: Output) -> Outcome {
         Command::List(args) => Box::pin(commands::list::run(args, output)).await,
         Command::Call(args) => Box::pin(commands::call::run(args, output)).await,
         Command::Auth(args) => Box::pin(commands::auth::run(args, output)).await,
+        Command::Policy(args) => commands::policy::run(args, output),
+        Command::Audit(args) => commands::audit::run(args, output).await,
         Command::Serve(args) => Box::pin(commands::serve::run(args)).await,
     }
 }

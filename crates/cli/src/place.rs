@@ -28,6 +28,17 @@ pub(crate) fn memory() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/memory.json"))
 }
 
+/// The rules for what may be called, where none are named.
+pub(crate) fn policy() -> Option<PathBuf> {
+    Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/policy.toml"))
+}
+
+/// Where the audit record is, and the key to it: elsewhere than what it binds.
+pub(crate) fn audit() -> Option<(PathBuf, PathBuf)> {
+    let record = folder("XDG_STATE_HOME", ".local/state")?.join("hospes/audit.db");
+    Some((record, folder("XDG_CONFIG_HOME", ".config")?.join("hospes/audit.key")))
+}
+
 /// Where the authorization server keeps what it must.
 pub(crate) fn authorization() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/auth.db"))

@@ -8,7 +8,7 @@ use hospes_host::{Host, HostBuilder, Settings};
 use crate::args::{Files, HostOptions};
 use crate::exit::{Failure, Outcome, chain};
 use crate::output::Output;
-use crate::{builtins, place};
+use crate::{builtins, guard, place};
 
 /// The configuration, and whether there was any.
 #[derive(Debug)]
@@ -77,6 +77,9 @@ pub(crate) fn host(options: &HostOptions, mut config: Config, output: Output) ->
     let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
     if let Some(file) = place::memory() {
         builder = builder.memory(file);
+    }
+    if let Some(guard) = guard::guard(options, output)? {
+        builder = builder.guard(guard);
     }
     Ok(builder)
 }

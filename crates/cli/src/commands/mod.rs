@@ -1,8 +1,10 @@
 //! What the program can be told to do.
 
+pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod call;
 pub(crate) mod list;
+pub(crate) mod policy;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod stdio;

@@ -1,0 +1,123 @@
+//! `hospes audit`: the record of what was called.
+
+use std::io::Write as _;
+
+use hospes_store::{Audit as Record, Ending, Recorded, Search};
+use jiff::Timestamp;
+
+use crate::args::{Audit, AuditExport, AuditSearch, AuditVerify};
+use crate::exit::{Failure, Outcome};
+use crate::guard::{record, unreadable};
+use crate::output::{DIM, GREEN, Output, RED, YELLOW, paint, printable};
+use crate::place;
+
+/// How many entries are read at once.
+const PAGE: usize = 1000;
+
+pub(crate) async fn run(args: Audit, output: Output) -> Outcome {
+    if place::audit().is_none_or(|(file, _)| !file.is_file()) {
+        return Err(Failure::usage("nothing was recorded here yet")
+            .hint("`hospes up` records what is called through it"));
+    }
+    let Some(record) = record()? else { return Ok(()) };
+    match args {
+        Audit::Search(args) => search(&record, args, output).await,
+        Audit::Verify(args) => verify(&record, &args, output).await,
+        Audit::Export(args) => export(&record, &args).await,
+    }
+}
+
+async fn search(record: &Record, args: AuditSearch, output: Output) -> Outcome {
+    let mut search = Search::new().with_limit(args.limit);
+    search.text = args.text;
+    search.server = args.server;
+    search.subject = args.tool;
+    search.decision = args.decision;
+    search.since = args.since;
+    let found = record.search(search).await.map_err(|error| unreadable(&error))?;
+    if output.json {
+        output.value(&found);
+        return Ok(());
+    }
+    if found.is_empty() {
+        output.say("nothing was found");
+    }
+    let lines: Vec<String> = found.iter().rev().map(line).collect();
+    output.result(lines.join("\n"));
+    Ok(())
+}
+
+/// One entry for people.
+fn line(one: &Recorded) -> String {
+    let entry = &one.entry;
+    let at = Timestamp::from_microsecond(entry.at).unwrap_or(Timestamp::UNIX_EPOCH);
+    let at = at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S");
+    let (colour, word) = match (entry.ending, entry.decision.as_deref()) {
+        (Some(Ending::Refused), Some("expired")) => (YELLOW, "expired"),
+        (Some(Ending::Refused), _) => (RED, "refused"),
+        (Some(Ending::ToolError), _) => (YELLOW, "tool error"),
+        (Some(Ending::Failed), _) => (RED, "failed"),
+        (Some(Ending::Cancelled), _) => (YELLOW, "cancelled"),
+        (Some(Ending::Asked), _) => (GREEN, "asked"),
+        _ => (GREEN, "done"),
+    };
+    let what = [entry.server.as_deref(), entry.subject.as_deref()];
+    let what = what.into_iter().flatten().map(printable).collect::<Vec<_>>().join(" ");
+    let mut rest = Vec::new();
+    rest.extend(entry.micros.map(|micros| format!("{:.1} ms", micros as f64 / 1000.0)));
+    rest.extend(entry.principal.as_deref().map(printable));
+    rest.extend(entry.application.as_deref().map(printable));
+    rest.extend(entry.by.as_deref().map(printable));
+    format!(
+        "{} {}  {}  {what}  {}",
+        paint(DIM, format!("{:>6}", one.seq)),
+        paint(DIM, at),
+        paint(colour, format!("{word:<10}")),
+        paint(DIM, rest.join(" · "))
+    )
+}
+
+async fn verify(record: &Record, args: &AuditVerify, output: Output) -> Outcome {
+    let verified = record.verify(args.noted).await.map_err(|error| unreadable(&error))?;
+    let place = verified.last.map(|place| place.to_string());
+    if output.json {
+        output.value(&serde_json::json!({
+            "entries": verified.entries,
+            "forgotten": verified.cut,
+            "place": place,
+        }));
+        return Ok(());
+    }
+    let mut text =
+        format!("{} {} entries, each as it was recorded", paint(GREEN, "whole:"), verified.entries);
+    if verified.cut > 0 {
+        text.push_str(&format!(", after {} whose time was over", verified.cut));
+    }
+    if let Some(place) = place {
+        text.push_str(&format!("\n{} {place}", paint(DIM, "note elsewhere, for --noted:")));
+    }
+    output.result(text);
+    Ok(())
+}
+
+async fn export(record: &Record, args: &AuditExport) -> Outcome {
+    let mut after = args.after;
+    loop {
+        let page = record.after(after, PAGE).await.map_err(|error| unreadable(&error))?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.seq;
+        let mut out = std::io::stdout().lock();
+        for one in page {
+            let mut value = serde_json::to_value(&one).unwrap_or_default();
+            if args.arguments {
+                let opened = record.unseal(&one.entry).map_err(|error| unreadable(&error))?;
+                value["arguments"] =
+                    opened.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+            }
+            // Whoever reads may have had enough.
+            if writeln!(out, "{value}").is_err() {
+                return Ok(());
+            }
+        }
+    }
+}

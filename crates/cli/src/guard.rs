@@ -1,0 +1,125 @@
+//! The rules and the record, as the command line wants them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use hospes_host::Guard;
+use hospes_policy::{Policy, Reading};
+use hospes_store::Audit;
+
+use crate::args::HostOptions;
+use crate::exit::{Failure, Outcome, chain};
+use crate::output::Output;
+use crate::place;
+
+/// How often it is looked whether the rules have changed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What is done where nobody has written rules.
+const EVERYTHING: &str = "[[rule]]\ndecide = \"allow\"\n";
+
+/// What decides and records; nothing where nothing is to be decided or recorded.
+pub(crate) fn guard(options: &HostOptions, output: Output) -> Outcome<Option<Arc<Guard>>> {
+    let file = rules(options.policy.as_deref())?;
+    let audit = if options.no_audit { None } else { record()? };
+    if file.is_none() && audit.is_none() {
+        return Ok(None);
+    }
+    let policy = match &file {
+        Some(file) => read(file)?,
+        None => {
+            Policy::read(EVERYTHING, &Reading::default()).expect("one rule without a condition can be read")
+        }
+    };
+    let mut guard = Guard::new(policy).keeping_arguments(options.audit_arguments);
+    if let Some(audit) = audit {
+        guard = guard.with_audit(audit);
+    }
+    if let Some(timeout) = options.approval_timeout {
+        guard = guard.with_approval_timeout(timeout);
+    }
+    let guard = Arc::new(guard);
+    if let Some(file) = file {
+        tokio::spawn(follow(file, Arc::downgrade(&guard), output));
+    }
+    Ok(Some(guard))
+}
+
+/// The file with the rules: the one that was named, else the usual one if it is there.
+pub(crate) fn rules(named: Option<&Path>) -> Outcome<Option<PathBuf>> {
+    match named {
+        Some(file) if file.is_file() => Ok(Some(file.to_owned())),
+        Some(file) => Err(Failure::usage(format!("--policy: there is no file {}", file.display()))),
+        None => Ok(place::policy().filter(|file| file.is_file())),
+    }
+}
+
+/// Reads the rules.
+pub(crate) fn read(file: &Path) -> Outcome<Policy> {
+    let wrong = |why: String| {
+        let failure = Failure::usage(format!("{}: {why}", file.display()));
+        failure.hint("`hospes policy check` says the same without starting anything")
+    };
+    let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let mut reading = Reading::default();
+    reading.home = std::env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
+    Policy::read(&text, &reading).map_err(|error| wrong(error.to_string()))
+}
+
+/// Opens the record.
+pub(crate) fn record() -> Outcome<Option<Audit>> {
+    let Some((file, key)) = place::audit() else { return Ok(None) };
+    for file in [&file, &key] {
+        let folder = file.parent().unwrap_or_else(|| Path::new("."));
+        fs::create_dir_all(folder).map_err(|error| {
+            Failure::usage(format!("cannot make the folder {}", folder.display()))
+                .because(&error)
+                .hint("--no-audit does without a record of what is called")
+        })?;
+    }
+    let audit = Audit::open(file, key).map_err(|error| {
+        Failure::usage("cannot record what is called")
+            .because(&error)
+            .hint("--no-audit does without a record of what is called")
+    })?;
+    Ok(Some(audit))
+}
+
+/// Goes by the rules as they are written, for as long as the guard is there. A file that cannot be read changes nothing.
+async fn follow(file: PathBuf, guard: std::sync::Weak<Guard>, output: Output) {
+    let stamp = || -> Option<(SystemTime, u64)> {
+        let found = fs::metadata(&file).ok()?;
+        Some((found.modified().ok()?, found.len()))
+    };
+    let mut known = stamp();
+    let mut ticks = tokio::time::interval(LOOK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(guard) = guard.upgrade() else { return };
+        let now = stamp();
+        if now == known {
+            continue;
+        }
+        known = now;
+        match read(&file) {
+            Ok(policy) if policy.version() == guard.policy().version() => (),
+            Ok(policy) => {
+                let rules = policy.rules().len();
+                guard.replace_policy(policy);
+                output.say(format_args!(
+                    "  the rules were read again: {rules} of them, from {}",
+                    place::short(&file)
+                ));
+            }
+            Err(failure) => output.warn(format_args!("the rules stay as they were: {}", failure.message)),
+        }
+    }
+}
+
+/// An error of the record, for people.
+pub(crate) fn unreadable(error: &hospes_store::StoreError) -> Failure {
+    Failure::usage(chain(error))
+}

@@ -1,0 +1,136 @@
+//! The rules and the record, with the whole program.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+#[allow(dead_code, clippy::unwrap_used, reason = "each test program uses its part, and tests may panic")]
+mod support;
+
+use serde_json::{Value, json};
+use support::{House, Running};
+
+fn call(host: &mut Running, id: u32, tool: &str, arguments: &Value) -> Value {
+    host.ask(id, "tools/call", &json!({ "name": tool, "arguments": arguments }))["result"].clone()
+}
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap()
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// covers: HOST-02 HOST-08 TOOL-28
+#[test]
+fn rules_are_gone_by_and_read_again_and_what_was_called_is_recorded() {
+    let house = House::new();
+    let rules = house.write(
+        "rules.toml",
+        "[[rule]]\ndecide = 'allow'\ntool = 'greet'\n[[rule]]\ndecide = 'deny'\nreason = 'not today'\n",
+    );
+    let config = house.config(&[("one", house.server("one", &["greet", "part"], ""))]);
+    let args = [
+        "stdio",
+        "--config",
+        &config,
+        "--start-wait",
+        "10",
+        "--policy",
+        rules.to_str().unwrap(),
+        "--audit-arguments",
+    ];
+    let mut host = Running::start(house.command(&args));
+    host.initialize(&json!({}));
+    assert_eq!(text(&call(&mut host, 1, "one__greet", &json!({ "name": "Ada" }))), "one was called");
+    let refused = call(&mut host, 2, "one__part", &json!({}));
+    assert_eq!(refused["isError"], true);
+    assert!(text(&refused).ends_with("not today"), "{refused}");
+
+    // A broken file changes nothing, and a whole one does.
+    house.write("rules.toml", "[[rule]]\ndecide = 'allow'\ntoool = 'x'\n");
+    let said = host.said(|line| line.contains("the rules stay as they were"));
+    assert!(said.contains("rules.toml"), "{said}");
+    assert!(text(&call(&mut host, 3, "one__part", &json!({}))).ends_with("not today"));
+    house.write("rules.toml", "[[rule]]\ndecide = 'deny'\ntool = 'greet'\n[[rule]]\ndecide = 'allow'\n");
+    host.said(|line| line.contains("the rules were read again: 2 of them"));
+    assert_eq!(text(&call(&mut host, 4, "one__part", &json!({}))), "one was called");
+    // Nobody can be asked here, and silence is no yes.
+    house.write("rules.toml", "");
+    host.said(|line| line.contains("the rules were read again: 0 of them"));
+    assert!(text(&call(&mut host, 5, "one__part", &json!({}))).contains("cannot ask for one"));
+    assert_eq!(house.read("one.log").matches("tools/call").count(), 2, "what was refused never arrived");
+    host.close_stdin();
+    host.child.wait().unwrap();
+
+    let found = house.run(&["audit", "search", "--json", "--server", "one"]);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    let told: Vec<_> = found.as_array().unwrap().iter().rev().map(|one| &one["entry"]["ending"]).collect();
+    assert_eq!(told, ["done", "refused", "refused", "done", "refused"]);
+    let shown = house.run(&["audit", "search", "greet"]);
+    assert!(shown.stdout.contains("one greet") && shown.stdout.contains("rule 1 (line 1)"), "{shown:?}");
+    let exported = house.run(&["audit", "export", "--arguments"]);
+    assert_eq!(lines(&exported.stdout)[0]["arguments"], json!({ "name": "Ada" }));
+    let plain = house.run(&["audit", "export"]);
+    assert!(!plain.stdout.contains("Ada"), "{plain:?}");
+
+    let verified = house.run(&["audit", "verify", "--json"]);
+    let verified: Value = serde_json::from_str(&verified.stdout).unwrap();
+    assert_eq!(verified["entries"], 5);
+    let noted = verified["place"].as_str().unwrap();
+    assert_eq!(house.run(&["audit", "verify", "--noted", noted]).code, Some(0));
+    let forged = noted.replace("5:", "4:");
+    let refused = house.run(&["audit", "verify", "--noted", &forged]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("entry 4 is not the one that was noted"), "{refused:?}");
+}
+
+#[test]
+fn a_decision_can_be_looked_at_without_a_call() {
+    let house = House::new();
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    house.write(
+        "config/hospes/policy.toml",
+        "trusted = ['git']\n[[rule]]\nname = 'secrets'\ndecide = 'deny'\ndestinations = '~/.ssh'\n",
+    );
+    let checked = house.run(&["policy", "check"]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    let denied = house.run(&["policy", "test", "files", "read", r#"{"path":"~/.ssh/id"}"#]);
+    assert_eq!(
+        denied.stdout, "  rule 1 (line 2) `secrets`: fits\ndeny  rule 1 (line 2) `secrets`\n",
+        "{denied:?}"
+    );
+    let tested = house.run(&["--json", "policy", "test", "git", "log", "--read-only", "--closed-world"]);
+    let tested: Value = serde_json::from_str(&tested.stdout).unwrap();
+    assert_eq!((&tested["decision"], &tested["steps"][0]["fits"]), (&json!("allow"), &json!(false)));
+    let twice = house.run(&["policy", "test", "git", "log", r#"{"a":1,"a":2}"#]);
+    assert!(twice.stdout.starts_with("deny") && twice.stdout.contains("stands there twice"), "{twice:?}");
+
+    house.write("config/hospes/policy.toml", "[[rule]]\ndecide = 'alow'\n");
+    let broken = house.run(&["policy", "check"]);
+    assert_eq!(broken.code, Some(1));
+    assert!(broken.stderr.contains("unknown variant `alow`"), "{broken:?}");
+    // And nothing starts by rules that cannot be read.
+    let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
+    let refused = house.run(&["stdio", "--config", &config]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("unknown variant `alow`"), "{refused:?}");
+}
+
+#[test]
+fn without_rules_everything_may_be_called_and_is_recorded_unless_told_not_to_be() {
+    let house = House::new();
+    let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
+    let nothing = house.run(&["audit", "verify"]);
+    assert_eq!(nothing.code, Some(1));
+    assert!(nothing.stderr.contains("nothing was recorded here yet"), "{nothing:?}");
+    for (extra, entries) in [("--no-audit", None), ("--start-wait=10", Some(1))] {
+        let mut host = Running::start(house.command(&["stdio", "--config", &config, extra]));
+        host.initialize(&json!({}));
+        assert_eq!(text(&call(&mut host, 1, "one__greet", &json!({}))), "one was called");
+        host.close_stdin();
+        host.child.wait().unwrap();
+        let verified = house.run(&["audit", "verify", "--json"]);
+        let told = serde_json::from_str::<Value>(&verified.stdout).ok().map(|told| told["entries"].clone());
+        assert_eq!(told, entries.map(|entries: i32| json!(entries)));
+    }
+}
