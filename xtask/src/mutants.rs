@@ -30,54 +30,31 @@ pub(crate) const FLAGS: Accepted =
 /// repeated the default would only say the same thing twice.
 const CONSTANTS: &str = r": replace \S+ with \S+$";
 
-/// Rules that are broken together.
-struct Area {
+/// A crate whose rules are broken, and whose tests have to notice.
+struct Package {
     name: &'static str,
-    /// Globs of the files.
-    files: &'static [&'static str],
-    /// Whose tests have to notice.
-    package: &'static str,
-    /// Where that is.
     folder: &'static str,
 }
 
-const AREAS: [Area; 6] = [
-    Area {
-        name: "frame",
-        files: &["crates/proto/src/frame/**/*.rs"],
-        package: "hospes-proto",
-        folder: "crates/proto",
-    },
-    Area {
-        name: "session",
-        files: &["crates/proto/src/session/**/*.rs"],
-        package: "hospes-proto",
-        folder: "crates/proto",
-    },
-    Area {
-        name: "http",
-        files: &["crates/proto/src/http/**/*.rs"],
-        package: "hospes-proto",
-        folder: "crates/proto",
-    },
-    Area {
-        name: "era",
-        files: &["crates/proto/src/era.rs", "crates/proto/src/revisions.rs", "crates/proto/src/state.rs"],
-        package: "hospes-proto",
-        folder: "crates/proto",
-    },
-    Area {
-        name: "revision",
-        files: &["crates/model/src/revision/**/*.rs"],
-        package: "hospes-model",
-        folder: "crates/model",
-    },
-    Area {
-        name: "reply",
-        files: &["crates/model/src/reply/**/*.rs"],
-        package: "hospes-model",
-        folder: "crates/model",
-    },
+const PROTO: Package = Package { name: "hospes-proto", folder: "crates/proto" };
+const MODEL: Package = Package { name: "hospes-model", folder: "crates/model" };
+
+/// Rules that are broken together.
+struct Area {
+    name: &'static str,
+    package: &'static Package,
+    /// Globs of the files, below the crate's `src`.
+    files: &'static [&'static str],
+}
+
+const AREAS: [Area; 7] = [
+    Area { name: "frame", package: &PROTO, files: &["frame/**/*.rs"] },
+    Area { name: "session", package: &PROTO, files: &["session/**/*.rs"] },
+    Area { name: "http", package: &PROTO, files: &["http/**/*.rs"] },
+    Area { name: "era", package: &PROTO, files: &["*.rs"] },
+    Area { name: "message", package: &MODEL, files: &["*.rs"] },
+    Area { name: "revision", package: &MODEL, files: &["revision/**/*.rs"] },
+    Area { name: "reply", package: &MODEL, files: &["reply/**/*.rs"] },
 ];
 
 /// Mutates every area, or those named by `--only`. `--again` leaves out what was caught before; `--singly` builds every
@@ -166,7 +143,7 @@ impl Area {
                 let became = if switched.unviable.contains(&mutant.number) {
                     Became::Unviable
                 } else if switched.installed.contains(&mutant.number) {
-                    became(copy.test(&switched.tests, self.folder, mutant.number)?)
+                    became(copy.test(&switched.tests, self.package.folder, mutant.number)?)
                 } else {
                     continue;
                 };
@@ -177,9 +154,9 @@ impl Area {
         }
         for mutant in mutants.iter().filter(|mutant| singly.contains(&mutant.number)) {
             copy.write(&mutant.file, mutant.apply(copy.original(&mutant.file)?)?.as_bytes())?;
-            let became = match copy.build(self.package)? {
+            let became = match copy.build(self.package.name)? {
                 Built::Broken(_) => Became::Unviable,
-                Built::Tests(tests) => became(copy.test(&tests, self.folder, 0)?),
+                Built::Tests(tests) => became(copy.test(&tests, self.package.folder, 0)?),
             };
             copy.restore(&mutant.file)?;
             note(mutant, became)?;
@@ -191,39 +168,42 @@ impl Area {
     fn switch(&self, copy: &Copy, mutants: &[Mutant]) -> Result<Switched> {
         let mut files: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
         mutants.iter().for_each(|mutant| files.entry(&mutant.file).or_default().push(mutant));
-        let library = format!("{}/src/lib.rs", self.folder);
+        let library = format!("{}/src/lib.rs", self.package.folder);
         let plain = copy.original(&library)?;
         let (mut out, mut unviable) = (BTreeSet::new(), BTreeSet::new());
         let switched = loop {
-            copy.write(&library, format!("{plain}{}", switch::MODULE).as_bytes())?;
+            copy.write(&library, [plain, switch::MODULE].concat().as_bytes())?;
             let mut installed = BTreeSet::new();
             let mut blame = BTreeMap::new();
             for (file, mutants) in &files {
                 let mutants: Vec<_> =
                     mutants.iter().copied().filter(|mutant| !out.contains(&mutant.number)).collect();
-                let (text, numbers) =
+                let (mut text, numbers) =
                     switch::install(copy.original(file)?, &mutants).with_context(|| (*file).to_owned())?;
+                if *file == library {
+                    text.push_str(switch::MODULE);
+                }
                 copy.write(file, text.as_bytes())?;
                 installed.extend(numbers);
                 blame.insert(*file, Blame::read(&text).with_context(|| (*file).to_owned())?);
             }
-            match copy.build(self.package)? {
+            match copy.build(self.package.name)? {
                 Built::Tests(tests) => break Switched { tests, installed, unviable },
                 Built::Broken(mistakes) => {
                     let before = out.len();
                     for mistake in &mistakes {
                         let places = || {
-                            mistake
-                                .places
-                                .iter()
-                                .filter_map(|(file, at)| Some((blame.get(file.as_str())?, *at)))
+                            let places = mistake.places.iter();
+                            places
+                                .filter_map(|(file, at, main)| Some((blame.get(file.as_str())?, *at, *main)))
                         };
-                        if let Some((number, certain)) = places().find_map(|(blame, at)| blame.culprit(at)) {
+                        let culprit = places().find_map(|(blame, at, main)| Some((blame.culprit(at)?, main)));
+                        if let Some(((number, certain), main)) = culprit {
                             out.insert(number);
-                            if certain && mistake.of_types {
+                            if certain && main && mistake.of_types {
                                 unviable.insert(number);
                             }
-                        } else if let Some((blame, at)) = places().next() {
+                        } else if let Some((blame, at, _)) = places().next() {
                             out.extend(blame.suspects(at));
                         }
                     }
@@ -231,8 +211,8 @@ impl Area {
                 }
             }
         };
-        let alive = copy.test(&switched.tests, self.folder, 0)?;
-        ensure!(alive == Ended::Passed, "the tests of {} fail before anything is broken", self.package);
+        let alive = copy.test(&switched.tests, self.package.folder, 0)?;
+        ensure!(alive == Ended::Passed, "the tests of {} fail before anything is broken", self.package.name);
         // The copy is whole again for what comes next.
         for file in files.keys().copied().chain([library.as_str()]) {
             copy.restore(file)?;
@@ -242,9 +222,11 @@ impl Area {
 
     /// All mutants of the repository in `folder`, as cargo-mutants finds them.
     fn mutants(&self, folder: &Path) -> Result<Vec<Mutant>> {
+        let files: Vec<String> =
+            self.files.iter().map(|files| format!("{}/src/{files}", self.package.folder)).collect();
         let mut arguments =
-            vec!["mutants", "--list", "--json", "--package", self.package, "--exclude-re", CONSTANTS];
-        arguments.extend(self.files.iter().flat_map(|files| ["--file", *files]));
+            vec!["mutants", "--list", "--json", "--package", self.package.name, "--exclude-re", CONSTANTS];
+        arguments.extend(files.iter().flat_map(|files| ["--file", files.as_str()]));
         let listed = cargo::command(&arguments).current_dir(folder).output().context("listing mutants")?;
         ensure!(
             listed.status.success(),

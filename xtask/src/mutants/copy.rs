@@ -52,8 +52,8 @@ pub(crate) enum Built {
 pub(crate) struct Mistake {
     /// Whether it is one of types, which are looked at before anything else.
     pub(crate) of_types: bool,
-    /// Files and places in them, in bytes, the main ones first.
-    pub(crate) places: Vec<(String, usize)>,
+    /// Files and places in them, in bytes, and whether it is there; the others only have to do with it, and come last.
+    pub(crate) places: Vec<(String, usize, bool)>,
     pub(crate) message: String,
 }
 
@@ -182,11 +182,12 @@ impl Mistake {
         let mut spans: Vec<&Value> = error["spans"].as_array()?.iter().collect();
         spans.sort_by_key(|span| span["is_primary"] != true);
         let place = |mut span: &Value| {
+            let main = span["is_primary"] == true;
             while span["expansion"].is_object() {
                 span = &span["expansion"]["span"];
             }
             let at = usize::try_from(span["byte_start"].as_u64()?).ok()?;
-            Some((span["file_name"].as_str()?.to_owned(), at))
+            Some((span["file_name"].as_str()?.to_owned(), at, main))
         };
         let places: Vec<_> = spans.into_iter().filter_map(place).collect();
         // Mismatched types, a trait or an operator that a type has not, a name that is not there.
