@@ -196,6 +196,15 @@ mod tests {
     }
 
     #[test]
+    fn raw_json_is_shown_as_it_is() {
+        let raw = RawJson::parse(r#"{"a": 1}"#).unwrap();
+        assert_eq!(
+            (raw.to_string(), format!("{raw:?}")),
+            (r#"{"a": 1}"#.to_owned(), r#"{"a": 1}"#.to_owned())
+        );
+    }
+
+    #[test]
     fn only_one_whole_value_is_taken() {
         for text in ["", " ", "{", "1 2", "{\"a\":}", "nul", "\u{feff}{}"] {
             assert!(RawJson::parse(text.to_owned()).is_err(), "{text:?}");

@@ -314,6 +314,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_revision_does_not_have_is_read_as_unknown() {
+        let params =
+            json!({"taskId": "t", "status": "working", "createdAt": "c", "lastUpdatedAt": "c", "ttlMs": 5});
+        for from in Revision::ALL {
+            let told = read(&Method::TasksChanged, from, params.clone());
+            assert_eq!(
+                matches!(told, Notification::TasksChanged(_)),
+                from == Revision::V2026_07_28,
+                "{from}"
+            );
+            assert_eq!(matches!(told, Notification::Other { .. }), from.is_legacy(), "{from}");
+        }
+    }
+
+    #[test]
+    fn the_task_that_a_notification_belongs_to_is_said_in_one_revision_only() {
+        let meta = Meta::new().with("a/b", &1).with(meta_key::RELATED_TASK, &json!({"taskId": "t"}));
+        let updated = Notification::ResourceUpdated(ResourceUpdatedParams::new("a:b").with_meta(meta));
+        for to in Revision::ALL {
+            let text = said(&updated, to).unwrap();
+            assert!(text.contains("a/b"), "{to}: {text}");
+            assert_eq!(text.contains(meta_key::RELATED_TASK), to == Revision::V2025_11_25, "{to}: {text}");
+        }
+    }
+
+    #[test]
     fn a_cancellation_without_an_id_is_read_and_said_in_one_revision_only() {
         let nothing = read(&Method::Cancelled, Revision::V2025_11_25, json!({"reason": "r"}));
         assert!(matches!(&nothing, Notification::Cancelled(params) if params.request_id.is_none()));

@@ -173,6 +173,7 @@ mod tests {
             .with(meta_key::PROTOCOL_VERSION, &"1900-01-01")
             .with(meta_key::CLIENT_INFO, &"somebody else");
         let text = written(&json!({"name": "t"}), &meta, Some(&stamp));
+        assert!(text.starts_with(&format!("{{\"_meta\":{{{},", stamp.members())), "{text}");
         assert_eq!(
             text,
             r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"a/b":1},"name":"t"}"#

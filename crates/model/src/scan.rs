@@ -226,5 +226,19 @@ mod tests {
         assert_eq!((&*all[1].key(), all[1].text()), ("x", None));
         assert!(matches!(all[2].text(), Some(Cow::Borrowed("plain"))));
         assert!(all[3].is_null() && all.len() == 4);
+        assert!(!all[0].is_null() && !all[1].is_null());
+    }
+
+    #[test]
+    fn a_member_is_exchanged_and_the_rest_stays_as_it_is() {
+        let raw = RawJson::parse(r#"{"name": "a", "x":[1, {"name":"a"}], "n\u0061me":2}"#).unwrap();
+        let new = RawJson::parse(r#"{"b": 1}"#).unwrap();
+        // Blanks around members are not part of them; twice the name is twice the member.
+        assert_eq!(
+            raw.with_member("name", &new).as_str(),
+            r#"{"name":{"b": 1},"x":[1, {"name":"a"}],"n\u0061me":{"b": 1}}"#
+        );
+        assert_eq!(raw.with_member("y", &new).as_str(), raw.as_str());
+        assert_eq!(new.with_member("b", &RawJson::null()).as_str(), r#"{"b":null}"#);
     }
 }

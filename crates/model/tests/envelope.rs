@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use hospes_model::message::{MAX_BATCH, Response, decode, write_error, write_notification, write_request};
-use hospes_model::{DecodeError, Frame, Id, Message, RawJson, RpcError, code};
+use hospes_model::{DecodeError, Frame, Id, Message, Method, RawJson, RpcError, code};
 use proptest::prelude::*;
 
 fn refused(text: impl AsRef<[u8]>) -> DecodeError {
@@ -92,6 +92,17 @@ fn text_that_is_not_json_is_a_parse_error() {
         let refusal = refused(text);
         assert_eq!((refusal.error.code, refusal.id), (code::PARSE_ERROR, None), "{text}");
     }
+}
+
+/// A refusal says what was wanted instead.
+#[test]
+fn a_refusal_says_what_is_wanted() {
+    let why = refused("5").error.message;
+    assert!(why.contains("a JSON-RPC message, which is an object"), "{why}");
+    let why = serde_json::from_str::<Id>("true").unwrap_err().to_string();
+    assert!(why.contains("a string or an integer"), "{why}");
+    assert_eq!((Id::from(-7).to_string(), Id::from("x").to_string()), ("-7".to_owned(), "x".to_owned()));
+    assert_eq!(Method::ToolsCall.to_string(), "tools/call");
 }
 
 /// covers: MSG-21
