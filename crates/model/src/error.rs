@@ -85,3 +85,33 @@ impl RpcError {
         Self::new(code::INTERNAL_ERROR, message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names are used on both sides of most tests: here stand the numbers of the specification.
+    ///
+    /// covers: ERR-01 ERR-04
+    #[test]
+    fn codes_have_the_numbers_of_the_specification() {
+        for (error, code) in [
+            (RpcError::parse(""), -32700),
+            (RpcError::invalid_request(""), -32600),
+            (RpcError::method_not_found("m"), -32601),
+            (RpcError::invalid_params(""), -32602),
+            (RpcError::internal(""), -32603),
+        ] {
+            assert_eq!(error.code, code);
+        }
+        let others = [
+            code::RESOURCE_NOT_FOUND,
+            code::HEADER_MISMATCH,
+            code::MISSING_CLIENT_CAPABILITY,
+            code::UNSUPPORTED_VERSION,
+            code::URL_ELICITATION_REQUIRED,
+            code::USER_REJECTED,
+        ];
+        assert_eq!(others, [-32002, -32020, -32021, -32022, -32042, -1]);
+    }
+}
