@@ -215,8 +215,8 @@ impl Folders {
                     && self.is_in(&paths::resolved(&path.replace('\\', "/")))
             }
             Doubt::Counts => paths::readings(path).iter().any(|reading| {
-                self.at_home(reading)
-                    .is_some_and(|path| self.is_in(&paths::resolved(&path.replace('\\', "/"))))
+                let resolved = self.at_home(reading).map(|path| paths::resolved(&path.replace('\\', "/")));
+                resolved.is_some_and(|path| self.is_in(&path) || self.is_in(&climbed(&path)))
             }),
         }
     }
@@ -231,6 +231,12 @@ impl fmt::Display for Folders {
         let folders: Vec<String> = self.folders.iter().map(|folder| format!("`{folder}`")).collect();
         f.write_str(&folders.join(" or "))
     }
+}
+
+/// Where a path may end that climbs out of a folder nobody here knows: anywhere, so also right below the root.
+fn climbed(path: &str) -> String {
+    let rest = path.trim_start_matches("../");
+    if rest.len() < path.len() { format!("/{rest}") } else { path.to_owned() }
 }
 
 /// `/…`, `C:\…` or `C:/…`.
@@ -346,6 +352,8 @@ mod tests {
             ("~/.ssh/id", true),
             ("file:///home/me/.ssh/id", true),
             ("/etc/passwd", true),
+            ("../../etc/passwd", true),
+            ("work/../../../etc/passwd", true),
             ("/e\u{200b}tc/passwd", true),
             ("/home/me/workshop", false),
             ("work/a.txt", false),

@@ -88,8 +88,9 @@ async fn verify(record: &Record, args: &AuditVerify, output: Output) -> Outcome 
         }));
         return Ok(());
     }
+    let entries = if verified.entries == 1 { "entry" } else { "entries" };
     let mut text =
-        format!("{} {} entries, each as it was recorded", paint(GREEN, "whole:"), verified.entries);
+        format!("{} {} {entries}, each as it was recorded", paint(GREEN, "whole:"), verified.entries);
     if verified.cut > 0 {
         text.push_str(&format!(", after {} whose time was over", verified.cut));
     }

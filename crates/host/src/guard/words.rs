@@ -28,11 +28,11 @@ pub(super) enum Answer {
 /// visible, and without anything to click at.
 pub(super) fn form(going: &Going<'_>, arguments: &Arguments, verdict: &Verdict) -> ElicitFormParams {
     let what = match going.what {
-        What::Tool(name, _) => format!("call the tool {}", shown(name)),
-        What::Prompt(name) => format!("fetch the prompt {}", shown(name)),
-        What::Resource(uri) => format!("read {}", shown(uri)),
+        What::Tool(name, _) => format!("call the tool `{}`", shown(name)),
+        What::Prompt(name) => format!("fetch the prompt `{}`", shown(name)),
+        What::Resource(uri) => format!("read `{}`", shown(uri)),
     };
-    let mut message = format!("May I {what} of the server {}?", shown(going.server));
+    let mut message = format!("May I {what} of the server `{}`?", shown(going.server));
     if !arguments.as_map().is_empty() {
         let text = serde_json::to_string_pretty(arguments.as_map()).unwrap_or_default();
         let text = shown(&text);

@@ -121,7 +121,7 @@ async fn a_person_sees_what_would_be_called_with_what_and_why() {
     client.call("files__write", arguments).await.unwrap();
     let asked = asked.lock().unwrap()[0].clone();
     for part in [
-        "call the tool write of the server files",
+        "call the tool `write` of the server `files`?",
         "\"path\": \"/srv/a\"",
         "Points to: ",
         "evil.example",
