@@ -155,6 +155,7 @@ fn browse(url: &str) -> String {
     }
 }
 
+/// covers: AUTG-02
 #[test]
 fn a_call_says_how_to_sign_in_and_works_when_that_is_done() {
     let house = House::new();

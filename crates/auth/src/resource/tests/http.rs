@@ -349,7 +349,7 @@ async fn sse(site: &Site, token: &str) -> (crate::testing::Begun, String) {
 
 /// Whoever learns the id of a session, or of a stream, has nothing.
 ///
-/// covers: SECP-09
+/// covers: SECP-09 SECP-10
 #[tokio::test]
 async fn a_session_is_its_users_and_authenticates_nobody() {
     let site = Site::new().await;

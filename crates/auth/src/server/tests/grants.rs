@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{APP, ASKED, Ask, Browser, REDIRECT, RESOURCE, Site, basic};
 use crate::server::{MemoryStore, Store};
 
-/// covers: AUTS-13
+/// covers: AUTG-06 AUTS-13
 #[tokio::test]
 async fn a_code_is_for_who_asked_for_it() {
     for site in Site::everywhere() {
@@ -67,6 +67,8 @@ async fn a_code_is_for_who_asked_for_it() {
 }
 
 /// Two have it, and one of them should not.
+///
+/// covers: AUTG-07
 #[tokio::test]
 async fn a_code_that_is_used_again_ends_everything_that_came_of_it() {
     for site in Site::everywhere() {
@@ -223,7 +225,7 @@ async fn a_refresh_asks_for_no_more_than_there_was() {
     }
 }
 
-/// covers: AUTS-10 AUTS-12
+/// covers: AUTG-06 AUTS-10 AUTS-12
 #[tokio::test]
 async fn a_client_with_a_secret_acts_for_itself() {
     let site = Site::new();
