@@ -402,6 +402,9 @@ pub(crate) struct ClientMetadata {
 pub(crate) struct Logout {
     #[command(flatten)]
     pub(crate) site: Site,
+    /// Forget the account that a user of `hospes up` has connected there, by the name `hospes auth status` shows
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hospes::transport::http_server::Front;
-use hospes_auth::client::StoreKey;
+use hospes_auth::client::{Store as Kept, StoreKey};
 use hospes_auth::egress::{Egress, GuardedClient};
 use hospes_auth::resource::{
     AnyOf, Guard, IssuerTokens, JwtRules, Principal, ScopeRules, StaticTokens, Verify,
@@ -15,7 +15,8 @@ use hospes_auth::server::{
     ServerSettings, SignIn, SqliteStore, Store,
 };
 use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes, Seed};
-use hospes_host::config::{Allowed, AuthConfig, AuthProvider};
+use hospes_host::Accounts;
+use hospes_host::config::{Allowed, AuthConfig, AuthProvider, Config, Transport};
 use url::Url;
 
 use crate::exit::{Failure, Outcome};
@@ -35,6 +36,8 @@ pub(crate) struct Authorization {
     pub(crate) host: String,
     /// Who makes out the tokens, in words.
     pub(crate) by: String,
+    /// The accounts at servers behind this host.
+    pub(crate) accounts: Option<Accounts>,
     /// What the programs of whoever runs this host show.
     pub(crate) token: String,
 }
@@ -44,6 +47,7 @@ pub(crate) fn authorization(
     config: Option<&AuthConfig>,
     address: SocketAddr,
     path: &str,
+    kept: Option<Arc<dyn Kept>>,
     output: Output,
 ) -> Outcome<Option<Authorization>> {
     let exposed = !address.ip().is_loopback();
@@ -71,6 +75,7 @@ pub(crate) fn authorization(
     let token = local_token()?;
     let machine = named(&own, "this machine", &config)?;
     let tokens = static_tokens(&config, &own)?.with(&token, machine);
+    let mut accounts = kept.map(Accounts::new);
     let (front, by): (Box<dyn Front>, String) = match &config.issuer {
         Some(issuer) => {
             let issuer = identifier("auth.issuer", Issuer::new(issuer.as_str()))?;
@@ -85,7 +90,16 @@ pub(crate) fn authorization(
             (Box::new(guard), issuer.to_string())
         }
         None => {
-            let server = server(&config, own.clone(), vec![main.clone(), older.clone()], output)?;
+            let mut server = server(&config, own.clone(), vec![main.clone(), older.clone()], output)?;
+            if let Some(plain) = accounts.take() {
+                let made = identifier("auth.base_url", plain.at(own.as_str()))?;
+                server = server.connecting(Arc::new(made.clone()));
+                // Whom a provider knows, it alone can say.
+                if config.provider.is_none() {
+                    forget_the_gone(&made, &server, output)?;
+                }
+                accounts = Some(made);
+            }
             let tokens = AnyOf::none().or(tokens).or(server.tokens_for([main.clone(), older.clone()]));
             let rules = ScopeRules::default().always(Scopes::parse(SCOPE));
             let guard = guard(main.clone(), older, own, tokens, rules);
@@ -96,7 +110,44 @@ pub(crate) fn authorization(
             (Box::new(server.beside(guard)), by)
         }
     };
-    Ok(Some(Authorization { front, url: main.to_string(), host, by, token }))
+    Ok(Some(Authorization { front, url: main.to_string(), host, by, accounts, token }))
+}
+
+/// Whoever may not sign in any more has no accounts either.
+fn forget_the_gone(accounts: &Accounts, server: &AuthServer, output: Output) -> Outcome {
+    let gone = accounts.forget_users(server.settings().issuer.as_str(), |user| server.knows_user(user));
+    match gone.map_err(|error| Failure::usage("the accounts of users cannot be read").because(&error))? {
+        0 => {}
+        gone => output.say(format_args!("{gone} accounts of users who are gone were forgotten")),
+    }
+    Ok(())
+}
+
+/// Refuses to start where users are to have accounts of their own at a server, and there are none who could sign in.
+pub(crate) fn users_can_sign_in(config: &Config, authorization: Option<&Authorization>) -> Outcome {
+    let Some(server) = config.servers.iter().find(|server| server.is_per_user() && !server.disabled) else {
+        return Ok(());
+    };
+    let refuse =
+        |why: &str| Failure::usage(format!("server `{}`: `account = \"per-user\"`: {why}", server.name));
+    if let Transport::Http(http) = &server.transport
+        && !hospes_auth::metadata::is_secure(http.url.reveal())
+    {
+        return Err(refuse("it is reached over http, where anybody could read the users' tokens")
+            .hint("use its https address"));
+    }
+    if authorization.is_none() {
+        return Err(
+            refuse("nobody signs in at this host").hint("say who may under [auth]: users = { name = \"…\" }")
+        );
+    }
+    if config.auth.as_ref().is_some_and(|auth| auth.issuer.is_some() || auth.provider.is_some()) {
+        return Err(refuse(
+            "users who sign in elsewhere (`auth.issuer`, `auth.provider`) have no browser session here",
+        )
+        .hint("let them sign in here, with `auth.users`, or share one account: account = \"shared\""));
+    }
+    Ok(())
 }
 
 /// The origin that everybody else knows, without a slash at its end.
@@ -137,6 +188,8 @@ fn static_tokens(config: &AuthConfig, issuer: &Issuer) -> Outcome<StaticTokens> 
 /// Somebody whom the configuration knows: nothing is asked of them that they could lack.
 fn named(issuer: &Issuer, name: &str, config: &AuthConfig) -> Outcome<Principal> {
     let mut principal = Principal::new(issuer.clone(), name);
+    // Whoever shows it, it is no user: users may be called anything.
+    principal.is_client = true;
     principal.scopes = Scopes::parse(SCOPE).union(&scopes(config)?);
     Ok(principal)
 }

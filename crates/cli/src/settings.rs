@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hospes_host::config::{self, Config, ConfigErrors, Loader, ServerConfig, Source, Transport};
-use hospes_host::{Host, HostBuilder, Settings};
+use hospes_host::{Accounts, Host, HostBuilder, Settings};
 
 use crate::args::{Files, HostOptions};
 use crate::exit::{Failure, Outcome, chain};
@@ -54,7 +54,12 @@ pub(crate) fn defaults() -> Vec<ServerConfig> {
 }
 
 /// A host as the command line wants it.
-pub(crate) fn host(options: &HostOptions, mut config: Config, output: Output) -> Outcome<HostBuilder> {
+pub(crate) fn host(
+    options: &HostOptions,
+    mut config: Config,
+    accounts: Option<Accounts>,
+    output: Output,
+) -> Outcome<HostBuilder> {
     for warning in &config.warnings {
         output.warn(warning);
     }
@@ -75,6 +80,9 @@ pub(crate) fn host(options: &HostOptions, mut config: Config, output: Output) ->
     settings.park_timeout = options.park_timeout.unwrap_or(settings.park_timeout);
     settings.max_connections = options.max_connections.unwrap_or(settings.max_connections);
     let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
+    if let Some(accounts) = accounts {
+        builder = builder.accounts(accounts);
+    }
     if let Some(file) = place::memory() {
         builder = builder.memory(file);
     }

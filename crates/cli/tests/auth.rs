@@ -194,3 +194,30 @@ fn what_the_configuration_says_of_authorization_is_checked() {
         assert!(refused.code == Some(1) && refused.stderr.contains(said), "{auth}: {refused:?}");
     }
 }
+
+/// An account of each user is of no use where nobody says who they are.
+#[test]
+fn accounts_of_users_want_users() {
+    let house = House::new();
+    let server = "[servers.mail]\nurl = \"http://127.0.0.1:9/mcp\"\naccount = \"per-user\"\n";
+    for (auth, url, why) in [
+        ("", "", "nobody signs in at this host"),
+        ("[auth]\nissuer = \"https://login.example\"\n", "", "have no browser session here"),
+        ("[auth]\nusers = { ann = \"x\" }\n", "http://mail.example/mcp", "over http"),
+    ] {
+        let server = match url {
+            "" => server.to_owned(),
+            url => server.replace("http://127.0.0.1:9/mcp", url),
+        };
+        let config = house.write("users.toml", &format!("{auth}{server}"));
+        let refused = house.run(&["up", "--config", &text(&config), "--listen", "127.0.0.1:0"]);
+        assert!(refused.code == Some(1) && refused.stderr.contains(why), "{refused:?}");
+        assert!(refused.stderr.contains("server `mail`"), "{refused:?}");
+    }
+    let auth = format!("[auth]\nusers = {{ ann = \"correct horse\" }}\n{server}");
+    let (host, _, local) = up(&house, "127.0.0.1:0", &auth);
+    let gone = get(&local, &format!("/connect/{}", "A".repeat(43)));
+    assert!(gone.starts_with("HTTP/1.1 404") && gone.contains("no longer good"), "{gone}");
+    eventually("it stands by", || house.run(&["status"]).stdout.contains("an account for each user"));
+    drop(host);
+}

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use hospes::BoxService;
 use tokio::task::JoinHandle;
 
+use crate::accounts::Accounts;
 use crate::catalogue::names::{PrefixCollision, Prefixes};
 use crate::config::{Builtin, Config, Expanded, ServerConfig, Transport};
 use crate::gateway::{Gateway, Shared};
 use crate::guard::Guard;
 use crate::settings::Settings;
 use crate::status::Status;
-use crate::upstream::{Connector, Epoch, Memory, Server, State, Upstream, UpstreamStatus, definition};
+use crate::upstream::{Connector, Epoch, Memory, Server, Slot, State, Upstream, UpstreamStatus, definition};
 
 mod builtin;
 
@@ -54,6 +55,7 @@ pub struct HostBuilder {
     builtins: Builtins,
     connectors: Option<Connectors>,
     guard: Option<Arc<Guard>>,
+    accounts: Option<Accounts>,
 }
 
 impl HostBuilder {
@@ -75,6 +77,14 @@ impl HostBuilder {
     #[must_use]
     pub fn builtins(mut self, builtins: Builtins) -> Self {
         self.builtins = builtins;
+        self
+    }
+
+    /// The accounts at servers over HTTP. Without this nobody is signed in anywhere, and servers at which each user has
+    /// an account of their own serve nobody.
+    #[must_use]
+    pub fn accounts(mut self, accounts: Accounts) -> Self {
+        self.accounts = Some(accounts);
         self
     }
 
@@ -101,7 +111,7 @@ impl HostBuilder {
     /// # Errors
     /// When two servers would be shown under one name.
     pub fn start(self) -> Result<Host, StartError> {
-        let Self { config, mut settings, memory, builtins, connectors, guard } = self;
+        let Self { config, mut settings, memory, builtins, connectors, guard, accounts } = self;
         if let Some(wait) = config.start_wait {
             (settings.start_wait, settings.first_start_wait) = (wait, wait);
         }
@@ -116,14 +126,10 @@ impl HostBuilder {
         let upstreams = wanted
             .into_iter()
             .map(|config| {
-                let connector = match &connectors {
-                    Some(connectors) => connectors(&config, &settings),
-                    None => connector(&config, &settings, &builtins),
-                };
                 // Remembered before it is started: what hangs costs the longer wait once.
                 let is_first = matches!(config.transport, Transport::Stdio(_))
                     && definition(&config.transport).is_some_and(|key| memory.is_first_start(&key));
-                let server = Server {
+                let server = Arc::new(Server {
                     name: config.name.as_str().into(),
                     shown: config.transport.to_string(),
                     definition: definition(&config.transport).filter(|_| config.era.is_none()),
@@ -131,28 +137,53 @@ impl HostBuilder {
                     connect_timeout: config.timeouts.connect.unwrap_or(settings.connect_timeout),
                     start_wait: if is_first { settings.first_start_wait } else { settings.start_wait },
                     idle_after: settings.idle_after,
-                };
+                });
                 let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
                 let max = config.max_connections.unwrap_or(settings.max_connections);
-                let mut upstream = Upstream::start(server, config.tools, connector, memory, epoch, max);
-                upstream.is_required = config.required;
-                upstream
+                let filter = config.tools.clone();
+                if config.is_per_user() {
+                    let (accounts, settings, same) =
+                        (accounts.clone(), settings.clone(), Arc::clone(&server));
+                    let connect = move |user: &Arc<str>| {
+                        let account = accounts.as_ref()?.of(&config, user)?;
+                        let connector = crate::upstream::client_connector(&config, &settings, Some(account));
+                        let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
+                        Some(Upstream::start(Arc::clone(&same), connector, memory, epoch, max))
+                    };
+                    return Slot::per_user(server, filter, Box::new(connect));
+                }
+                let connector = match &connectors {
+                    Some(connectors) => connectors(&config, &settings),
+                    None => connector(&config, &settings, &builtins, accounts.as_ref()),
+                };
+                let upstream = Upstream::start(server, connector, memory, epoch, max);
+                Slot::shared(upstream, filter, config.required)
             })
             .collect();
-        let shared = Arc::new(Shared::new(upstreams, prefixes, settings, memory, epoch, left_out, guard));
+        let mut shared = Shared::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
+        shared.accounts = accounts;
+        let shared = Arc::new(shared);
         let sweeper = tokio::spawn(Arc::clone(&shared).sweep());
         Ok(Host { shared, sweeper })
     }
 }
 
-fn connector(config: &ServerConfig, settings: &Settings, builtins: &Builtins) -> Arc<dyn Connector> {
+fn connector(
+    config: &ServerConfig,
+    settings: &Settings,
+    builtins: &Builtins,
+    accounts: Option<&Accounts>,
+) -> Arc<dyn Connector> {
     match &config.transport {
         Transport::Builtin(Builtin { name, args }) => Arc::new(BuiltinConnector {
             name: name.clone(),
             args: args.iter().map(Expanded::reveal).map(str::to_owned).collect(),
             builtins: Arc::clone(builtins),
         }),
-        Transport::Stdio(_) | Transport::Http(_) => crate::upstream::client_connector(config, settings),
+        Transport::Stdio(_) | Transport::Http(_) => {
+            let account = accounts.and_then(|accounts| accounts.shared(config));
+            crate::upstream::client_connector(config, settings, account)
+        }
     }
 }
 
@@ -186,6 +217,7 @@ impl Host {
             }),
             connectors: None,
             guard: None,
+            accounts: None,
         }
     }
 
@@ -210,7 +242,7 @@ impl Host {
         loop {
             epoch.mark_unchanged();
             let required = self.shared.upstreams.iter().filter(|upstream| upstream.is_required);
-            let states: Vec<UpstreamStatus> = required.map(Upstream::status).collect();
+            let states: Vec<UpstreamStatus> = required.map(Slot::status).collect();
             if states.iter().all(|status| status.state == State::Ready) {
                 return Ok(());
             }
@@ -233,7 +265,8 @@ impl Host {
     /// Closes all connections and waits until no child is left.
     pub async fn stop(self) {
         self.sweeper.abort();
-        futures::future::join_all(self.shared.upstreams.iter().map(Upstream::stop)).await;
+        let all: Vec<_> = self.shared.upstreams.iter().flat_map(Slot::all).collect();
+        futures::future::join_all(all.iter().map(|upstream| upstream.stop())).await;
     }
 }
 

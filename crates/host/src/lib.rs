@@ -3,6 +3,7 @@
 //! [`HostBuilder::start`] starts the servers of a configuration, all at once, and keeps them up; [`Host::gateway`] is all of
 //! them as one [`Service`](hospes::Service), to be served over any transport.
 
+pub mod accounts;
 pub mod catalogue;
 pub mod config;
 mod gateway;
@@ -12,6 +13,7 @@ mod settings;
 mod status;
 pub mod upstream;
 
+pub use accounts::Accounts;
 pub use gateway::Gateway;
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard};
 pub use host::{BuiltinError, Builtins, Host, HostBuilder, StartError};

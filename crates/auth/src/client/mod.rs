@@ -21,5 +21,5 @@ pub use settings::{
     GivenClient, Grant, IdentityProvider, InvalidDocument, LegacyDiscovery, Registration, Settings,
 };
 pub use sign_in::{Browser, DeviceCode, Elsewhere, SignIn, Unattended};
-pub use store::{FileStore, MemoryStore, Store, StoreKey, examine};
+pub use store::{FileStore, Kept, MemoryStore, Store, StoreKey, examine, shown_endpoint};
 pub use tokens::{TokenKind, Tokens};

@@ -137,6 +137,24 @@ impl OAuthClient {
         self.forget().await
     }
 
+    /// Looks again at what is kept: another program may have signed in or out meanwhile. While tokens are being got
+    /// here, nothing is looked at.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn recheck(&self) -> Result<(), FlowError> {
+        self.load().await?;
+        // Whoever is getting new ones has not kept them yet.
+        let Ok(_turn) = self.0.turn.try_lock() else { return Ok(()) };
+        let kept = self.kept_document().await?.and_then(|document| self.read_tokens(&document));
+        let mut held = self.held();
+        // What could never be kept is still good.
+        if !held.is_unsaved && held.tokens.is_some() != kept.is_some() {
+            (held.tokens, held.is_new) = (kept.map(Arc::new), false);
+        }
+        Ok(())
+    }
+
     /// Goes on with a sign-in that somebody else was asked for: `redirected` is the URL to which their browser was sent
     /// back.
     ///

@@ -23,12 +23,20 @@ use super::{AuthServer, hash, random_text, redirects};
 use crate::metadata::is_loopback;
 use crate::{ClientId, Scopes};
 
-/// An authorization request while its user decides, and the browser it came from.
+/// What somebody came for, while it is found out who they are or they decide, and the browser it came from.
 #[derive(Serialize, Deserialize)]
 struct PendingRecord {
-    #[serde(flatten)]
-    asked: Asked,
+    errand: Errand,
     browser: String,
+}
+
+/// What somebody came for.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) enum Errand {
+    /// An application's authorization request.
+    Authorization(Box<Asked>),
+    /// A link to an account elsewhere, by its id.
+    Connection(String),
 }
 
 /// What a user has agreed to before.
@@ -38,7 +46,7 @@ struct ConsentRecord {
     redirects: String,
 }
 
-type Page = Result<Response<Bytes>, StoreError>;
+pub(super) type Page = Result<Response<Bytes>, StoreError>;
 
 impl AuthServer {
     /// Answers the authorization endpoint: with a page, or by sending the browser back.
@@ -75,16 +83,21 @@ impl AuthServer {
         {
             return self.give_code(user, &asked).await;
         }
+        self.begin(Errand::Authorization(Box::new(asked)), &browser).await
+    }
+
+    /// The first page for whoever came for this.
+    pub(super) async fn begin(&self, errand: Errand, browser: &Browser) -> Page {
         let request = random_text();
-        self.put_pending(&request, &asked, &browser).await?;
-        let response = self.next_page(&request, &asked, &browser, None);
-        Ok(self.with_cookie(response, &browser))
+        self.put_pending(&request, &errand, browser).await?;
+        let response = self.next_page(&request, &errand, browser, None);
+        Ok(self.with_cookie(response, browser))
     }
 
     /// Takes a name and a password, or a code.
     pub(super) async fn take_sign_in(&self, parts: &Parts, form: &Form) -> Page {
         let before = self.browser(&parts.headers).await?;
-        let Some((request, asked)) = self.pending(form, &before).await? else {
+        let Some((request, errand)) = self.pending(form, &before).await? else {
             return Ok(self.too_late());
         };
         let user = match (form.get("user"), form.get("password"), form.get("code")) {
@@ -93,7 +106,7 @@ impl AuthServer {
                 if self.0.names.check(hash(user)).is_err() {
                     tracing::warn!(user = crate::shown(user), "too many attempts to sign in");
                     let problem = Some("Too many attempts for this name. Try again in a minute.");
-                    return Ok(self.next_page(&request, &asked, &before, problem));
+                    return Ok(self.next_page(&request, &errand, &before, problem));
                 }
                 self.0.sign_in.check(user, password).await.then(|| user.to_owned())
             }
@@ -103,7 +116,7 @@ impl AuthServer {
         let Some(user) = user else {
             tracing::warn!("somebody could not sign in");
             let mut response =
-                self.next_page(&request, &asked, &before, Some("That is not right. Try again."));
+                self.next_page(&request, &errand, &before, Some("That is not right. Try again."));
             *response.status_mut() = StatusCode::FORBIDDEN;
             return Ok(response);
         };
@@ -111,8 +124,17 @@ impl AuthServer {
         self.0.names.give_back(&hash(&user));
         self.0.sign_ins.give_back(&sender(parts));
         let browser = self.signed_in(&before, &user).await?;
-        self.put_pending(&request, &asked, &browser).await?;
-        let response = self.next_page(&request, &asked, &browser, None);
+        let response = match &errand {
+            Errand::Authorization(_) => {
+                self.put_pending(&request, &errand, &browser).await?;
+                self.next_page(&request, &errand, &browser, None)
+            }
+            // The link says the rest.
+            Errand::Connection(link) => {
+                self.store().forget(Kind::Pending, &hash(&request)).await?;
+                redirect(&self.link_url(link))
+            }
+        };
         Ok(self.with_cookie(response, &browser))
     }
 
@@ -132,9 +154,12 @@ impl AuthServer {
         else {
             return Ok(self.too_late());
         };
-        let Ok(PendingRecord { asked, .. }) = serde_json::from_str(&record.value) else {
+        let Ok(PendingRecord { errand: Errand::Authorization(asked), .. }) =
+            serde_json::from_str(&record.value)
+        else {
             return Ok(self.too_late());
         };
+        let asked = *asked;
         if form.get("decision") != Some("allow") {
             tracing::info!(user, client = %asked.client.id, "a user said no");
             let to = answer(
@@ -154,7 +179,7 @@ impl AuthServer {
     }
 
     /// The request that a form of ours in this browser is about.
-    async fn pending(&self, form: &Form, browser: &Browser) -> Result<Option<(String, Asked)>, StoreError> {
+    async fn pending(&self, form: &Form, browser: &Browser) -> Result<Option<(String, Errand)>, StoreError> {
         let (Some(request), Some(csrf)) = (form.get("request"), form.get("csrf")) else { return Ok(None) };
         if !browser.checks(request, csrf) {
             return Ok(None);
@@ -164,11 +189,11 @@ impl AuthServer {
         };
         let pending: Option<PendingRecord> = serde_json::from_str(&record.value).ok();
         let ours = pending.filter(|pending| pending.browser == browser.mark());
-        Ok(ours.map(|pending| (request.to_owned(), pending.asked)))
+        Ok(ours.map(|pending| (request.to_owned(), pending.errand)))
     }
 
-    async fn put_pending(&self, request: &str, asked: &Asked, browser: &Browser) -> Result<(), StoreError> {
-        let value = encode(&PendingRecord { asked: asked.clone(), browser: browser.mark() });
+    async fn put_pending(&self, request: &str, errand: &Errand, browser: &Browser) -> Result<(), StoreError> {
+        let value = encode(&PendingRecord { errand: errand.clone(), browser: browser.mark() });
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
         let key = hash(request);
         self.make_room(&key).await?;
@@ -196,21 +221,28 @@ impl AuthServer {
     fn next_page(
         &self,
         request: &str,
-        asked: &Asked,
+        errand: &Errand,
         browser: &Browser,
         problem: Option<&str>,
     ) -> Response<Bytes> {
-        let client = name(&asked.client);
         let csrf = browser.csrf(request);
         let provider = self.provider().map(super::Provider::name);
-        if provider.is_none() && browser.user.is_none() {
-            let users = self.0.sign_in.has_users();
-            if !users {
-                self.0.sign_in.show_code(self.now());
+        let is_known = provider.is_some() || browser.user.is_some();
+        let (asked, why) = match errand {
+            Errand::Authorization(asked) => (asked, format!("{} wants to connect.", name(&asked.client))),
+            Errand::Connection(_) if is_known => return self.too_late(),
+            Errand::Connection(_) => {
+                return self.sign_in_page(
+                    request,
+                    &csrf,
+                    "You are about to connect an account that you have elsewhere.",
+                    problem,
+                );
             }
-            let template =
-                SignInPage { base: self.base(), request, csrf: &csrf, client: &client, users, problem };
-            return page(StatusCode::OK, &template);
+        };
+        let client = name(&asked.client);
+        if !is_known {
+            return self.sign_in_page(request, &csrf, &why, problem);
         }
         let redirect = asked.redirect_uri.url();
         let host = redirect.as_ref().map_or_else(String::new, |url| match (url.host_str(), url.port()) {
@@ -235,6 +267,14 @@ impl AuthServer {
             provider: provider.as_deref(),
         };
         page(StatusCode::OK, &template)
+    }
+
+    fn sign_in_page(&self, request: &str, csrf: &str, why: &str, problem: Option<&str>) -> Response<Bytes> {
+        let users = self.0.sign_in.has_users();
+        if !users {
+            self.0.sign_in.show_code(self.now());
+        }
+        page(StatusCode::OK, &SignInPage { base: self.base(), request, csrf, why, users, problem })
     }
 
     fn words<'a>(&'a self, scope: &'a str) -> &'a str {
@@ -317,7 +357,7 @@ impl AuthServer {
         Ok(redirect(&to))
     }
 
-    fn with_cookie(&self, mut response: Response<Bytes>, browser: &Browser) -> Response<Bytes> {
+    pub(super) fn with_cookie(&self, mut response: Response<Bytes>, browser: &Browser) -> Response<Bytes> {
         let cookie = self.cookie_for(browser).and_then(|cookie| HeaderValue::try_from(cookie).ok());
         if let Some(cookie) = cookie {
             response.headers_mut().insert(SET_COOKIE, cookie);
@@ -337,7 +377,7 @@ impl AuthServer {
         response
     }
 
-    fn too_late(&self) -> Response<Bytes> {
+    pub(super) fn too_late(&self) -> Response<Bytes> {
         self.problem("This page is no longer good", "Go back to the application and begin again from there.")
     }
 }

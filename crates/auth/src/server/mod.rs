@@ -9,6 +9,7 @@ mod assertions;
 mod authorize;
 mod browser;
 mod clients;
+mod connect;
 mod consent;
 mod delegated;
 mod documents;
@@ -37,6 +38,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 pub use access::OwnTokens;
 pub use clients::{AuthMethod, Client, ClientKeys, Origin};
+pub use connect::{Connecting, Connections, Link, NotConnected};
 pub use delegated::{Admission, OWN_PARAMETERS, Provider, UnusableKey};
 pub use redirects::{matches, may_register};
 pub use routes::Beside;
@@ -81,6 +83,7 @@ struct Inner {
     /// The keys of clients that publish them, by where they are.
     client_keys: Mutex<Bounded<String, PublishedKeys>>,
     nonces: Nonces,
+    connections: Option<Arc<dyn Connections>>,
     clock: Clock,
     documents: Documents,
     /// The path of the issuer, without a slash at its end.
@@ -132,6 +135,7 @@ impl AuthServer {
             trusted: Vec::new(),
             client_keys: Mutex::new(Bounded::new(MAX_CLIENT_KEYS)),
             nonces: Nonces::new(random_text().as_bytes()),
+            connections: None,
             clock: Clock::system(),
             documents: Documents::default(),
             swept: AtomicU64::new(0),

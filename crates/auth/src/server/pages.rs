@@ -27,7 +27,8 @@ pub(super) struct SignInPage<'a> {
     pub(super) base: &'a str,
     pub(super) request: &'a str,
     pub(super) csrf: &'a str,
-    pub(super) client: &'a str,
+    /// Why it has to be known, a sentence.
+    pub(super) why: &'a str,
     /// With a name and a password, else with a code.
     pub(super) users: bool,
     pub(super) problem: Option<&'a str>,
@@ -55,6 +56,31 @@ pub(super) struct ConsentPage<'a> {
     pub(super) user: Option<&'a str>,
     /// Where the user will sign in after this.
     pub(super) provider: Option<&'a str>,
+}
+
+/// Shall this account of yours be used by this host?
+#[derive(Template)]
+#[template(path = "connect.html")]
+pub(super) struct ConnectPage<'a> {
+    pub(super) base: &'a str,
+    pub(super) link: &'a str,
+    pub(super) csrf: &'a str,
+    /// What the operator calls the server.
+    pub(super) server: &'a str,
+    /// Where the account is.
+    pub(super) host: &'a str,
+    /// Where the user will sign in.
+    pub(super) provider: &'a str,
+    pub(super) user: &'a str,
+}
+
+/// It went well.
+#[derive(Template)]
+#[template(path = "done.html")]
+pub(super) struct Done<'a> {
+    pub(super) base: &'a str,
+    pub(super) title: &'a str,
+    pub(super) text: &'a str,
 }
 
 /// A page. It runs nothing, is framed by nobody, and tells nobody where it was.

@@ -50,13 +50,14 @@ enum Route {
     Introspect,
     Keys,
     Style,
+    Connect,
 }
 
 impl Route {
     const fn methods(self) -> &'static str {
         match self {
             Self::Metadata | Self::Keys | Self::Style | Self::Upstream => "GET",
-            Self::Authorize => "GET, POST",
+            Self::Authorize | Self::Connect => "GET, POST",
             _ => "POST",
         }
     }
@@ -67,7 +68,7 @@ impl Route {
 
     /// Whether our own pages alone send forms there.
     const fn is_for_people(self) -> bool {
-        matches!(self, Self::SignIn | Self::Consent)
+        matches!(self, Self::SignIn | Self::Consent | Self::Connect)
     }
 
     /// Whether programs ask there, in browsers too, and never with a cookie.
@@ -92,6 +93,7 @@ impl AuthServer {
             "/introspect" => Route::Introspect,
             "/jwks" if self.signs() => Route::Keys,
             "/oauth-style.css" => Route::Style,
+            path if self.is_connect_path(path) => Route::Connect,
             _ => return None,
         })
     }
@@ -210,6 +212,7 @@ impl AuthServer {
             Route::Authorize => self.or_page(self.authorize(parts, &form).await),
             Route::SignIn => self.or_page(self.take_sign_in(parts, &form).await),
             Route::Upstream => self.or_page(self.come_back(parts, &form).await),
+            Route::Connect => self.or_page(self.connect(parts, &form).await),
             Route::Consent => self.or_page(self.decide(parts, &form).await),
             Route::Token => or_error(self.redeem(parts, &form).await.map(|token| secret(&token))),
             Route::Introspect => or_error(self.introspect(parts, &form).await.map(|said| secret(&said))),
@@ -265,7 +268,7 @@ impl AuthServer {
             Route::Token | Route::Revoke | Route::Introspect => self.0.tokens.check(from),
             Route::Register => self.0.registrations.check(from),
             Route::SignIn => self.0.sign_ins.check(from),
-            Route::Authorize => self.0.authorizations.check(from),
+            Route::Authorize | Route::Connect => self.0.authorizations.check(from),
             _ => Ok(()),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hospes::client::{Client, Target, Url};
 use hospes_auth::client::flow::DevicePrompt;
 use hospes_auth::client::{
-    Browser, DeviceCode, Elsewhere, FileStore, FlowError, GivenClient, Grant, MemoryStore, OAuthClient,
+    Browser, DeviceCode, Elsewhere, FileStore, FlowError, GivenClient, Grant, Kept, MemoryStore, OAuthClient,
     OAuthClientBuilder, Repair, Settings, Store, StoreKey, Tokens,
 };
 use hospes_auth::{ClientId, Clock, RedirectUri, Scopes};
@@ -28,7 +28,7 @@ const NOBODY: &str = "http://127.0.0.1:6276/callback";
 pub(crate) async fn run(args: Auth, output: Output) -> Outcome {
     match args {
         Auth::Login(args) => Box::pin(login(args, output)).await,
-        Auth::Status => status(output).await,
+        Auth::Status => status(output),
         Auth::Logout(args) => logout(&args, output).await,
         Auth::Repair(args) => Box::pin(repair(args, output)).await,
         Auth::ClientMetadata(args) => client_metadata(&args, output),
@@ -38,13 +38,19 @@ pub(crate) async fn run(args: Auth, output: Output) -> Outcome {
 /// What lets requests to `url` in, by what an earlier sign-in has left.
 pub(crate) fn client(url: &str) -> Outcome<OAuthClientBuilder> {
     let builder = builder(url)?;
-    // Nothing is made where nobody signs in.
-    let kept = place::credentials().filter(|(sealed, _)| sealed.exists());
-    let store: Arc<dyn Store> = match kept {
-        Some(_) => store()?,
+    let store: Arc<dyn Store> = match kept_store()? {
+        Some(store) => store,
         None => Arc::new(MemoryStore::new()),
     };
     Ok(builder.store(store))
+}
+
+/// Where tokens are kept, if there are any: nothing is made where nobody signs in.
+pub(crate) fn kept_store() -> Outcome<Option<Arc<FileStore>>> {
+    match place::credentials().filter(|(sealed, _)| sealed.exists()) {
+        Some(_) => store().map(Some),
+        None => Ok(None),
+    }
 }
 
 fn builder(url: &str) -> Outcome<OAuthClientBuilder> {
@@ -53,7 +59,7 @@ fn builder(url: &str) -> Outcome<OAuthClientBuilder> {
 }
 
 /// Where tokens are kept.
-fn store() -> Outcome<Arc<FileStore>> {
+pub(crate) fn store() -> Outcome<Arc<FileStore>> {
     let (sealed, key) = place::credentials()
         .ok_or_else(|| Failure::usage("there is no home folder to keep tokens in").hint("set HOME"))?;
     let folder = |file: &Path| match file.parent() {
@@ -165,14 +171,14 @@ async fn repair(args: Login, output: Output) -> Outcome {
     let (did, tokens) = repaired?;
     let did: Vec<String> = did.iter().map(ToString::to_string).collect();
     if output.json {
-        let mut described = described(&url.to_string(), &tokens);
+        let mut described = Shown::of(&url.to_string(), &tokens).described();
         described["did"] = json!(did);
         output.value(&described);
     } else {
         for did in &did {
             output.say(printable(did));
         }
-        output.say(format_args!("signed in to {url}  {}", paint(DIM, summary(&tokens))));
+        output.say(format_args!("signed in to {url}  {}", paint(DIM, Shown::of("", &tokens).summary())));
     }
     Ok(())
 }
@@ -232,29 +238,24 @@ async fn sign_in(oauth: &OAuthClient, url: &Url, args: &Login, output: Output) -
     tokens.ok_or_else(|| Failure::usage(format!("{url} lets everybody in; there is nothing to sign in to")))
 }
 
-async fn status(output: Output) -> Outcome {
-    let mut servers = Vec::new();
-    if place::credentials().is_some_and(|(sealed, _)| sealed.exists()) {
-        let store = store()?;
-        let names = store.names("tokens ").map_err(|error| Failure::usage(chain(&error)))?;
-        for url in names.iter().filter_map(|name| name.strip_prefix("tokens ")) {
-            let oauth = client(url)?.build();
-            if let Some(tokens) = oauth.tokens().await.map_err(|error| failed(&error))? {
-                servers.push((url.to_owned(), tokens));
-            }
-        }
-    }
+fn status(output: Output) -> Outcome {
+    let kept = match kept_store()? {
+        Some(store) => Kept::all(&*store).map_err(|error| Failure::usage(chain(&error)))?,
+        None => Vec::new(),
+    };
     if output.json {
-        let servers: Vec<Value> = servers.iter().map(|(url, tokens)| described(url, tokens)).collect();
+        let servers: Vec<Value> = kept.iter().map(|kept| Shown::from(kept).described()).collect();
         output.value(&json!({ "servers": servers, "store": kept_in() }));
         return Ok(());
     }
-    if servers.is_empty() {
+    if kept.is_empty() {
         output.say("nobody is signed in anywhere");
     }
     output.say(paint(DIM, format_args!("tokens are kept in {}", kept_in())));
-    for (url, tokens) in &servers {
-        output.result(format_args!("{}  {}", paint(BOLD, printable(url)), paint(DIM, summary(tokens))));
+    for shown in kept.iter().map(Shown::from) {
+        let whose = shown.user().map(|user| format!(" as {}", printable(user))).unwrap_or_default();
+        let url = paint(BOLD, printable(shown.url));
+        output.result(format_args!("{url}{whose}  {}", paint(DIM, shown.summary())));
     }
     Ok(())
 }
@@ -269,12 +270,36 @@ fn kept_in() -> String {
 
 async fn logout(args: &Logout, output: Output) -> Outcome {
     let url = url_of(&args.site)?;
+    if let Some(user) = &args.user {
+        return logout_user(&url, user, output);
+    }
     let oauth = client(&url.url)?.build();
     let known = oauth.tokens().await.map_err(|error| failed(&error))?;
     oauth.sign_out().await.map_err(|error| failed(&error))?;
     output.say(match known {
         Some(_) => format!("the tokens for {url} are forgotten"),
         None => format!("nobody is signed in to {url}"),
+    });
+    Ok(())
+}
+
+/// Forgets the account that a user of a host of ours has there. A host that runs finds out within moments.
+fn logout_user(url: &Url, user: &str, output: Output) -> Outcome {
+    let failed = |error: &dyn std::error::Error| Failure::usage(chain(error));
+    let mut gone = 0;
+    if let Some(store) = kept_store()? {
+        let endpoint = hospes_auth::client::shown_endpoint(&url.url);
+        for kept in Kept::all(&*store).map_err(|error| failed(&error))? {
+            let is_theirs = kept.account == user || Shown::from(&kept).user() == Some(user);
+            if is_theirs && Some(&kept.endpoint) == endpoint.as_ref() {
+                kept.forget(&*store).map_err(|error| failed(&error))?;
+                gone += 1;
+            }
+        }
+    }
+    output.say(match gone {
+        0 => format!("{} has no account at {url}", printable(user)),
+        _ => format!("the tokens of {} for {url} are forgotten", printable(user)),
     });
     Ok(())
 }
@@ -301,37 +326,88 @@ fn failed(error: &FlowError) -> Failure {
 
 fn report(url: &Url, tokens: &Tokens, output: Output) {
     if output.json {
-        output.value(&described(&url.to_string(), tokens));
+        output.value(&Shown::of(&url.to_string(), tokens).described());
     } else {
-        output.say(format_args!("signed in to {url}  {}", paint(DIM, summary(tokens))));
+        output.say(format_args!("signed in to {url}  {}", paint(DIM, Shown::of("", tokens).summary())));
     }
 }
 
 /// What may be known of tokens, which is not what they are.
-fn described(url: &str, tokens: &Tokens) -> Value {
-    json!({
-        "url": url,
-        "issuer": tokens.issuer.as_str(),
-        "clientId": tokens.client.id.as_str(),
-        "scopes": tokens.granted.iter().collect::<Vec<_>>(),
-        "expiresAt": tokens.expires_at,
-        "renews": tokens.refresh.is_some(),
-    })
+struct Shown<'a> {
+    url: &'a str,
+    /// On whose account; empty for whoever runs this.
+    account: &'a str,
+    issuer: &'a str,
+    client_id: &'a str,
+    granted: &'a Scopes,
+    expires_at: Option<u64>,
+    renews: bool,
 }
 
-fn summary(tokens: &Tokens) -> String {
-    let mut text = format!("by {}", printable(tokens.issuer.as_str()));
-    if !tokens.granted.is_empty() {
-        text.push_str(&format!(" for {}", printable(&tokens.granted.to_string())));
+impl<'a> From<&'a Kept> for Shown<'a> {
+    fn from(kept: &'a Kept) -> Self {
+        Self {
+            url: &kept.endpoint,
+            account: &kept.account,
+            issuer: kept.issuer.as_str(),
+            client_id: kept.client_id.as_str(),
+            granted: &kept.granted,
+            expires_at: kept.expires_at,
+            renews: kept.renews,
+        }
     }
-    let left = tokens.expires_at.map(|end| end.saturating_sub(Clock::system().now()));
-    text.push_str(match (tokens.refresh.is_some(), left) {
-        (true, _) => ", renewed when needed",
-        (false, Some(0)) => ", expired",
-        (false, _) => "",
-    });
-    if let (false, Some(left @ 1..)) = (tokens.refresh.is_some(), left) {
-        text.push_str(&format!(", for {} min", left.div_ceil(60)));
+}
+
+impl<'a> Shown<'a> {
+    fn of(url: &'a str, tokens: &'a Tokens) -> Self {
+        Self {
+            url,
+            account: "",
+            issuer: tokens.issuer.as_str(),
+            client_id: tokens.client.id.as_str(),
+            granted: &tokens.granted,
+            expires_at: tokens.expires_at,
+            renews: tokens.refresh.is_some(),
+        }
     }
-    text
+
+    /// The user's name at the host that they use the server through.
+    fn user(&self) -> Option<&'a str> {
+        Some(self.account).filter(|account| !account.is_empty()).map(|account| {
+            let (_, user) = account.split_once(" user ").unwrap_or(("", account));
+            user
+        })
+    }
+
+    fn described(&self) -> Value {
+        let mut described = json!({
+            "url": self.url,
+            "issuer": self.issuer,
+            "clientId": self.client_id,
+            "scopes": self.granted.iter().collect::<Vec<_>>(),
+            "expiresAt": self.expires_at,
+            "renews": self.renews,
+        });
+        if !self.account.is_empty() {
+            described["principal"] = self.account.into();
+        }
+        described
+    }
+
+    fn summary(&self) -> String {
+        let mut text = format!("by {}", printable(self.issuer));
+        if !self.granted.is_empty() {
+            text.push_str(&format!(" for {}", printable(&self.granted.to_string())));
+        }
+        let left = self.expires_at.map(|end| end.saturating_sub(Clock::system().now()));
+        text.push_str(match (self.renews, left) {
+            (true, _) => ", renewed when needed",
+            (false, Some(0)) => ", expired",
+            (false, _) => "",
+        });
+        if let (false, Some(left @ 1..)) = (self.renews, left) {
+            text.push_str(&format!(", for {} min", left.div_ceil(60)));
+        }
+        text
+    }
 }

@@ -1,9 +1,10 @@
 //! `hospes stdio`: the whole host over stdin and stdout.
 
 use hospes::transport::stdio_server::StdioServer;
+use hospes_host::Accounts;
 
 use super::Ending;
-use super::up::{require, start, stop};
+use super::up::{kept, require, start, stop};
 use crate::args::Stdio;
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, explain_stdio};
@@ -20,7 +21,14 @@ pub(crate) async fn run(args: Stdio) -> Outcome {
     }
     explain_stdio("`hospes up` is the same over HTTP");
     let mut ending = Ending::new()?;
-    let host = start(&args.host, loaded.config, output)?;
+    for server in loaded.config.servers.iter().filter(|server| server.is_per_user() && !server.disabled) {
+        output.warn(format_args!(
+            "server `{}` serves nobody here: each user has an account of their own there, and over stdio nobody signs in",
+            server.name
+        ));
+    }
+    let accounts = kept(false)?.map(Accounts::new);
+    let host = start(&args.host, loaded.config, accounts, output)?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, quiet).await;
         return Ok(());

@@ -4,17 +4,19 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
+use hospes_auth::client::Store;
 use hospes_host::config::Config;
 use hospes_host::upstream::{State, UpstreamStatus};
-use hospes_host::{Gateway, Host};
+use hospes_host::{Accounts, Gateway, Host};
 
-use super::Ending;
 use super::serve::{listen, taken};
+use super::{Ending, auth};
 use crate::args::{HostOptions, Up};
-use crate::authorization::authorization;
+use crate::authorization::{authorization, users_can_sign_in};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{
     BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, folded, headline, is_detail, paint, printable, talk_width,
@@ -44,11 +46,15 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     let listener =
         tokio::net::TcpListener::bind(address).await.map_err(|error| taken(address, "--listen", &error))?;
     let bound = listener.local_addr().map_err(|error| taken(address, "--listen", &error))?;
-    let authorization = authorization(config.auth.as_ref(), bound, DEFAULT_PATH, output)?;
+    let kept = kept(config.servers.iter().any(|server| server.is_per_user() && !server.disabled))?;
+    let mut authorization = authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), output)?;
+    users_can_sign_in(&config, authorization.as_ref())?;
+    let accounts =
+        authorization.as_mut().map_or_else(|| kept.map(Accounts::new), |auth| auth.accounts.take());
     let hosts: Vec<String> =
         hosts.into_iter().chain(authorization.as_ref().map(|auth| auth.host.clone())).collect();
     let mut ending = Ending::new()?;
-    let host = start(&args.host, config, output)?;
+    let host = start(&args.host, config, accounts, output)?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, output).await;
         return Ok(());
@@ -82,9 +88,20 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     served.map_err(|error| Failure::usage("cannot serve").because(&error))
 }
 
+/// Where the tokens for servers are kept, if there are any or will be.
+pub(crate) fn kept(will_be: bool) -> Outcome<Option<Arc<dyn Store>>> {
+    let store = if will_be { Some(auth::store()?) } else { auth::kept_store()? };
+    Ok(store.map(|store| store as _))
+}
+
 /// Starts the host.
-pub(crate) fn start(options: &HostOptions, config: Config, output: Output) -> Outcome<Host> {
-    let host = host(options, config, output)?.start();
+pub(crate) fn start(
+    options: &HostOptions,
+    config: Config,
+    accounts: Option<Accounts>,
+    output: Output,
+) -> Outcome<Host> {
+    let host = host(options, config, accounts, output)?.start();
     host.map_err(|error| {
         Failure::usage("cannot start").because(&error).hint("rename one of them in the configuration")
     })
@@ -223,6 +240,13 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
     };
     let mut text = format!("{} {:<16} ", paint(style, sign), printable(&server.name));
     match server.state {
+        State::Ready if server.users.is_some() => {
+            let users = match server.users.unwrap_or_default() {
+                1 => "1 user".to_owned(),
+                users => format!("{users} users"),
+            };
+            let _ = write!(text, "an account for each user  {}", paint(DIM, users));
+        }
         State::Ready => {
             let counts = [
                 (server.tools, "tool"),

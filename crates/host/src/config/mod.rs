@@ -25,8 +25,8 @@ pub use error::{ConfigError, ConfigErrors, Place, Source, Warning};
 use load::read_text;
 pub use load::{Loader, MAX_FILE, MAX_SERVER_NAME};
 pub use model::{
-    Builtin, Config, EraChoice, Http, HttpFlavour, Rejected, ServerConfig, Stdio, TargetError, Timeouts,
-    ToolFilter, Transport,
+    AccountChoice, Builtin, Config, EraChoice, Http, HttpFlavour, Rejected, ServerConfig, Stdio, TargetError,
+    Timeouts, ToolFilter, Transport,
 };
 pub use nearest::nearest;
 pub use own::{HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_listen};

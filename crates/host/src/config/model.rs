@@ -91,6 +91,12 @@ impl ServerConfig {
             source,
         }
     }
+
+    /// Whether each user has an account of their own there.
+    #[must_use]
+    pub fn is_per_user(&self) -> bool {
+        matches!(&self.transport, Transport::Http(http) if http.account == AccountChoice::PerUser)
+    }
 }
 
 /// How a server is reached.
@@ -118,7 +124,12 @@ impl Transport {
 
     /// A URL without further headers.
     pub fn http(url: url::Url) -> Self {
-        Self::Http(Http { url: ServerUrl::new(url), headers: Vec::new(), flavour: HttpFlavour::Any })
+        Self::Http(Http {
+            url: ServerUrl::new(url),
+            headers: Vec::new(),
+            flavour: HttpFlavour::Any,
+            account: AccountChoice::Shared,
+        })
     }
 
     /// A target as people type it: a URL that begins with `http://` or `https://`, else a command line, taken
@@ -216,6 +227,19 @@ pub struct Http {
     pub headers: Vec<(String, Secret)>,
     /// Which of the HTTP transports it speaks.
     pub flavour: HttpFlavour,
+    /// As whom it is used.
+    pub account: AccountChoice,
+}
+
+/// As whom a server at a URL is used, where it wants to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum AccountChoice {
+    /// As whoever runs the host, for everybody.
+    #[default]
+    Shared,
+    /// As the user on whose behalf a call is made, each with an account of their own.
+    PerUser,
 }
 
 /// Which of the HTTP transports a server speaks.

@@ -4,7 +4,8 @@ use url::Url;
 
 use super::document::{Entry, Node, Value};
 use super::error::ConfigError;
-use super::model::{Http, HttpFlavour};
+use super::model::{AccountChoice, Http, HttpFlavour};
+use super::nearest::hint;
 use super::secret::{Secret, ServerUrl};
 use super::server::Reader;
 
@@ -27,7 +28,32 @@ impl Reader<'_, '_, '_> {
                 return self.table.invalid(&entry.node.at, &entry.key, expected, hint, self.report);
             }
         };
-        Some(Http { url: ServerUrl::expanded(text.written().to_owned(), url), headers, flavour })
+        let account = self.account(&headers);
+        Some(Http { url: ServerUrl::expanded(text.written().to_owned(), url), headers, flavour, account })
+    }
+
+    fn account(&mut self, headers: &[(String, Secret)]) -> AccountChoice {
+        let Some(entry) = self.take(self.spellings.account) else { return AccountChoice::Shared };
+        match entry.node.as_str() {
+            Some("shared") => AccountChoice::Shared,
+            Some("per-user") => {
+                // What is the same for everybody would be sent for everybody.
+                if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+                    self.contradiction(entry, "`account` = `per-user`", "the header `Authorization`");
+                }
+                AccountChoice::PerUser
+            }
+            Some(other) => {
+                let hint = hint(other, ["shared", "per-user"]);
+                let expected = "`shared` or `per-user`";
+                self.table.invalid::<()>(&entry.node.at, &entry.key, expected, hint, self.report);
+                AccountChoice::Shared
+            }
+            None => {
+                self.report.wrong_type::<()>(&entry.node, Some(self.name), entry.key.clone(), "a string");
+                AccountChoice::Shared
+            }
+        }
     }
 
     fn headers(&mut self) -> Vec<(String, Secret)> {

@@ -70,7 +70,7 @@ pub(super) fn read(
     if own {
         // Settings of another transport are known, whether or not this one asked for them.
         table.know(&[spellings.args, spellings.env, spellings.env_file, spellings.pass_env, spellings.cwd]);
-        table.know(&[spellings.headers]);
+        table.know(&[spellings.headers, spellings.account]);
         table.refuse_unread(report);
     }
     let transport = match transport {
@@ -171,7 +171,12 @@ impl<'n> Reader<'_, 'n, '_> {
         if let Some(command) = command {
             let stdio = self.stdio(command);
             self.useless(
-                &[self.spellings.headers, self.spellings.bearer_env, self.spellings.env_headers],
+                &[
+                    self.spellings.headers,
+                    self.spellings.bearer_env,
+                    self.spellings.env_headers,
+                    self.spellings.account,
+                ],
                 command,
             );
             return Ok(stdio.map(Transport::Stdio));
@@ -197,8 +202,14 @@ impl<'n> Reader<'_, 'n, '_> {
             };
             let args = self.args();
             let spellings = self.spellings;
-            let others =
-                [spellings.headers, spellings.env, spellings.env_file, spellings.pass_env, spellings.cwd];
+            let others = [
+                spellings.headers,
+                spellings.account,
+                spellings.env,
+                spellings.env_file,
+                spellings.pass_env,
+                spellings.cwd,
+            ];
             self.useless(&others, builtin);
             return Ok(name
                 .zip(args)

@@ -19,6 +19,8 @@ pub(super) struct Spellings {
     pub(super) env_headers: Keys,
     /// The environment variable with a bearer token.
     pub(super) bearer_env: Keys,
+    /// As whom the server is used.
+    pub(super) account: Keys,
     pub(super) kind: Keys,
     pub(super) enabled: Keys,
     pub(super) disabled: Keys,
@@ -47,6 +49,7 @@ pub(super) const OWN: Spellings = Spellings {
     headers: &["headers"],
     env_headers: &[],
     bearer_env: &[],
+    account: &["account"],
     kind: &["transport"],
     enabled: &["enabled"],
     disabled: &["disabled"],
@@ -74,6 +77,7 @@ pub(super) const FOREIGN: Spellings = Spellings {
     headers: &["headers", "http_headers", "httpHeaders"],
     env_headers: &["env_http_headers"],
     bearer_env: &["bearer_token_env_var", "bearerTokenEnv", "bearer_token_env"],
+    account: &[],
     kind: &["type", "transport", "transportType"],
     enabled: &["enabled"],
     disabled: &["disabled"],

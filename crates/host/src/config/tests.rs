@@ -84,7 +84,7 @@ fn the_documented_example_is_read() {
     };
     let file = folder.path().join("hospes.toml");
     let config = Loader::new().variables(variable).parse(&file, example).unwrap();
-    assert_eq!(names(&config), ["everything", "search", "notes", "tickets", "time"]);
+    assert_eq!(names(&config), ["everything", "search", "notes", "tickets", "mail", "time"]);
     assert_eq!(config.listen, Some("127.0.0.1:7337".parse().unwrap()));
     assert_eq!(config.allowed_hosts, ["mcp.example.org"]);
     assert_eq!(config.allowed_origins, ["https://example.org"]);
@@ -144,6 +144,9 @@ fn our_format_understands_every_server_setting() {
         url = "https://${HOST}/mcp"
         transport = "sse"
         headers = { X-Port = 80 }
+        [servers.e]
+        url = "https://example.com/mcp"
+        account = "per-user"
         "#,
     );
     let a = config.server("a").unwrap();
@@ -168,6 +171,10 @@ fn our_format_understands_every_server_setting() {
     assert_eq!(d.url.to_string(), "https://${HOST}/mcp");
     assert_eq!(d.flavour, HttpFlavour::Sse);
     assert_eq!(headers(d), [("X-Port", "80")]);
+    assert_eq!(
+        config.servers.iter().map(ServerConfig::is_per_user).collect::<Vec<_>>(),
+        [false, false, false, false, true]
+    );
 }
 
 /// covers: HTTP-06
@@ -340,6 +347,18 @@ fn mistakes_in_our_format_are_named() {
         (
             "[servers.a]\ncommand = 'x'\nmax_connections = 0",
             "h.toml:3:19: `max_connections` of server `a`: expected a whole number above zero",
+        ),
+        (
+            "[servers.a]\nurl = 'https://e.com'\naccount = 'peruser'",
+            "h.toml:3:11: `account` of server `a`: expected `shared` or `per-user`; did you mean `per-user`?",
+        ),
+        (
+            "[servers.a]\nurl = 'https://e.com'\nheaders = { authorization = 'x' }\naccount = 'per-user'",
+            "h.toml:4:1: server `a` has `account` = `per-user` and the header `Authorization`, which exclude each other",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\naccount = 'per-user'",
+            "h.toml:3:1: server `a` has `command` and `account`, which exclude each other",
         ),
         (
             "[defaults]\nhealth_check = 0",

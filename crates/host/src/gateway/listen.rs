@@ -19,7 +19,7 @@ use super::followed::{Followed, Wanted};
 use super::told::{Starting, Told};
 use super::{Gateway, InUse};
 use crate::catalogue::{Catalogue, STATUS_URI, template_matches};
-use crate::upstream::{Line, Phase, TaskHold, listen};
+use crate::upstream::{Line, Phase, Slot, TaskHold, listen};
 
 /// How long to wait before a server's stream that ended is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -59,8 +59,11 @@ impl Gateway {
         let mut waiting = wanted.resource_subscriptions.clone();
         let status = waiting.iter().any(|uri| uri == STATUS_URI);
         waiting.retain(|uri| uri != STATUS_URI);
-        let lines = self.shared.upstreams.iter().map(|upstream| upstream.line(using.view.abilities));
-        let logs: Vec<_> = lines.map(|line| (line.id, line.logs())).enumerate().collect();
+        let user = using.view.user.as_ref();
+        let line = |slot: &Slot| Some(slot.of(user)?.line(using.view.abilities));
+        let lines = self.shared.upstreams.iter().map(line).enumerate();
+        let logs = lines.filter_map(|(server, line)| line.map(|line| (server, (line.id, line.logs()))));
+        let logs: Vec<_> = logs.collect();
         let told = Told::new(context);
         let mut follows = FuturesUnordered::new();
         let follow = |(server, wanted): (usize, Wanted)| {
@@ -96,7 +99,8 @@ impl Gateway {
         let mut heard = HashSet::new();
         loop {
             // Before anything is waited for: the application may have connections of its own already.
-            for (server, upstream) in self.shared.upstreams.iter().enumerate() {
+            for (server, slot) in self.shared.upstreams.iter().enumerate() {
+                let Some(upstream) = slot.of(user) else { continue };
                 let own = upstream.own(&using.application, using.view.abilities);
                 if let Some(own) = own.filter(|own| heard.insert(own.id)) {
                     logs.push(self.logs(server, own.id, own.logs(), call, using));
@@ -149,7 +153,7 @@ impl Gateway {
         told: &Told<'_>,
         starting: Starting,
     ) {
-        let upstream = &self.shared.upstreams[server];
+        let Some(upstream) = self.shared.upstreams[server].of(using.view.user.as_ref()) else { return };
         let mut starting = Some(starting);
         loop {
             // Once it is connected it is known whether applications may share the connection.
@@ -201,7 +205,8 @@ impl Gateway {
         call: &Call,
         using: &InUse,
     ) {
-        let (upstream, context) = (&self.shared.upstreams[server], &call.context);
+        let (slot, context) = (&self.shared.upstreams[server], &call.context);
+        let Some(upstream) = slot.of(using.view.user.as_ref()) else { return };
         loop {
             match logs.recv().await {
                 // Another application makes its calls there, and this may be about them.

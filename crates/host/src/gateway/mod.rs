@@ -5,6 +5,7 @@
 //! a server asks during a call go back to the application with a note about where they came from.
 
 mod carried;
+mod entrance;
 mod followed;
 mod forward;
 mod listen;
@@ -28,8 +29,9 @@ use crate::catalogue::uris::RouteError;
 use crate::catalogue::{Catalogue, Place, STATUS_URI, template_matches};
 use crate::config::nearest;
 use crate::guard::{Admitted, Going, Passage, What};
-use crate::upstream::Abilities;
+use crate::upstream::{Line, wants_sign_in};
 use forward::{Reached, Way};
+use shared::View;
 pub(crate) use shared::{InUse, Shared};
 
 /// All servers as one service. Cheap to clone.
@@ -40,9 +42,37 @@ pub struct Gateway {
 
 impl Service for Gateway {
     async fn call(&self, call: Call) -> Outcome {
-        match self.answer(call).await {
+        let answer = match &self.shared.accounts {
+            Some(accounts) => self.answer_or_send_away(accounts, call).await,
+            None => self.answer(call).await,
+        };
+        match answer {
             Ok(outcome) => outcome,
             Err(error) => Outcome::Failed(error),
+        }
+    }
+}
+
+/// Why a server cannot be called.
+#[derive(Debug)]
+struct Unreached {
+    /// A sentence about it.
+    why: String,
+    /// Where the user has to go first, and for which server.
+    sign_in: Option<(Arc<str>, Arc<str>)>,
+}
+
+impl From<String> for Unreached {
+    fn from(why: String) -> Self {
+        Self { why, sign_in: None }
+    }
+}
+
+impl From<Unreached> for RpcError {
+    fn from(unreached: Unreached) -> Self {
+        match unreached.sign_in {
+            Some((server, url)) => wants_sign_in(&server, &url),
+            None => Self::internal(unreached.why),
         }
     }
 }
@@ -97,19 +127,20 @@ impl Gateway {
         capabilities.logging = Some(RawJson::empty_object());
         // Whatever a server may have: which of its tools become tasks, the list and the server say.
         capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
-        self.shared.settle(using.view.abilities, |_| self.shared.settings.greeting_wait).await;
+        self.shared.settle(&using.view, |_| self.shared.settings.greeting_wait).await;
         let versions = Revision::ALL.iter().map(|revision| revision.as_str().to_owned()).collect();
         let mut result = DiscoverResult::new(versions, capabilities);
         result.meta = result.meta.with(hospes_model::meta_key::SERVER_INFO, &crate::implementation());
-        result.instructions = self.instructions(using.view.abilities);
+        result.instructions = self.instructions(&using.view);
         Outcome::Complete(result.into())
     }
 
     /// What the servers say about themselves, each under its name.
-    fn instructions(&self, abilities: Abilities) -> Option<String> {
+    fn instructions(&self, view: &View) -> Option<String> {
         let mut text = String::new();
-        for upstream in &self.shared.upstreams {
-            let line = upstream.line(abilities);
+        for slot in &self.shared.upstreams {
+            let Some(upstream) = slot.of(view.user.as_ref()) else { continue };
+            let line = upstream.line(view.abilities);
             let Some(live) = line.phase().offers().cloned() else { continue };
             let Some(said) = live.connection.instructions.as_deref().filter(|said| !said.trim().is_empty())
             else {
@@ -129,7 +160,7 @@ impl Gateway {
         page: impl Fn(&Catalogue, Option<&str>) -> Result<Reply, RpcError>,
     ) -> Result<Outcome, RpcError> {
         let params: hospes_model::PaginatedParams = call.decode()?;
-        self.shared.settle(using.view.abilities, |upstream| upstream.server.start_wait).await;
+        self.shared.settle(&using.view, |slot| slot.server.start_wait).await;
         let catalogue = using.catalogue();
         page(&catalogue, params.cursor.as_deref()).map(Outcome::Complete)
     }
@@ -138,16 +169,33 @@ impl Gateway {
         let Some(name) = call.params.view().name.as_deref() else {
             return Err(RpcError::invalid_params("invalid params at name: expected a string"));
         };
+        if kind == Kind::Tool
+            && let Some(server) = self.entrance(name, using)
+        {
+            return self.connect_account(server, using).await;
+        }
         let mut catalogue = using.catalogue();
         let mut place = place(&catalogue, kind, name);
         let mut reached = None;
         if place.is_none()
             && let Some(server) = self.starting_owner(name, using)
-            && let Ok(found) = self.reach(server, using).await
         {
-            catalogue = using.catalogue();
-            place = self::place(&catalogue, kind, name);
-            reached = Some((server, found));
+            match self.reach(server, using).await {
+                Ok(found) => {
+                    catalogue = using.catalogue();
+                    place = self::place(&catalogue, kind, name);
+                    reached = Some((server, found));
+                }
+                // What it has, it shows to those who sign in.
+                Err(unreached @ Unreached { sign_in: Some(_), .. }) => return Err(unreached.into()),
+                // Nobody else could say what it has.
+                Err(Unreached { why, .. })
+                    if kind == Kind::Tool && self.shared.upstreams[server].is_per_user() =>
+                {
+                    return Ok(Outcome::Complete(CallToolResult::error(why).into()));
+                }
+                Err(_) => {}
+            }
         }
         let Some(place) = place else { return Err(self.unknown(&catalogue, kind, name)) };
         let what = match kind {
@@ -173,9 +221,12 @@ impl Gateway {
         let context = call.context.clone();
         let outcome = match found {
             Ok(reached) => self.forward(call, params, Way { server: place.server, reached, catalogue }).await,
+            Err(unreached @ Unreached { sign_in: Some(_), .. }) => Err(unreached.into()),
             // A model reads this and does something else; an error of the protocol it may never see.
-            Err(why) if kind == Kind::Tool => Ok(Outcome::Complete(CallToolResult::error(why).into())),
-            Err(why) => Err(RpcError::internal(why)),
+            Err(Unreached { why, .. }) if kind == Kind::Tool => {
+                Ok(Outcome::Complete(CallToolResult::error(why).into()))
+            }
+            Err(unreached) => Err(unreached.into()),
         };
         let outcome = came_back(passage, outcome).await?;
         Ok(self.show_made(outcome, place.server, &context))
@@ -192,7 +243,7 @@ impl Gateway {
         let routed = match self.route(&catalogue, uri) {
             Err(RouteError::Unknown { .. }) => {
                 // It may be a resource of a server that is still being started.
-                self.shared.settle(using.view.abilities, |upstream| upstream.server.start_wait).await;
+                self.shared.settle(&using.view, |slot| slot.server.start_wait).await;
                 catalogue = using.catalogue();
                 self.route(&catalogue, uri)
             }
@@ -207,7 +258,7 @@ impl Gateway {
             rewrite::with_text(call.params.raw(), "uri", &original).map_err(|error| not_an_object(&error))?;
         let outcome = match self.reach(server, using).await {
             Ok(reached) => self.forward(call, params, Way { server, reached, catalogue }).await,
-            Err(why) => Err(RpcError::internal(why)),
+            Err(unreached) => Err(unreached.into()),
         };
         came_back(passage, outcome).await
     }
@@ -259,7 +310,7 @@ impl Gateway {
                 ));
             }
         };
-        let reached = self.reach(server, using).await.map_err(RpcError::internal)?;
+        let reached = self.reach(server, using).await?;
         let live = &reached.live;
         // The first revision has completion without a word about it.
         let may_complete =
@@ -272,17 +323,36 @@ impl Gateway {
         self.forward(call, params, Way { server, reached, catalogue }).await
     }
 
-    /// The connection to a server for a call, or a sentence about why there is none.
-    async fn reach(&self, server: usize, using: &InUse) -> Result<Reached, String> {
-        let upstream = &self.shared.upstreams[server];
+    /// The connection to a server for a call, or why there is none.
+    async fn reach(&self, server: usize, using: &InUse) -> Result<Reached, Unreached> {
+        let slot = &self.shared.upstreams[server];
         let (limit, abilities) = (self.shared.settings.call_wait, using.view.abilities);
-        let name = &upstream.server.name;
+        let name = &slot.server.name;
+        let Some(upstream) = slot.of(using.view.user.as_ref()) else {
+            let why = match &using.view.user {
+                Some(_) => "nobody can sign in here now",
+                None => "the caller is nobody who could sign in there",
+            };
+            return Err(format!("the server `{name}` is used with an account of each user: {why}").into());
+        };
         let lease = || {
             let lease = upstream.lease(&using.application, abilities);
             lease.map_err(|why| format!("the server `{name}` is not available now: {why}"))
         };
+        let sign_in = |line: &Line| {
+            let url = line.phase().sign_in().cloned()?;
+            let accounts = self.shared.accounts.as_ref()?;
+            accounts.id(&url).is_some_and(|id| accounts.is_open(id)).then(|| (Arc::clone(name), url))
+        };
         let mut taken = lease()?;
-        while let Some((live, turn)) = taken.line.ready(limit).await {
+        loop {
+            // Whoever has to go somewhere first is not kept waiting.
+            if let Some(sign_in) = sign_in(&taken.line) {
+                taken.finish();
+                let why = format!("the user has to sign in at `{name}` first");
+                return Err(Unreached { why, sign_in: Some(sign_in) });
+            }
+            let Some((live, turn)) = taken.line.ready(limit).await else { break };
             // Once it is connected it is known whether applications may share the connection.
             let mut fitting = lease()?;
             taken.finish();
@@ -293,20 +363,21 @@ impl Gateway {
             taken = fitting;
         }
         taken.finish();
+        let sign_in = sign_in(&taken.line);
         let status = upstream.status();
         let mut why = format!("the server `{name}` is not available now ({})", status.state.as_str());
         if let Some(problem) = status.problem {
             why.push_str(": ");
             why.push_str(&problem);
         }
-        Err(why)
+        Err(Unreached { why, sign_in })
     }
 
     /// The server that a name belongs to, if it is being started, so that it is worth to wait for it.
     fn starting_owner(&self, name: &str, using: &InUse) -> Option<usize> {
         let (prefix, _) = name.split_once(crate::catalogue::names::SEPARATOR)?;
         let server = self.position(self.shared.prefixes.server(prefix)?)?;
-        let line = self.shared.upstreams[server].line(using.view.abilities);
+        let line = self.shared.upstreams[server].of(using.view.user.as_ref())?.line(using.view.abilities);
         line.live().is_none().then_some(server)
     }
 

@@ -9,21 +9,26 @@ use hospes::Peer;
 use hospes_model::RpcError;
 use tokio::time::{Instant, sleep_until};
 
+use super::entrance;
 use super::tasks::Owners;
+use crate::accounts::{Accounts, is_user};
 use crate::catalogue::names::Prefixes;
 use crate::catalogue::{Catalogue, Part};
+use crate::config::ToolFilter;
 use crate::guard::Guard;
 use crate::settings::Settings;
 use crate::status::Status;
-use crate::upstream::{Abilities, Application, Epoch, Line, Live, Memory, Phase, Upstream};
+use crate::upstream::{Abilities, Application, Epoch, Line, Live, Memory, Phase, Slot};
 
 /// How many catalogues of applications with connections of their own are remembered.
 const MAX_OWN_CATALOGUES: usize = 64;
+/// How many views there are at once, of all users: the limit `max_users`.
+const MAX_VIEWS: usize = 4096;
 
 /// The servers and the views of them.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) upstreams: Vec<Upstream>,
+    pub(crate) upstreams: Vec<Slot>,
     pub(crate) prefixes: Prefixes,
     pub(crate) settings: Settings,
     pub(crate) memory: Arc<Memory>,
@@ -32,16 +37,28 @@ pub(crate) struct Shared {
     pub(crate) left_out: Vec<(String, String)>,
     /// Who decides and records; without one everything is allowed.
     pub(crate) guard: Option<Arc<Guard>>,
-    views: RwLock<HashMap<Abilities, Arc<View>>>,
-    /// What applications see that have connections of their own, by the numbers of these.
-    own: Mutex<HashMap<Vec<u64>, Built>>,
+    pub(crate) accounts: Option<Accounts>,
+    /// Whether there are servers at which each user has an account: then each user has views of their own.
+    has_users: bool,
+    views: RwLock<HashMap<Viewer, Arc<View>>>,
+    /// What applications see that have connections of their own, by who they see it as and the numbers of these.
+    own: Mutex<HashMap<(Viewer, Vec<u64>), Built>>,
     pub(crate) task_owners: Owners,
     started: Instant,
 }
 
-/// What applications with the same abilities see.
+/// Who sees the same: applications with the same abilities, and of the same user where that makes a difference.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Viewer {
+    user: Option<Arc<str>>,
+    abilities: Abilities,
+}
+
+/// What they see.
 #[derive(Debug)]
 pub(crate) struct View {
+    /// On whose behalf, where each user has an account of their own at some server.
+    pub(crate) user: Option<Arc<str>>,
     pub(crate) abilities: Abilities,
     built: Mutex<Option<Built>>,
     /// How many calls and streams of changes use it.
@@ -54,6 +71,14 @@ pub(crate) struct View {
 struct Built {
     epoch: u64,
     catalogue: Arc<Catalogue>,
+}
+
+/// What one server offers in a view.
+enum Offer {
+    Live(Arc<Live>),
+    /// Nothing before the user has signed in, which this offers.
+    Entrance,
+    Nothing,
 }
 
 /// Keeps a view from being closed.
@@ -80,7 +105,7 @@ impl Drop for InUse {
 
 impl Shared {
     pub(crate) fn new(
-        upstreams: Vec<Upstream>,
+        upstreams: Vec<Slot>,
         prefixes: Prefixes,
         settings: Settings,
         memory: Arc<Memory>,
@@ -88,6 +113,7 @@ impl Shared {
         left_out: Vec<(String, String)>,
         guard: Option<Arc<Guard>>,
     ) -> Self {
+        let has_users = upstreams.iter().any(Slot::is_per_user);
         Self {
             upstreams,
             prefixes,
@@ -96,6 +122,8 @@ impl Shared {
             epoch,
             left_out,
             guard,
+            accounts: None,
+            has_users,
             views: RwLock::default(),
             own: Mutex::default(),
             task_owners: Owners::default(),
@@ -110,22 +138,29 @@ impl Shared {
     /// The view of an application.
     pub(crate) fn view(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<InUse, RpcError> {
         let abilities = Abilities::of(&peer.capabilities);
+        let user = peer.principal.clone().filter(|name| self.has_users && is_user(name));
+        let viewer = Viewer { user, abilities };
         {
             let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(view) = views.get(&abilities) {
+            if let Some(view) = views.get(&viewer) {
                 return Ok(self.used(view, peer));
             }
         }
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         let max = self.settings.max_views;
-        if !views.contains_key(&abilities) && views.len() >= max {
+        let of_user = || views.keys().filter(|other| other.user == viewer.user).count();
+        if !views.contains_key(&viewer) && of_user() >= max {
             return Err(RpcError::internal(format!(
                 "applications with more than {max} different sets of capabilities at once (setting max_views)"
             )));
         }
-        let view = views.entry(abilities).or_insert_with(|| {
+        if views.len() >= MAX_VIEWS && !views.contains_key(&viewer) {
+            return Err(RpcError::internal("more users at once than there is room for (limit max_users)"));
+        }
+        let view = views.entry(viewer.clone()).or_insert_with(|| {
             self.memory.learn_abilities(abilities);
             Arc::new(View {
+                user: viewer.user,
                 abilities,
                 built: Mutex::new(None),
                 users: AtomicUsize::new(0),
@@ -144,61 +179,73 @@ impl Shared {
     /// the common ones do.
     fn catalogue(&self, view: &View, application: &Application) -> Arc<Catalogue> {
         let epoch = self.epoch.now();
-        let own: Vec<Option<Arc<Line>>> =
-            self.upstreams.iter().map(|upstream| upstream.own(application, view.abilities)).collect();
+        let user = view.user.as_ref();
+        let own = |slot: &Slot| slot.of(user)?.own(application, view.abilities);
+        let own: Vec<Option<Arc<Line>>> = self.upstreams.iter().map(own).collect();
         let ids: Vec<u64> = own.iter().flatten().map(|line| line.id).collect();
         let mut built = view.built.lock().unwrap_or_else(PoisonError::into_inner);
         if built.as_ref().is_none_or(|built| built.epoch != epoch) {
             let before = built.as_ref().map(|built| &*built.catalogue);
-            let catalogue = self.build(view.abilities, &[], before);
+            let catalogue = self.build(view, &[], before);
             *built = Some(Built { epoch, catalogue });
         }
         let Some(common) = built.as_ref().map(|built| Arc::clone(&built.catalogue)) else {
-            return self.build(view.abilities, &own, None);
+            return self.build(view, &own, None);
         };
         drop(built);
         if ids.is_empty() {
             return common;
         }
         let mut cache = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(built) = cache.get(&ids).filter(|built| built.epoch == epoch) {
+        let key = (Viewer { user: view.user.clone(), abilities: view.abilities }, ids);
+        if let Some(built) = cache.get(&key).filter(|built| built.epoch == epoch) {
             return Arc::clone(&built.catalogue);
         }
-        let before = cache.remove(&ids).map(|built| built.catalogue);
-        let catalogue = self.build(view.abilities, &own, Some(before.as_deref().unwrap_or(&common)));
+        let before = cache.remove(&key).map(|built| built.catalogue);
+        let catalogue = self.build(view, &own, Some(before.as_deref().unwrap_or(&common)));
         // Those of connections that are closed are never asked for again.
         if cache.len() >= MAX_OWN_CATALOGUES {
             cache.clear();
         }
-        cache.insert(ids, Built { epoch, catalogue: Arc::clone(&catalogue) });
+        cache.insert(key, Built { epoch, catalogue: Arc::clone(&catalogue) });
         catalogue
     }
 
-    fn build(
-        &self,
-        abilities: Abilities,
-        own: &[Option<Arc<Line>>],
-        before: Option<&Catalogue>,
-    ) -> Arc<Catalogue> {
-        let lives: Vec<Option<Arc<Live>>> = self
+    fn build(&self, view: &View, own: &[Option<Arc<Line>>], before: Option<&Catalogue>) -> Arc<Catalogue> {
+        let (user, abilities) = (view.user.as_ref(), view.abilities);
+        let entrance = (ToolFilter::default(), entrance::listing());
+        let offers: Vec<Offer> = self
             .upstreams
             .iter()
             .enumerate()
-            .map(|(server, upstream)| {
+            .map(|(server, slot)| {
                 // Until it is connected, one's own offers what the common one does.
                 let own = own.get(server).and_then(Option::as_ref);
-                let own = own.and_then(|line| line.phase().offers().cloned());
-                own.or_else(|| upstream.line(abilities).phase().offers().cloned())
+                if let Some(live) = own.and_then(|line| line.phase().offers().cloned()) {
+                    return Offer::Live(live);
+                }
+                let Some(upstream) = slot.of(user) else { return Offer::Nothing };
+                let line = upstream.line(abilities);
+                let phase = line.phase();
+                match phase.offers() {
+                    Some(live) => Offer::Live(Arc::clone(live)),
+                    None if slot.is_per_user() && phase.wants_sign_in() => Offer::Entrance,
+                    None => Offer::Nothing,
+                }
             })
             .collect();
         let parts: Vec<Part<'_>> = self
             .upstreams
             .iter()
-            .zip(&lives)
-            .map(|(upstream, live)| Part {
-                server: &upstream.server.name,
-                filter: &upstream.filter,
-                listing: live.as_ref().map(|live| &live.listing),
+            .zip(&offers)
+            .map(|(slot, offer)| {
+                let (filter, listing) = match offer {
+                    Offer::Live(live) => (&slot.filter, Some(&live.listing)),
+                    // What to show of a server says nothing of what we show for it.
+                    Offer::Entrance => (&entrance.0, Some(&entrance.1)),
+                    Offer::Nothing => (&slot.filter, None),
+                };
+                Part { server: &slot.server.name, filter, listing }
             })
             .collect();
         let catalogue = Arc::new(Catalogue::build(&self.prefixes, &parts, before, self.settings.page_size));
@@ -210,15 +257,13 @@ impl Shared {
     }
 
     /// Waits until it is known of every server how its first start went, but no longer than `limit` says after it began.
-    pub(crate) async fn settle(&self, abilities: Abilities, limit: impl Fn(&Upstream) -> Duration) {
+    pub(crate) async fn settle(&self, view: &View, limit: impl Fn(&Slot) -> Duration) {
         let mut epoch = self.epoch.subscribe();
         loop {
             epoch.mark_unchanged();
             let now = Instant::now();
-            let starting = |upstream: &Upstream| match &*upstream.line(abilities).phase() {
-                phase @ Phase::Starting { since, .. } if phase.is_first_start() => {
-                    Some(*since + limit(upstream))
-                }
+            let starting = |slot: &Slot| match &*slot.of(view.user.as_ref())?.line(view.abilities).phase() {
+                phase @ Phase::Starting { since, .. } if phase.is_first_start() => Some(*since + limit(slot)),
                 _ => None,
             };
             let lines = self.upstreams.iter().filter_map(starting);
@@ -232,7 +277,7 @@ impl Shared {
 
     /// How everything is.
     pub(crate) fn status(&self) -> Status {
-        let mut status = Status::new(self.upstreams.iter().map(Upstream::status).collect());
+        let mut status = Status::new(self.upstreams.iter().map(Slot::status).collect());
         status.uptime_ms = self.millis();
         status.left_out.extend(self.left_out.iter().cloned());
         let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
@@ -256,19 +301,29 @@ impl Shared {
                 view.users.load(Ordering::Acquire) == 0
                     && now.saturating_sub(view.used.load(Ordering::Relaxed)) >= idle
             };
-            let mut over = Vec::new();
+            let (mut over, mut gone) = (Vec::new(), Vec::new());
             {
                 // Connections go with their view, under one lock: whoever comes now finds neither, and opens new ones.
                 let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
                 views.retain(|_, view| !is_idle(view));
-                let is_wanted = |abilities| views.contains_key(&abilities);
-                over.extend(self.upstreams.iter().flat_map(|upstream| upstream.release(&is_wanted)));
+                for slot in &self.upstreams {
+                    let is_wanted =
+                        |user: &Arc<str>| views.keys().any(|viewer| viewer.user.as_ref() == Some(user));
+                    gone.extend(slot.release_users(&is_wanted));
+                    for upstream in slot.all() {
+                        let is_wanted = |abilities| views.keys().any(|viewer| viewer.abilities == abilities);
+                        over.extend(upstream.release(&is_wanted));
+                    }
+                }
             }
-            over.extend(self.upstreams.iter().flat_map(|upstream| upstream.sweep(self.settings.idle_after)));
+            let all = self.upstreams.iter().flat_map(Slot::all);
+            over.extend(all.flat_map(|upstream| upstream.sweep(self.settings.idle_after)));
             if !over.is_empty() {
                 tracing::debug!(connections = over.len(), "nobody uses these connections any more");
             }
-            futures::future::join_all(over.iter().map(|line| line.stop())).await;
+            let lines = futures::future::join_all(over.iter().map(|line| line.stop()));
+            let users = futures::future::join_all(gone.iter().map(|upstream| upstream.stop()));
+            futures::future::join(lines, users).await;
         }
     }
 }

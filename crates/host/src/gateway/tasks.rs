@@ -57,7 +57,7 @@ impl Gateway {
             return Err(RpcError::invalid_params(why));
         };
         let (server, original) = self.task_place(&shown, &call.context)?;
-        let reached = self.reach(server, using).await.map_err(RpcError::internal)?;
+        let reached = self.reach(server, using).await?;
         let catalogue = using.catalogue();
         let params = rewrite::with_text(call.params.raw(), "taskId", &original);
         let params = params.map_err(|error| not_an_object(&error))?;

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use hospes::client::{CallError, Client, ClientBuilder, HealthCheck, Target};
 use hospes::{BoxService, Call, Outcome, Service};
-use hospes_model::{Era, ServerCapabilities};
+use hospes_model::{ElicitUrlParams, Era, RpcError, ServerCapabilities};
+use tokio::sync::watch;
 
 use super::abilities::Abilities;
 use super::connector::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
+use crate::accounts::Account;
 use crate::config::{EraChoice, Http, HttpFlavour, ServerConfig, Stdio, Transport};
 use crate::settings::Settings;
 
@@ -29,14 +31,22 @@ struct ClientConnector {
     park_timeout: Duration,
     health_check: Option<HealthCheck>,
     roots: Vec<PathBuf>,
+    account: Option<Arc<Account>>,
 }
 
 /// What connects to a child process or a URL.
-pub(crate) fn client_connector(config: &ServerConfig, settings: &Settings) -> Arc<dyn Connector> {
+pub(crate) fn client_connector(
+    config: &ServerConfig,
+    settings: &Settings,
+    account: Option<Arc<Account>>,
+) -> Arc<dyn Connector> {
     let connect_timeout = config.timeouts.connect.unwrap_or(settings.connect_timeout);
     Arc::new(ClientConnector {
         name: config.name.as_str().into(),
-        target: target(&config.transport),
+        target: match (target(&config.transport), &account) {
+            (Target::Url(url), Some(account)) => url.authorizer(Arc::clone(account) as _).into(),
+            (target, _) => target,
+        },
         era: config.era.map(EraChoice::era),
         sse: matches!(&config.transport, Transport::Http(http) if http.flavour == HttpFlavour::Sse),
         connect_timeout: connect_timeout.saturating_sub(HEADSTART).max(connect_timeout / 2),
@@ -44,6 +54,7 @@ pub(crate) fn client_connector(config: &ServerConfig, settings: &Settings) -> Ar
         park_timeout: config.timeouts.park.unwrap_or(settings.park_timeout),
         health_check: health_check(config.timeouts.health_check.or(settings.health_check)),
         roots: settings.roots.clone(),
+        account,
     })
 }
 
@@ -81,6 +92,10 @@ pub fn target(transport: &Transport) -> Target {
 }
 
 impl Connector for ClientConnector {
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        self.account.as_ref().map(|account| account.changes())
+    }
+
     fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
         Box::pin(async move {
             let name = Arc::clone(&self.name);
@@ -110,7 +125,12 @@ impl Connector for ClientConnector {
                 // It gets a place of its own.
                 let hint = error.hint.clone();
                 let shown = hint.as_deref().and_then(|hint| text.strip_suffix(&format!("\n  hint: {hint}")));
-                ConnectProblem::new(shown.unwrap_or(&text)).with_hint(hint)
+                let sign_in = error.sign_in.as_deref();
+                // Whose link it is, that person alone is told.
+                let shown = shown.unwrap_or(&text).lines();
+                let shown: Vec<&str> =
+                    shown.filter(|line| sign_in.is_none_or(|url| !line.contains(url))).collect();
+                ConnectProblem::new(shown.join("\n")).with_hint(hint).with_sign_in(sign_in)
             })?;
             Ok(connection(&self.name, client))
         })
@@ -145,6 +165,9 @@ impl Service for Named {
         Outcome::Failed(match self.client.forward(call).await {
             Ok(outcome) => return outcome,
             Err(CallError::Rpc(error)) => error,
+            Err(CallError::NotAuthorized(why)) if why.sign_in.is_some() => {
+                wants_sign_in(&self.name, why.sign_in.as_deref().unwrap_or_default())
+            }
             Err(error) => {
                 let mut said = error.to_rpc();
                 // Here it is set by another name.
@@ -154,6 +177,13 @@ impl Service for Named {
             }
         })
     }
+}
+
+/// The error that says where a person has to go first: the gateway makes of it what the application understands.
+pub(crate) fn wants_sign_in(name: &str, url: &str) -> RpcError {
+    let message = format!("`{name}` wants you to sign in with your account there");
+    let id = url.rsplit('/').next().unwrap_or_default();
+    RpcError::url_elicitation_required(vec![ElicitUrlParams::new(message, url).with_elicitation_id(id)])
 }
 
 /// A client as a connection to the server of this name.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hospes::BoxService;
 use hospes_model::{Implementation, LogMessageParams, Revision, ServerCapabilities};
+use tokio::sync::watch;
 
 use super::abilities::Abilities;
 use super::memory::Known;
@@ -22,6 +23,12 @@ pub trait Connector: Send + Sync + 'static {
     /// application can do.
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// Counts what changes about how the server lets us in: when somebody has signed in or out there. A connection that
+    /// waits for that is tried again then, and one that stands is asked anew what it offers.
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
     }
 }
 
@@ -146,19 +153,28 @@ pub struct ConnectProblem {
     pub message: Arc<str>,
     /// What to do about it.
     pub hint: Option<Arc<str>>,
+    /// Where a person has to sign in first: until somebody has, it is not tried again unless a call wants it.
+    pub sign_in: Option<Arc<str>>,
 }
 
 impl ConnectProblem {
     /// A problem without a hint.
     #[must_use]
     pub fn new(message: impl Into<Arc<str>>) -> Self {
-        Self { message: message.into(), hint: None }
+        Self { message: message.into(), hint: None, sign_in: None }
     }
 
     /// The same with what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: Option<impl Into<Arc<str>>>) -> Self {
         self.hint = hint.map(Into::into);
+        self
+    }
+
+    /// The same with where a person has to sign in first.
+    #[must_use]
+    pub fn with_sign_in(mut self, url: Option<impl Into<Arc<str>>>) -> Self {
+        self.sign_in = url.map(Into::into);
         self
     }
 }

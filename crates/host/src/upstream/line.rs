@@ -23,7 +23,7 @@ use tokio::sync::{Notify, OwnedMutexGuard, broadcast, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::abilities::Abilities;
-use super::backoff::{Backoff, Policy};
+use super::backoff::{Backoff, Policy, Verdict};
 use super::connector::{ConnectProblem, Connection, Connector, OnLog, Wish};
 use super::ear::Ear;
 use super::listing::{Kinds, Listing, Reader};
@@ -33,6 +33,10 @@ use super::memory::Memory;
 const CLOSE_LIMIT: Duration = Duration::from_secs(4);
 /// A call may bring forward the next try of a server that waits, but no sooner than this after the last one.
 const NUDGE_AFTER: Duration = Duration::from_secs(5);
+/// How often a server is tried again at which a person has to sign in first, unless a call wants it or somebody has.
+const SIGN_IN_RETRY: Duration = Duration::from_secs(60 * 60);
+/// The same as [`NUDGE_AFTER`] there.
+const SIGN_IN_NUDGE_AFTER: Duration = Duration::from_secs(1);
 /// Log messages that wait for a slow listener.
 const MAX_LOGS: usize = 256;
 
@@ -116,6 +120,8 @@ pub(crate) enum Phase {
         failures: u32,
         /// What it was before it went away.
         last: Option<Arc<Live>>,
+        /// Whether a person had to sign in first when it was last tried.
+        wanted_sign_in: bool,
     },
     /// Connected.
     Ready(Arc<Live>),
@@ -177,6 +183,19 @@ impl Phase {
         }
     }
 
+    /// Where a person has to sign in before it can be connected.
+    pub(crate) fn sign_in(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Waiting { problem, .. } => problem.sign_in.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether somebody has to sign in, or had to until it is known better.
+    pub(crate) fn wants_sign_in(&self) -> bool {
+        matches!(self, Self::Starting { wanted_sign_in: true, .. }) || self.sign_in().is_some()
+    }
+
     /// Whether nothing is known yet about how the first try goes.
     pub(crate) fn is_first_start(&self) -> bool {
         matches!(self, Self::Starting { failures: 0, last: None, .. })
@@ -197,7 +216,12 @@ impl Line {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             server,
             abilities,
-            phase: watch::Sender::new(Phase::Starting { since: Instant::now(), failures: 0, last: None }),
+            phase: watch::Sender::new(Phase::Starting {
+                since: Instant::now(),
+                failures: 0,
+                last: None,
+                wanted_sign_in: false,
+            }),
             epoch,
             stop: watch::Sender::new(false),
             nudge: Notify::new(),
@@ -298,12 +322,16 @@ impl Line {
     }
 
     async fn run(self: Arc<Self>, connector: Arc<dyn Connector>, memory: Arc<Memory>) {
+        let mut changes = connector.changes();
         let mut backoff = Backoff::new(self.server.policy);
         let mut last: Option<Arc<Live>> = None;
-        let mut failures = 0;
+        let (mut failures, mut wanted_sign_in) = (0, false);
         loop {
             let started = Instant::now();
-            self.set(Phase::Starting { since: started, failures, last: last.clone() });
+            if let Some(changes) = &mut changes {
+                changes.mark_unchanged();
+            }
+            self.set(Phase::Starting { since: started, failures, last: last.clone(), wanted_sign_in });
             let connected = tokio::select! {
                 () = self.stopped() => break,
                 connected = self.connect(&*connector, &memory) => connected,
@@ -316,7 +344,7 @@ impl Line {
                     last = Some(Arc::clone(&live));
                     let reason = tokio::select! {
                         () = self.stopped() => None,
-                        reason = self.tend(&live, &mut ear, &mut last) => Some(reason),
+                        reason = self.tend(&live, &mut ear, &mut last, &mut changes) => Some(reason),
                     };
                     let up = live.since.elapsed();
                     drop(ear);
@@ -332,7 +360,12 @@ impl Line {
                 }
                 Err(problem) => (problem, None),
             };
-            let verdict = backoff.failed(up);
+            wanted_sign_in = problem.sign_in.is_some();
+            let verdict = match &problem.sign_in {
+                // The server is well; it is us who have to do something.
+                Some(_) => Verdict { delay: SIGN_IN_RETRY, quarantined: false, failures: failures + 1 },
+                None => backoff.failed(up),
+            };
             failures = verdict.failures;
             let until = Instant::now() + verdict.delay;
             tracing::warn!(
@@ -347,14 +380,16 @@ impl Line {
                 quarantined: verdict.quarantined,
                 last: last.clone(),
             });
+            let pause = if wanted_sign_in { SIGN_IN_NUDGE_AFTER } else { NUDGE_AFTER };
             let nudged = async {
-                sleep_until(started + NUDGE_AFTER).await;
+                sleep_until(started + pause).await;
                 self.nudge.notified().await;
             };
             tokio::select! {
                 () = self.stopped() => break,
                 () = sleep_until(until) => {}
                 () = nudged => {}
+                () = changed(&mut changes) => {}
             }
         }
         self.set(Phase::Stopped);
@@ -422,7 +457,13 @@ impl Line {
     }
 
     /// Keeps the lists of a connection up to date until it is gone, and says why it is.
-    async fn tend(&self, live: &Arc<Live>, ear: &mut Ear, last: &mut Option<Arc<Live>>) -> String {
+    async fn tend(
+        &self,
+        live: &Arc<Live>,
+        ear: &mut Ear,
+        last: &mut Option<Arc<Live>>,
+        changes: &mut Option<watch::Receiver<u64>>,
+    ) -> String {
         let closed = (live.connection.closed)();
         tokio::pin!(closed);
         let mut current = Arc::clone(live);
@@ -432,6 +473,7 @@ impl Line {
                 reason = &mut closed => return reason,
                 stale = ear.hear() => stale,
                 () = self.doubt.notified() => offered,
+                () = changed(changes) => offered,
             };
             let mut listing = current.listing.clone();
             let reader = Reader::new(&live.connection.service, self.abilities);
@@ -458,6 +500,16 @@ impl Line {
             }
         }
     }
+}
+
+/// Waits until something has changed about how the server lets us in.
+async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
+    if let Some(changes) = changes
+        && changes.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// A call that stays pending and brings changes.

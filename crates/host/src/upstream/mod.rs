@@ -17,6 +17,7 @@ mod listing;
 mod memory;
 mod seats;
 mod server;
+mod slot;
 mod status;
 
 pub use abilities::Abilities;
@@ -25,8 +26,8 @@ pub use backoff::{
     Backoff, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY, DEFAULT_QUARANTINE_AFTER,
     DEFAULT_QUARANTINE_DELAY, Policy, Verdict,
 };
-pub(crate) use client::client_connector;
 pub use client::target;
+pub(crate) use client::{client_connector, wants_sign_in};
 #[cfg(test)]
 pub(crate) use client::{connection as in_memory, declaring};
 pub use connector::{BoxFuture, ConnectProblem, Connection, Connector, OnLog, Wish};
@@ -36,4 +37,5 @@ pub(crate) use listing::{complete, decoded};
 pub use memory::{Known, MAX_REMEMBERED, Memory, definition};
 pub(crate) use seats::{Lease, TaskHold};
 pub(crate) use server::Upstream;
+pub(crate) use slot::Slot;
 pub use status::{State, UpstreamStatus};

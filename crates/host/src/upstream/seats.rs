@@ -313,6 +313,11 @@ impl Seats {
         Ok((lease, gone))
     }
 
+    /// Whether all could be closed without harm to anybody.
+    pub(super) fn is_idle(&self) -> bool {
+        self.all.iter().all(Seat::is_dispensable)
+    }
+
     /// Takes those common connections out whose lists nobody reads any more, but never the primary one.
     pub(super) fn release(&mut self, is_wanted: &impl Fn(Abilities) -> bool) -> Vec<Arc<Line>> {
         let mut position = 0;

@@ -10,14 +10,10 @@ use super::line::{Epoch, Line, Server};
 use super::memory::Memory;
 use super::seats::{Full, Lease, Seats};
 use super::status::UpstreamStatus;
-use crate::config::ToolFilter;
 
 /// A server and its connections.
 pub(crate) struct Upstream {
     pub(crate) server: Arc<Server>,
-    pub(crate) filter: ToolFilter,
-    /// Whether the host is not to start without it.
-    pub(crate) is_required: bool,
     /// How many connections there may be.
     max_connections: usize,
     connector: Arc<dyn Connector>,
@@ -29,14 +25,12 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// Begins to connect.
     pub(crate) fn start(
-        server: Server,
-        filter: ToolFilter,
+        server: Arc<Server>,
         connector: Arc<dyn Connector>,
         memory: Arc<Memory>,
         epoch: Arc<Epoch>,
         max_connections: usize,
     ) -> Self {
-        let server = Arc::new(server);
         let line = Line::start(
             Arc::clone(&server),
             memory.abilities(),
@@ -45,7 +39,7 @@ impl Upstream {
             Arc::clone(&epoch),
         );
         let seats = Mutex::new(Seats::new(line));
-        Self { server, filter, is_required: false, max_connections, connector, memory, epoch, seats }
+        Self { server, max_connections, connector, memory, epoch, seats }
     }
 
     /// The connection for the lists of applications with these abilities, opened if it has to be.
@@ -115,6 +109,11 @@ impl Upstream {
         let mut status = UpstreamStatus::of(&self.server, &seats.primary().phase());
         status.connections = seats.len();
         status
+    }
+
+    /// Whether no call runs, waits for answers or has left a task, on any connection.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.seats().is_idle()
     }
 
     /// Takes out the connections from which lists for abilities were read that nobody has any more: they are never

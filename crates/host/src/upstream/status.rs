@@ -82,9 +82,19 @@ pub struct UpstreamStatus {
     /// How many connections there are to it.
     #[serde(default)]
     pub connections: usize,
+    /// How many users there are connections for, where each has an account of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<usize>,
 }
 
 impl UpstreamStatus {
+    /// That of a server at which each user has an account: it stands by for whoever comes.
+    pub(crate) fn per_user(server: &Server, users: usize) -> Self {
+        let mut status = Self::of(server, &Phase::Stopped);
+        (status.state, status.connections, status.users) = (State::Ready, users, Some(users));
+        status
+    }
+
     pub(crate) fn of(server: &Server, phase: &Phase) -> Self {
         let mut status = Self {
             name: server.name.to_string(),
@@ -103,6 +113,7 @@ impl UpstreamStatus {
             hint: None,
             warnings: Vec::new(),
             connections: 0,
+            users: None,
         };
         let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).ok();
         match phase {

@@ -161,7 +161,11 @@ impl Register {
             let known = ["none", "client_secret_basic", "client_secret_post"];
             known.into_iter().find(|known| offered.iter().any(|method| method == known))
         });
-        let metadata = metadata(facts, &redirect_uri, method, &found.scopes);
+        // A server may hold us to what we register for, and operations may want more than the first one did: it is
+        // registered for all that the server has, and asked for what is needed.
+        let all = found.server.scopes_supported.iter().flatten().map(String::as_str);
+        let scopes: Scopes = found.scopes.iter().chain(all).collect();
+        let metadata = metadata(facts, &redirect_uri, method, &scopes);
         let body = serde_json::to_vec(&metadata).map_err(|_| FlowError::OutOfOrder)?;
         let request = Request::json(url.clone(), body);
         let stage = Stage::Asked { url, redirect_uri, method, again };

@@ -50,7 +50,7 @@ impl OAuthClient {
     /// Keeps new tokens in the place of the old.
     pub(super) async fn keep(&self, tokens: Tokens, is_new: bool) -> Result<Arc<Tokens>, FlowError> {
         let name = store::tokens_key(&self.0.endpoint, &self.0.account);
-        let document = store::write_tokens(&tokens);
+        let document = store::write_tokens(&tokens, &self.0.endpoint, &self.0.account);
         let tokens = Arc::new(tokens);
         {
             let mut held = self.held();

@@ -16,6 +16,7 @@ pub(super) use records::{
     Binding, binding_key, read_registration, read_tokens, registration_key, tokens_key, write_registration,
     write_tokens,
 };
+pub use records::{Kept, shown_endpoint};
 pub use suite::examine;
 
 /// Keeps secret documents under names that are not secret. Its methods may block: they are called where that harms

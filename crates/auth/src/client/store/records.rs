@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 use zeroize::Zeroizing;
 
+use super::Store;
+use crate::client::StepError;
 use crate::client::credentials::{Client, ClientAuth};
 use crate::client::proof::ProofKey;
 use crate::client::settings::{Registration, Settings};
@@ -70,6 +72,11 @@ struct RegistrationRecord {
 
 #[derive(Serialize, Deserialize)]
 struct TokensRecord {
+    /// For which endpoint, as it may be shown, and on whose account. Older records do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    endpoint: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    account: String,
     issuer: Issuer,
     resource: Resource,
     client: ClientRecord,
@@ -137,9 +144,15 @@ pub(in crate::client) fn read_registration(document: &SecretString) -> Option<Re
     })
 }
 
-pub(in crate::client) fn write_tokens(tokens: &Tokens) -> Option<SecretString> {
+pub(in crate::client) fn write_tokens(
+    tokens: &Tokens,
+    endpoint: &Url,
+    account: &str,
+) -> Option<SecretString> {
     let proof_key = tokens.proof_key.as_ref().map(|key| STANDARD.encode(key.document()).into());
     write(&TokensRecord {
+        endpoint: Some(crate::exchange::without_query(endpoint)),
+        account: account.to_owned(),
         issuer: tokens.issuer.clone(),
         resource: tokens.resource.clone(),
         client: ClientRecord::of(&tokens.client),
@@ -152,6 +165,68 @@ pub(in crate::client) fn write_tokens(tokens: &Tokens) -> Option<SecretString> {
         expires_at: tokens.expires_at,
         proof_key,
     })
+}
+
+/// What may be known of tokens that are kept, which is not what they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Kept {
+    /// The endpoint that they are for, without its query.
+    pub endpoint: String,
+    /// On whose account they are; empty for whoever runs the program.
+    pub account: String,
+    /// Who has issued them.
+    pub issuer: Issuer,
+    /// To which client.
+    pub client_id: ClientId,
+    /// What they are good for.
+    pub granted: Scopes,
+    /// Until when, in seconds since 1970; for ever where it is not said.
+    pub expires_at: Option<u64>,
+    /// Whether they can be renewed.
+    pub renews: bool,
+    name: String,
+}
+
+/// How [`Kept::endpoint`] shows this endpoint; none if it is no URL.
+#[must_use]
+pub fn shown_endpoint(endpoint: &str) -> Option<String> {
+    Url::parse(endpoint).ok().map(|url| crate::exchange::without_query(&url))
+}
+
+impl Kept {
+    /// All that a store has, of all endpoints and accounts. What cannot be read is left out.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn all(store: &dyn Store) -> Result<Vec<Self>, StepError> {
+        let mut all = Vec::new();
+        for name in store.names("tokens ")? {
+            let Some(document) = store.read(&name)? else { continue };
+            let Ok(record) = serde_json::from_str::<TokensRecord>(document.expose_secret()) else { continue };
+            let place = name.strip_prefix("tokens ").unwrap_or_default();
+            let shown = place.split_once('#').map_or(place, |(shown, _)| shown);
+            all.push(Self {
+                endpoint: record.endpoint.unwrap_or_else(|| shown.to_owned()),
+                account: record.account,
+                issuer: record.issuer,
+                client_id: record.client.id,
+                granted: record.granted,
+                expires_at: record.expires_at,
+                renews: record.refresh.is_some(),
+                name,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Forgets them. A program that has them in use finds out when it looks again.
+    ///
+    /// # Errors
+    /// When they still stand.
+    pub fn forget(&self, store: &dyn Store) -> Result<(), StepError> {
+        store.remove(&self.name)
+    }
 }
 
 /// What was kept, if it is for this endpoint and can still be used with what is given now.

@@ -1,0 +1,160 @@
+//! One account at one server.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use hospes::client::{Authorizer, Authorizing, NotAuthorized, Outbound, Refusal, Verdict};
+use hospes_auth::client::{FlowError, OAuthClient, RedirectError};
+use hospes_auth::server::{Link, NotConnected};
+use hospes_auth::{Challenge, Seed};
+use http::{HeaderMap, StatusCode};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Accounts, Inner};
+
+/// How often it is looked whether another program has signed in or out, at most.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Lets requests to a server in on somebody's account.
+pub(crate) struct Account {
+    this: Weak<Self>,
+    oauth: OAuthClient,
+    /// What the operator calls the server.
+    server: Arc<str>,
+    /// Where the account is.
+    host: String,
+    /// Whose it is; none if it is the operator's.
+    owner: Option<Owner>,
+    changes: watch::Sender<u64>,
+    looked: Mutex<Instant>,
+}
+
+/// Whose account it is, and who makes links for them.
+pub(super) struct Owner {
+    pub(super) user: Arc<str>,
+    /// They have links, which have us.
+    pub(super) accounts: Weak<Inner>,
+}
+
+impl Account {
+    pub(super) fn new(oauth: OAuthClient, server: Arc<str>, host: String, owner: Option<Owner>) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            oauth,
+            server,
+            host,
+            owner,
+            changes: watch::Sender::default(),
+            looked: Mutex::new(Instant::now()),
+        })
+    }
+
+    /// Counts how often somebody has signed in.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Goes on with what the browser has brought back.
+    pub(super) async fn finish(&self, redirected: &str) -> Result<(), NotConnected> {
+        match self.oauth.finish(redirected).await {
+            Ok(_) => {
+                tracing::info!(server = %self.server, "a user has connected an account");
+                self.changes.send_modify(|changes| *changes += 1);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!(server = %self.server, %error, "an account was not connected");
+                Err(match error {
+                    FlowError::Redirect(RedirectError::Refused(_)) => NotConnected::Refused,
+                    FlowError::Redirect(RedirectError::State | RedirectError::Expired) => {
+                        NotConnected::Unknown
+                    }
+                    _ => NotConnected::Failed,
+                })
+            }
+        }
+    }
+
+    /// Now and then.
+    async fn look_again(&self) {
+        {
+            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            if looked.elapsed() < LOOK_AGAIN {
+                return;
+            }
+            *looked = Instant::now();
+        }
+        if let Err(error) = self.oauth.recheck().await {
+            tracing::warn!(server = %self.server, %error, "it could not be looked whether the account is still there");
+        }
+    }
+
+    async fn deal_with(&self, refusal: Refusal<'_>) -> Result<Verdict, NotAuthorized> {
+        let Some(owner) = &self.owner else {
+            let hint = || format!("sign in once, for everybody: hospes auth login {}", self.server);
+            return self.oauth.refused(refusal).await.map_err(|error| match error.sign_in {
+                None => error.hint(hint()),
+                Some(_) => error,
+            });
+        };
+        let Some(accounts) = owner.accounts.upgrade().map(Accounts) else { return Ok(Verdict::Refuse) };
+        let wanted = Challenge::for_tokens(refusal.headers).and_then(|challenge| challenge.scopes());
+        let wanted = wanted.map(|scopes| scopes.to_string());
+        let is_missing = match refusal.status {
+            StatusCode::FORBIDDEN => wanted.is_some(),
+            _ => matches!(self.oauth.tokens().await, Ok(None)),
+        };
+        if is_missing && !refusal.request.background {
+            // They were asked a moment ago, and may be about to say yes.
+            let known = accounts.links().of(self, wanted.as_deref()).map(str::to_owned);
+            if let Some(id) = known {
+                return Err(self.sign_in_at(&accounts.url(&id)));
+            }
+        }
+        self.oauth.refused(refusal).await.map_err(|error| match &error.sign_in {
+            Some(page) => match self.link(&accounts, owner, page, wanted) {
+                Some(url) => self.sign_in_at(&url),
+                None => NotAuthorized::new("nobody could be asked to sign in").because(error),
+            },
+            None => error,
+        })
+    }
+
+    /// A link of ours in the place of the page where the user is to sign in: whoever opens it has to be the one.
+    fn link(&self, accounts: &Accounts, owner: &Owner, page: &str, wanted: Option<String>) -> Option<String> {
+        let account = self.this.upgrade()?;
+        let id = Seed::from_system().ok()?.draw_text();
+        let page = url::Url::parse(page).ok()?;
+        let link = Link::new(Arc::clone(&owner.user), Arc::clone(&self.server), self.host.clone(), page);
+        let url = accounts.url(&id);
+        accounts.links().make(id, link, account, wanted, accounts.lifetime());
+        tracing::info!(server = %self.server, "a user is asked to connect an account");
+        Some(url)
+    }
+
+    fn sign_in_at(&self, url: &str) -> NotAuthorized {
+        NotAuthorized::new(format!("`{}` wants to know who you are at {}", self.server, self.host))
+            .sign_in(url)
+    }
+}
+
+impl Authorizer for Account {
+    fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
+        Box::pin(async move {
+            self.look_again().await;
+            self.oauth.headers(request).await
+        })
+    }
+
+    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Authorizing<'a, Verdict> {
+        Box::pin(self.deal_with(refusal))
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account").field("server", &self.server).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,234 @@
+//! Accounts at the servers behind the host: one of the operator's for everybody, or one for each user.
+//!
+//! A user's account is theirs alone: its tokens are kept under the server and the user's whole name, its connections are
+//! made for that user, and a link to sign in at the server opens for nobody else. What users show to us goes no further;
+//! servers are shown what they have issued themselves.
+
+mod account;
+mod links;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use hospes_auth::client::{Elsewhere, Kept, LegacyDiscovery, OAuthClient, Store};
+use hospes_auth::server::{Connecting, Connections, Link, NotConnected};
+use hospes_auth::{Clock, InvalidIdentifier, RedirectUri};
+
+pub(crate) use account::Account;
+pub use links::DEFAULT_LINK_LIFETIME;
+use links::Links;
+pub(crate) use links::Stage;
+
+use crate::config::{Http, ServerConfig, Transport};
+
+/// The accounts of a host. Cheap to clone; all clones are the same.
+#[derive(Clone)]
+pub struct Accounts(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn Store>,
+    /// Where browsers come back to, and below what links are; none where nobody signs in with a browser.
+    place: Option<Place>,
+    link_lifetime: Duration,
+    clock: Clock,
+    links: Mutex<Links>,
+    open: Mutex<InUse>,
+}
+
+/// Accounts that are in use, by server and user.
+type InUse = HashMap<(Arc<str>, Arc<str>), Weak<Account>>;
+
+struct Place {
+    callback: RedirectUri,
+    folder: String,
+}
+
+impl Accounts {
+    /// Accounts whose tokens are kept in `store`. Without more nobody is asked to sign in.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self(Arc::new(Inner {
+            store,
+            place: None,
+            link_lifetime: DEFAULT_LINK_LIFETIME,
+            clock: Clock::system(),
+            links: Mutex::default(),
+            open: Mutex::default(),
+        }))
+    }
+
+    /// The same where users come with their browsers: `issuer` is our own authorization server, which has been told of
+    /// these accounts ([`AuthServer::connecting`](hospes_auth::server::AuthServer::connecting)).
+    ///
+    /// # Errors
+    /// When browsers cannot be sent there.
+    pub fn at(self, issuer: &str) -> Result<Self, InvalidIdentifier> {
+        let folder = format!("{}/connect/", issuer.trim_end_matches('/'));
+        let callback = RedirectUri::new(format!("{folder}callback"))?;
+        Ok(self.with(|inner| inner.place = Some(Place { callback, folder })))
+    }
+
+    /// How long a link is good; [`DEFAULT_LINK_LIFETIME`] without this, and never longer.
+    #[must_use]
+    pub fn link_lifetime(self, lifetime: Duration) -> Self {
+        self.with(|inner| inner.link_lifetime = lifetime.min(DEFAULT_LINK_LIFETIME))
+    }
+
+    /// What tells the time.
+    #[must_use]
+    pub fn clock(self, clock: Clock) -> Self {
+        self.with(|inner| inner.clock = clock)
+    }
+
+    /// Changes accounts that nobody has yet.
+    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            change(inner);
+        }
+        self
+    }
+
+    /// Forgets the accounts of users of `issuer` whom `is_there` does not know any more; says how many there were.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn forget_users(
+        &self,
+        issuer: &str,
+        is_there: impl Fn(&str) -> bool,
+    ) -> Result<usize, hospes_auth::client::StepError> {
+        let mut gone = 0;
+        for kept in Kept::all(&*self.0.store)? {
+            let Some(user) = user_of(&kept.account, issuer) else { continue };
+            if !is_there(user) {
+                kept.forget(&*self.0.store)?;
+                gone += 1;
+            }
+        }
+        Ok(gone)
+    }
+
+    /// The account of a server that all share; none where the configuration says otherwise, or what is shown there.
+    pub(crate) fn shared(&self, server: &ServerConfig) -> Option<Arc<Account>> {
+        let Transport::Http(http) = &server.transport else { return None };
+        let has_token = http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        if server.is_per_user() || has_token {
+            return None;
+        }
+        let oauth = self.oauth(http, "", None)?;
+        Some(Account::new(oauth, server.name.as_str().into(), host_of(http), None))
+    }
+
+    /// The account of one user at a server; none where nobody can sign in.
+    pub(crate) fn of(&self, server: &ServerConfig, user: &Arc<str>) -> Option<Arc<Account>> {
+        let Transport::Http(http) = &server.transport else { return None };
+        let place = self.0.place.as_ref()?;
+        let name: Arc<str> = server.name.as_str().into();
+        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, account| account.strong_count() > 0);
+        let key = (Arc::clone(&name), Arc::clone(user));
+        if let Some(account) = open.get(&key).and_then(Weak::upgrade) {
+            return Some(account);
+        }
+        let oauth = self.oauth(http, user, Some(place))?;
+        let owner = account::Owner { user: Arc::clone(user), accounts: Arc::downgrade(&self.0) };
+        let account = Account::new(oauth, name, host_of(http), Some(owner));
+        open.insert(key, Arc::downgrade(&account));
+        Some(account)
+    }
+
+    fn oauth(&self, http: &Http, account: &str, place: Option<&Place>) -> Option<OAuthClient> {
+        let builder = OAuthClient::builder(http.url.reveal().as_str()).ok()?;
+        let builder = builder
+            .store(Arc::clone(&self.0.store))
+            .account(account)
+            .clock(self.0.clock.clone())
+            // Whoever speaks for a server here is nobody's guess.
+            .settings(|settings| settings.legacy_discovery = LegacyDiscovery::MetadataOnly);
+        Some(match place {
+            Some(place) => builder.sign_in(Elsewhere::new(place.callback.clone())).build(),
+            None => builder.build(),
+        })
+    }
+
+    /// The address of a link.
+    pub(crate) fn url(&self, id: &str) -> String {
+        let folder = self.0.place.as_ref().map_or("", |place| &place.folder);
+        format!("{folder}{id}")
+    }
+
+    /// The id of a link of ours, from its address.
+    pub(crate) fn id<'a>(&self, url: &'a str) -> Option<&'a str> {
+        url.strip_prefix(self.0.place.as_ref()?.folder.as_str())
+    }
+
+    /// Whether somebody could still use this link.
+    pub(crate) fn is_open(&self, id: &str) -> bool {
+        self.links().open(id).is_some()
+    }
+
+    pub(crate) fn links(&self) -> MutexGuard<'_, Links> {
+        // Whole links come and go, so a panic elsewhere while it was held spoils nothing.
+        self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lifetime(&self) -> Duration {
+        self.0.link_lifetime
+    }
+}
+
+impl Connections for Accounts {
+    fn link(&self, id: &str) -> Option<Link> {
+        self.links().open(id)
+    }
+
+    fn take(&self, id: &str) -> bool {
+        self.links().take(id)
+    }
+
+    fn refuse(&self, id: &str) {
+        self.links().settle(id, Stage::Refused);
+    }
+
+    fn finish<'a>(&'a self, id: &'a str, redirected: String) -> Connecting<'a> {
+        Box::pin(async move {
+            let account = self.links().account(id).ok_or(NotConnected::Unknown)?;
+            let finished = account.finish(&redirected).await;
+            let stage = match &finished {
+                Ok(()) => Stage::Connected,
+                Err(NotConnected::Refused) => Stage::Refused,
+                Err(_) => Stage::Failed,
+            };
+            self.links().settle(id, stage);
+            finished
+        })
+    }
+}
+
+impl fmt::Debug for Accounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accounts").field("link_lifetime", &self.0.link_lifetime).finish_non_exhaustive()
+    }
+}
+
+/// The name that `issuer` knows the user by, if this principal is a user of that issuer.
+#[must_use]
+pub fn user_of<'a>(principal: &'a str, issuer: &str) -> Option<&'a str> {
+    principal.strip_prefix(issuer)?.strip_prefix(" user ")
+}
+
+/// Whether a principal is a person, who could sign in elsewhere.
+pub(crate) fn is_user(principal: &str) -> bool {
+    // No issuer has a space in it.
+    principal.split_once(' ').is_some_and(|(_, rest)| rest.starts_with("user "))
+}
+
+fn host_of(http: &Http) -> String {
+    let url = http.url.reveal();
+    match (url.host_str(), url.port()) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (host, _) => host.unwrap_or_default().to_owned(),
+    }
+}

@@ -1,0 +1,186 @@
+//! Where a call needs an account that its user has not connected: they are sent to connect it, and the call goes on.
+//!
+//! An application that can show URLs is asked for that, in the way of its revision, and the call is made once the account
+//! is there; any other is told the URL in words. A server that shows nothing before somebody has signed in is shown with
+//! one tool, by which they can.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes::{Call, Context, Outcome, Questions};
+use hospes_model::{
+    CallToolResult, ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams,
+    InputRequest, Method, Notification, RawJson, RpcError, Tool,
+};
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Gateway, InUse};
+use crate::accounts::{Accounts, Stage};
+use crate::catalogue::names::SEPARATOR;
+use crate::upstream::{Listing, wants_sign_in};
+
+/// The tool of a server at which the user has to sign in before it shows anything.
+pub(super) const CONNECT_ACCOUNT: &str = "connect_account";
+/// Under which key the user is asked to go to the URL.
+const KEY: &str = "connect-account";
+/// How the state of a call begins that waits for an account.
+const STATE: &str = "account ";
+/// How long a call waits, once the user has agreed to go there, before it asks again: whoever stands between us and the
+/// application may have no more patience with a silent request.
+const WAIT: Duration = Duration::from_secs(50);
+
+/// What a server shows at which the user has to sign in first.
+pub(super) fn listing() -> Listing {
+    let schema = RawJson::from(json!({ "type": "object", "additionalProperties": false }));
+    let mut tool = Tool::new(CONNECT_ACCOUNT, schema);
+    tool.description = Some(
+        "Connects the user's own account at this server. Its tools appear once the user has signed in there."
+            .to_owned(),
+    );
+    Listing { tools: Arc::new(vec![tool]), ..Listing::default() }
+}
+
+impl Gateway {
+    /// Answers a call, and sends the user to connect an account if that is what it takes.
+    pub(super) async fn answer_or_send_away(
+        &self,
+        accounts: &Accounts,
+        call: Call,
+    ) -> Result<Outcome, RpcError> {
+        let (context, method) = (call.context.clone(), call.method.clone());
+        if let Some(outcome) = resume(accounts, &context, &method).await? {
+            return Ok(outcome);
+        }
+        self.answer(call).await.or_else(|error| ask(accounts, &context, &method, error))
+    }
+
+    /// The server whose tool by which users connect their accounts has this name; none if it has shown what it really
+    /// has.
+    pub(super) fn entrance(&self, name: &str, using: &InUse) -> Option<usize> {
+        let prefix = name.strip_suffix(CONNECT_ACCOUNT)?.strip_suffix(SEPARATOR)?;
+        let server = self.position(self.shared.prefixes.server(prefix)?)?;
+        let slot = &self.shared.upstreams[server];
+        if !slot.is_per_user() {
+            return None;
+        }
+        let line = slot.of(using.view.user.as_ref())?.line(using.view.abilities);
+        let is_theirs = line
+            .phase()
+            .offers()
+            .is_some_and(|live| live.listing.tools.iter().any(|tool| tool.name == CONNECT_ACCOUNT));
+        (!is_theirs).then_some(server)
+    }
+
+    /// Answers that tool.
+    pub(super) async fn connect_account(&self, server: usize, using: &InUse) -> Result<Outcome, RpcError> {
+        let name = &self.shared.upstreams[server].server.name;
+        let result = match self.reach(server, using).await {
+            Ok(mut reached) => {
+                reached.lease.finish();
+                let text =
+                    format!("The account at `{name}` is connected. Its tools are in the list of tools now.");
+                CallToolResult::text(text)
+            }
+            Err(unreached) if unreached.sign_in.is_some() => return Err(unreached.into()),
+            Err(unreached) => CallToolResult::error(unreached.why),
+        };
+        Ok(Outcome::Complete(result.into()))
+    }
+}
+
+/// What a call that had to wait for an account does when it comes back: none when it goes on.
+async fn resume(
+    accounts: &Accounts,
+    context: &Context,
+    method: &Method,
+) -> Result<Option<Outcome>, RpcError> {
+    let mut round = context.round();
+    let Some(state) = round.carried.as_deref().and_then(|state| state.strip_prefix(STATE)) else {
+        return Ok(None);
+    };
+    let foreign = || RpcError::invalid_params("the request state is none of ours");
+    let (id, inner) = state.split_once(' ').ok_or_else(foreign)?;
+    let (id, inner) = (id.to_owned(), inner.strip_prefix('+').map(str::to_owned));
+    let answer = round.answers.remove(KEY).and_then(|answer| answer.decode::<ElicitResult>().ok());
+    round.fresh.retain(|key| key != KEY);
+    round.carried = inner;
+    context.begin_round(round);
+
+    // Nobody else's link is looked at, whatever the state says.
+    let looked = accounts.links().look(&id).map(|(link, stage, until)| (link.clone(), stage, until));
+    let Some((link, mut stage, until)) =
+        looked.filter(|(link, ..)| Some(&*link.principal) == context.principal())
+    else {
+        return Ok(None);
+    };
+    if answer.is_none_or(|answer| answer.action != ElicitAction::Accept) {
+        hospes_auth::server::Connections::refuse(accounts, &id);
+        let why = format!("the user does not connect an account at `{}`; nothing was done", link.server);
+        return Ok(Some(told(method, why)?));
+    }
+    let waited = timeout_at(until.min(Instant::now() + WAIT), async {
+        let settled = stage.wait_for(|stage| !matches!(stage, Stage::Open | Stage::Taken)).await;
+        settled.map_or(Stage::Failed, |stage| *stage)
+    });
+    match waited.await {
+        Ok(Stage::Connected) => {
+            let done = ElicitationCompleteParams::new(id);
+            context.notify(Notification::ElicitationComplete(done));
+            Ok(None)
+        }
+        Ok(_) => {
+            let why = format!("no account at `{}` was connected: the sign-in there was refused", link.server);
+            Ok(Some(told(method, why)?))
+        }
+        // They still may be about it.
+        Err(_) if accounts.links().look(&id).is_some() && !context.peer().revision.is_legacy() => {
+            ask(accounts, context, method, wants_sign_in(&link.server, &accounts.url(&id))).map(Some)
+        }
+        Err(_) => {
+            let why = format!("nobody has signed in at `{}` yet; call again when that is done", link.server);
+            Ok(Some(told(method, why)?))
+        }
+    }
+}
+
+/// The question that an error stands for which says where this user has to go first; any other error is what it is.
+fn ask(
+    accounts: &Accounts,
+    context: &Context,
+    method: &Method,
+    error: RpcError,
+) -> Result<Outcome, RpcError> {
+    let urls = error.url_elicitations().unwrap_or_default();
+    let Ok([wanted]) = <[ElicitUrlParams; 1]>::try_from(urls) else {
+        return Err(error);
+    };
+    let Some(id) = accounts.id(&wanted.url) else { return Err(error) };
+    let server = match accounts.links().look(id) {
+        Some((link, ..)) if Some(&*link.principal) == context.principal() => link.server.clone(),
+        _ => return Err(RpcError::internal("the link to sign in is no longer good; call again")),
+    };
+    let may_ask = method.info().is_some_and(|info| info.input_required);
+    if may_ask && context.peer().capabilities.elicits_urls() {
+        let mut round = context.round();
+        let inner = round.carried.take().map_or_else(|| "-".to_owned(), |inner| format!("+{inner}"));
+        round.carried = Some(format!("{STATE}{id} {inner}"));
+        let request = InputRequest::Elicit(Box::new(ElicitParams::Url(wanted)));
+        return Ok(Outcome::InputRequired(Questions::new(vec![(KEY.to_owned(), request)], round)));
+    }
+    let url = &wanted.url;
+    told(
+        method,
+        format!(
+            "`{server}` wants the user to sign in with their own account: they have to open {url} in their browser, and then call again"
+        ),
+    )
+}
+
+/// In words: to a model, which reads the results of tools, as one of these.
+fn told(method: &Method, why: String) -> Result<Outcome, RpcError> {
+    match method {
+        Method::ToolsCall => Ok(Outcome::Complete(CallToolResult::error(why).into())),
+        _ => Err(RpcError::internal(why)),
+    }
+}

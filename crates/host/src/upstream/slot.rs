@@ -1,0 +1,114 @@
+//! The place of a configured server: one server for all, or one for each user.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::line::Server;
+use super::server::Upstream;
+use super::status::UpstreamStatus;
+use crate::config::ToolFilter;
+
+/// How many users' connections to one server there are at once: the limit `max_users`.
+const MAX_USERS: usize = 1000;
+
+/// Connects for a user; none where nobody can sign in.
+pub(crate) type ForUser = Box<dyn Fn(&Arc<str>) -> Option<Upstream> + Send + Sync>;
+
+/// A configured server.
+pub(crate) struct Slot {
+    pub(crate) server: Arc<Server>,
+    pub(crate) filter: ToolFilter,
+    /// Whether the host is not to start without it.
+    pub(crate) is_required: bool,
+    behind: Behind,
+}
+
+enum Behind {
+    Everybody(Arc<Upstream>),
+    EachUser { connect: ForUser, open: Mutex<HashMap<Arc<str>, Arc<Upstream>>> },
+}
+
+impl Slot {
+    /// One server for all.
+    pub(crate) fn shared(upstream: Upstream, filter: ToolFilter, is_required: bool) -> Self {
+        let server = Arc::clone(&upstream.server);
+        Self { server, filter, is_required, behind: Behind::Everybody(Arc::new(upstream)) }
+    }
+
+    /// One for each user. There is none to start with, so none is waited for.
+    pub(crate) fn per_user(server: Arc<Server>, filter: ToolFilter, connect: ForUser) -> Self {
+        let behind = Behind::EachUser { connect, open: Mutex::default() };
+        Self { server, filter, is_required: false, behind }
+    }
+
+    /// Whether each user has an account of their own.
+    pub(crate) fn is_per_user(&self) -> bool {
+        matches!(self.behind, Behind::EachUser { .. })
+    }
+
+    /// The server as this user reaches it, which begins to connect if it has to; none where each user has an account,
+    /// and this is nobody.
+    pub(crate) fn of(&self, user: Option<&Arc<str>>) -> Option<Arc<Upstream>> {
+        match &self.behind {
+            Behind::Everybody(upstream) => Some(Arc::clone(upstream)),
+            Behind::EachUser { connect, open } => {
+                let (user, mut open) = (user?, lock(open));
+                if let Some(upstream) = open.get(user) {
+                    return Some(Arc::clone(upstream));
+                }
+                if open.len() >= MAX_USERS {
+                    tracing::warn!(server = %self.server.name, limit = "max_users", "too many users at once");
+                    return None;
+                }
+                let upstream = Arc::new(connect(user)?);
+                open.insert(Arc::clone(user), Arc::clone(&upstream));
+                Some(upstream)
+            }
+        }
+    }
+
+    /// All that are connected, or try to be.
+    pub(crate) fn all(&self) -> Vec<Arc<Upstream>> {
+        match &self.behind {
+            Behind::Everybody(upstream) => vec![Arc::clone(upstream)],
+            Behind::EachUser { open, .. } => lock(open).values().cloned().collect(),
+        }
+    }
+
+    /// Takes out those of users of whom nobody has a view any more; the caller stops them.
+    pub(crate) fn release_users(&self, is_wanted: &impl Fn(&Arc<str>) -> bool) -> Vec<Arc<Upstream>> {
+        let Behind::EachUser { open, .. } = &self.behind else { return Vec::new() };
+        let mut open = lock(open);
+        let mut over = Vec::new();
+        open.retain(|user, upstream| {
+            let stays = is_wanted(user) || !upstream.is_idle();
+            if !stays {
+                over.push(Arc::clone(upstream));
+            }
+            stays
+        });
+        over
+    }
+
+    /// How it is. Of what users have, everybody may know how many there are.
+    pub(crate) fn status(&self) -> UpstreamStatus {
+        match &self.behind {
+            Behind::Everybody(upstream) => upstream.status(),
+            Behind::EachUser { open, .. } => {
+                let lines = lock(open);
+                UpstreamStatus::per_user(&self.server, lines.len())
+            }
+        }
+    }
+}
+
+fn lock<T>(open: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whole entries come and go, so a panic elsewhere while it was held spoils nothing.
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slot").field("server", &self.server.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,213 @@
+//! Sites on real sockets: a server that wants to know who is there, and a gateway before it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hospes::client::{Client, ClientBuilder, Target};
+use hospes::transport::http_server::{Endpoint, Front, FrontFuture, HttpServer};
+use hospes::{Context, Server};
+use hospes_auth::client::Store;
+use hospes_auth::resource::{AnyOf, Guard, Principal, ScopeRules, StaticTokens};
+use hospes_auth::server::{AuthServer, MemoryStore, PasswordHash, ServerSettings, SignIn, Store as Records};
+use hospes_auth::{Issuer, Resource, Scopes};
+use hospes_host::config::Loader;
+use hospes_host::{Accounts, Host};
+use hospes_model::{ElicitParams, ElicitResult, Revision};
+use http::header::AUTHORIZATION;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::browser::{Browser, Page};
+
+/// Hears what a site is shown.
+struct Ear<F> {
+    heard: Arc<Mutex<Vec<String>>>,
+    front: F,
+}
+
+impl<F: Front> Front for Ear<F> {
+    fn receive<'a>(
+        &'a self,
+        endpoint: &'a Endpoint,
+        request: &'a mut http::Request<hyper::body::Incoming>,
+    ) -> FrontFuture<'a> {
+        let shown = request.headers().get(AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
+        self.heard.lock().unwrap().extend(shown);
+        self.front.receive(endpoint, request)
+    }
+}
+
+/// A server at which everybody has an account: `NAME-there` with the password `there`.
+pub(crate) struct Site {
+    pub(crate) origin: String,
+    /// What `Authorization` said.
+    pub(crate) heard: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Site {
+    pub(crate) async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let (issuer, resource) =
+            (Issuer::new(&*origin).unwrap(), Resource::new(format!("{origin}/mcp")).unwrap());
+        let mut settings = ServerSettings::new(issuer.clone(), resource.clone())
+            .scope("use", "Use it")
+            .scope("admin", "Change what matters");
+        settings.registration = true;
+        let users = ["alice-there", "bob-there"].map(|name| (name.to_owned(), hash("there")));
+        let server = AuthServer::new(settings, Arc::new(MemoryStore::new()), SignIn::users(users)).unwrap();
+        let tokens = server.tokens_for([resource.clone()]);
+        let rules = ScopeRules::default().always(Scopes::parse("use")).tool("admin", Scopes::parse("admin"));
+        let guard = Guard::builder(resource, vec![issuer], tokens).rules(rules).build();
+        let whoami = |ctx: Context| async move { who(&ctx) };
+        let mcp = Server::new("site", "1")
+            .tool("whoami", whoami)
+            .tool("admin", whoami)
+            .tool("slow", |ctx: Context| async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                who(&ctx)
+            })
+            .resource("site://me", whoami);
+        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+        let front = Ear { heard: Arc::clone(&heard), front: server.beside(guard) };
+        let server =
+            HttpServer::from_listener(listener, Endpoint::builder(mcp).build()).unwrap().front(front);
+        let task = tokio::spawn(async move { server.serve().await.unwrap() });
+        Self { origin, heard, task }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("{}/mcp", self.origin)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn who(ctx: &Context) -> String {
+    let principal = ctx.principal().unwrap_or("nobody").to_owned();
+    principal.rsplit(' ').next().unwrap().to_owned()
+}
+
+fn hash(password: &str) -> PasswordHash {
+    use std::sync::OnceLock;
+    static HASHES: OnceLock<Mutex<std::collections::BTreeMap<String, PasswordHash>>> = OnceLock::new();
+    // It takes a while, on purpose.
+    let mut known = HASHES.get_or_init(Mutex::default).lock().unwrap();
+    known.entry(password.to_owned()).or_insert_with(|| PasswordHash::of(password)).clone()
+}
+
+/// A gateway before a site. Its users are `alice` and `bob`, with the password `here`.
+pub(crate) struct Gate {
+    pub(crate) origin: String,
+    pub(crate) accounts: Accounts,
+    pub(crate) host: Host,
+    pub(crate) site: String,
+    task: JoinHandle<()>,
+}
+
+/// What outlives a gateway.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) records: Arc<dyn Records>,
+}
+
+impl Kept {
+    pub(crate) fn new() -> Self {
+        Self {
+            store: Arc::new(hospes_auth::client::MemoryStore::new()),
+            records: Arc::new(MemoryStore::new()),
+        }
+    }
+}
+
+impl Gate {
+    pub(crate) async fn new(site: &Site) -> Self {
+        Self::with(site, &Kept::new(), "127.0.0.1:0", |accounts| accounts).await
+    }
+
+    pub(crate) async fn with(
+        site: &Site,
+        kept: &Kept,
+        address: &str,
+        change: impl FnOnce(Accounts) -> Accounts,
+    ) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let (issuer, resource) =
+            (Issuer::new(&*origin).unwrap(), Resource::new(format!("{origin}/mcp")).unwrap());
+        let accounts = change(Accounts::new(Arc::clone(&kept.store)).at(&origin).unwrap());
+        let users = ["alice", "bob"].map(|name| (name.to_owned(), hash("here")));
+        let settings = ServerSettings::new(issuer.clone(), resource.clone());
+        let server = AuthServer::new(settings, Arc::clone(&kept.records), SignIn::users(users))
+            .unwrap()
+            .connecting(Arc::new(accounts.clone()));
+        let mut machine = Principal::new(issuer.clone(), "robot");
+        machine.is_client = true;
+        let tokens = ["alice", "bob"].iter().fold(StaticTokens::none(), |tokens, name| {
+            tokens.with(&format!("token-of-{name}"), Principal::new(issuer.clone(), *name))
+        });
+        let tokens = AnyOf::none().or(tokens.with("token-of-robot", machine));
+        let guard = Guard::builder(resource, vec![issuer], tokens).build();
+        let text = format!("[servers.site]\nurl = \"{}\"\naccount = \"per-user\"\n", site.url());
+        let config = Loader::new().parse("hospes.toml", &text).unwrap();
+        let host = Host::builder(config).accounts(accounts.clone()).start().unwrap();
+        let endpoint = Endpoint::builder(host.gateway()).sse(true).build();
+        let server = HttpServer::from_listener(listener, endpoint)
+            .unwrap()
+            .shutdown_timeout(Duration::ZERO)
+            .front(server.beside(guard));
+        let task = tokio::spawn(async move { server.serve().await.unwrap() });
+        Self { origin, accounts, host, site: site.origin.clone(), task }
+    }
+
+    /// The browser of a user of both.
+    pub(crate) fn browser(&self, name: &str) -> Browser {
+        Browser::default().user(&self.origin, name, "here").user(
+            &self.site,
+            &format!("{name}-there"),
+            "there",
+        )
+    }
+
+    /// An application of this user.
+    pub(crate) async fn application(&self, name: &str, builder: ClientBuilder) -> Client {
+        let target = Target::url(format!("{}/mcp", self.origin))
+            .header("authorization", format!("Bearer token-of-{name}"));
+        builder.connect(target).await.unwrap()
+    }
+
+    /// The application of a user who goes wherever they are sent, and agrees to everything; and what they were shown.
+    pub(crate) async fn willing(&self, name: &str, revision: Revision) -> (Client, Arc<Mutex<Vec<Page>>>) {
+        let pages: Arc<Mutex<Vec<Page>>> = Arc::default();
+        let (browser, seen) = (self.browser(name), Arc::clone(&pages));
+        let builder = Client::builder().revision(revision).elicitation_urls().elicitation(move |asked| {
+            let (mut browser, seen) = (browser.clone(), Arc::clone(&seen));
+            async move {
+                let ElicitParams::Url(asked) = asked else { panic!("a form: {asked:?}") };
+                let page = browser.agree(&asked.url).await;
+                seen.lock().unwrap().push(page);
+                Ok(ElicitResult::accept(hospes_model::RawJson::empty_object()))
+            }
+        });
+        (self.application(name, builder).await, pages)
+    }
+
+    /// The link in what an application is told that cannot show URLs.
+    pub(crate) fn link(&self, text: &str) -> String {
+        let start =
+            text.find(&format!("{}/connect/", self.origin)).unwrap_or_else(|| panic!("no link: {text}"));
+        text[start..].split(|sign: char| sign.is_whitespace()).next().unwrap().to_owned()
+    }
+
+    pub(crate) async fn stop(self) {
+        self.task.abort();
+        let _ = self.task.await;
+        self.host.stop().await;
+    }
+}
