@@ -11,6 +11,7 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
@@ -76,7 +77,7 @@ struct Said {
     scope: Option<Scopes>,
     exp: Option<u64>,
     jti: Option<String>,
-    cnf: Option<Bound>,
+    cnf: Option<Value>,
 }
 
 impl Introspection {
@@ -173,12 +174,17 @@ impl Introspection {
             tracing::warn!(issuer = %self.issuer, "an issuer calls a token good and does not say whose it is (`sub`)");
             return None;
         };
+        // What is bound in another way is not taken.
+        let Ok(bound) = said.cnf.map(serde_json::from_value::<Bound>).transpose() else {
+            tracing::warn!(issuer = %self.issuer, "a token is bound in a way that is not understood (`cnf`)");
+            return None;
+        };
         let mut principal = Principal::new(self.issuer.clone(), subject);
         principal.is_client =
             said.client_id.as_ref().is_some_and(|client| client.as_str() == principal.subject);
         principal.client_id = said.client_id;
         principal.scopes = said.scope.unwrap_or_default();
-        principal.proof_key = said.cnf.map(|bound| bound.jkt);
+        principal.proof_key = bound.map(|bound| bound.jkt);
         principal.token_id = said.jti.unwrap_or_else(|| fingerprint(token));
         // What lives on the token lasts until it is asked about again.
         principal.expires_at = Some(said.exp.unwrap_or(now + GOOD_SECONDS));

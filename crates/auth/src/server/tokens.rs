@@ -18,6 +18,7 @@ use super::store::{Kind, Record, StoreError, Swapped, Taken};
 use super::{AuthServer, hash, random_text};
 use crate::pkce::verify_challenge;
 use crate::proofs::{PROOF_SECONDS, read_proof};
+use crate::resource::Flaw;
 use crate::{ClientId, ErrorBody, ErrorCode, RedirectUri, Resource, Scopes, fingerprint};
 
 /// What a code stands for.
@@ -122,10 +123,7 @@ pub(super) fn encode(value: &impl Serialize) -> String {
 impl AuthServer {
     /// Answers the token endpoint.
     pub(super) async fn redeem(&self, parts: &Parts, form: &Form) -> Result<Value, NoToken> {
-        if let Some(name) = form.repeated() {
-            let why = format!("the parameter {} comes more than once", crate::shown(name));
-            return refuse(ErrorCode::InvalidRequest, &why);
-        }
+        check_repeated(form)?;
         let Some(grant) = form.get("grant_type") else {
             return refuse(ErrorCode::InvalidRequest, "grant_type is missing");
         };
@@ -176,6 +174,7 @@ impl AuthServer {
 
     /// The client that a request is from.
     pub(super) async fn authenticate(&self, parts: &Parts, form: &Form) -> Result<Client, NoToken> {
+        check_repeated(form)?;
         let credentials = match Credentials::read(&parts.headers, form) {
             Ok(credentials) => credentials,
             Err(NoClient::Malformed(why)) => return refuse(ErrorCode::InvalidRequest, why),
@@ -264,8 +263,9 @@ impl AuthServer {
                     self.revoke_grant_of(&record).await?;
                     return refuse(ErrorCode::InvalidGrant, bad);
                 }
-                if !self.is_there(&known.given) {
-                    tracing::info!(token = fingerprint(old), "a user who is gone");
+                let grant = record.grant.clone().unwrap_or_default();
+                if !self.holds(&known.given, &grant).await? {
+                    tracing::info!(token = fingerprint(old), "what it was given on is gone");
                     self.revoke_grant_of(&record).await?;
                     return refuse(ErrorCode::InvalidGrant, bad);
                 }
@@ -273,7 +273,6 @@ impl AuthServer {
                 check_key(&known, asker)?;
                 self.check_resource(form, &known.given.resource)?;
                 narrowed(form, &known.given.scopes)?;
-                let grant = record.grant.clone().unwrap_or_default();
                 self.refresh_record(&next, asker, &known.given, &grant)
             }
             // It was swapped, or it is none: nothing will be put in its place.
@@ -292,14 +291,16 @@ impl AuthServer {
             Swapped::Unknown => return refuse(ErrorCode::InvalidGrant, bad),
         };
         let known: TokenRecord = decode(&record)?;
-        if known.client_id != client.id {
+        let grant = record.grant.clone().unwrap_or_default();
+        // Asked already, but for an answer that is told again.
+        if known.client_id != client.id || !self.holds(&known.given, &grant).await? {
             self.revoke_grant_of(&record).await?;
             return refuse(ErrorCode::InvalidGrant, bad);
         }
         check_key(&known, asker)?;
         self.check_resource(form, &known.given.resource)?;
         let scopes = narrowed(form, &known.given.scopes)?;
-        self.issue(asker, &known.given, &scopes, &record.grant.unwrap_or_default(), Some(next)).await
+        self.issue(asker, &known.given, &scopes, &grant, Some(next)).await
     }
 
     async fn credentials(&self, form: &Form, asker: &Asker) -> Result<Value, NoToken> {
@@ -328,6 +329,18 @@ impl AuthServer {
             }
             By::Upstream => self.provider().is_some(),
             By::Assertion { issuer } => self.trusts(issuer),
+        }
+    }
+
+    /// Whether what a grant rests on still holds: on whose word it was given, and what somebody else gave us for it.
+    async fn holds(&self, given: &Given, grant: &str) -> Result<bool, NoToken> {
+        if !self.is_there(given) || given.by != By::Upstream {
+            return Ok(self.is_there(given));
+        }
+        match self.check_upstream(grant).await {
+            Ok(()) => Ok(true),
+            Err(Flaw::Unavailable) => Err(NoToken::Later),
+            Err(Flaw::Invalid | Flaw::Expired) => Ok(false),
         }
     }
 
@@ -453,7 +466,7 @@ impl AuthServer {
         let TokenRecord { client_id, given, key } = decode(&record)?;
         // RFC 7662, section 2.2: what does not concern who asks is not active.
         let concerned = client_id == client.id || client.serves.contains(&given.resource);
-        if !concerned || !self.is_there(&given) {
+        if !concerned || !self.holds(&given, record.grant.as_deref().unwrap_or_default()).await? {
             tracing::debug!(token = fingerprint(token), client = %client.id, concerned, "a token is not active");
             return Ok(json!({ "active": false }));
         }
@@ -474,6 +487,13 @@ impl AuthServer {
             None => Ok(None),
         }
     }
+}
+
+/// Of what comes twice nobody knows which is meant (OAuth 2.1, section 3.2).
+fn check_repeated(form: &Form) -> Result<(), NoToken> {
+    let Some(name) = form.repeated() else { return Ok(()) };
+    let why = format!("the parameter {} comes more than once", crate::shown(name));
+    refuse(ErrorCode::InvalidRequest, &why)
 }
 
 /// Whether whoever comes with a refresh token proves the key that it is bound to.

@@ -228,12 +228,18 @@ async fn an_issuer_is_asked_and_its_answer_kept_for_a_while() {
         ("iss", json!("https://other.example")),
         ("exp", json!(NOW)),
         ("cnf", json!({ "x5t#S256": "x" })),
+        ("cnf", json!({ "jkt": "x", "x5t#S256": "x" })),
+        ("cnf", json!("x")),
         ("sub", Value::Null),
     ] {
         let mut bad = good.clone();
         bad[claim] = value;
         say(bad);
-        assert!(introspection().verify("opaque", NOW).await.is_err(), "{claim}");
+        let (tokens, before) = (introspection(), asked());
+        for _ in 0..2 {
+            assert_eq!(tokens.verify("opaque", NOW).await, Err(Flaw::Invalid), "{claim}");
+        }
+        assert_eq!(asked(), before + 1, "{claim}: that is remembered");
     }
 }
 

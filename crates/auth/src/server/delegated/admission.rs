@@ -52,8 +52,8 @@ impl Admission {
     }
 }
 
-const EMAIL: &str = "email";
-const VERIFIED: &str = "email_verified";
+pub(super) const EMAIL: &str = "email";
+pub(super) const VERIFIED: &str = "email_verified";
 
 fn is_one(said: &Value, wanted: &[String]) -> bool {
     match said {

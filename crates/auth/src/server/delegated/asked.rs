@@ -1,5 +1,6 @@
 //! What the provider is asked without a browser.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use base64::Engine as _;
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
+use super::admission::{EMAIL, VERIFIED};
 use super::{Failed, Provider};
 use crate::metadata::{AuthorizationServer, is_secure, server_metadata_urls};
 use crate::{ErrorBody, ErrorCode, MAX_METADATA_BYTES, MAX_TOKEN_BYTES, Request};
@@ -133,9 +135,7 @@ impl Provider {
             if said.get("sub").is_none_or(|sub| claims.get("sub").is_some_and(|known| known != sub)) {
                 return Err(Failed::Refused("it speaks of somebody else"));
             }
-            for (name, value) in said {
-                claims.entry(name).or_insert(value);
-            }
+            add(&mut claims, said);
         }
         match claims.get("sub").and_then(Value::as_str) {
             Some(subject) => Ok(Person { subject: subject.to_owned(), claims }),
@@ -153,7 +153,10 @@ impl Provider {
         };
         ours && text("iss") == Some(self.issuer.as_str())
             && text("nonce") == Some(nonce)
-            && claims.get("exp").and_then(Value::as_u64).is_some_and(|exp| exp + crate::CLOCK_SKEW > now)
+            && claims
+                .get("exp")
+                .and_then(Value::as_u64)
+                .is_some_and(|exp| exp.saturating_add(crate::CLOCK_SKEW) > now)
     }
 
     /// Whether a token still holds there; none where the provider cannot be asked that.
@@ -165,6 +168,18 @@ impl Provider {
         let endpoint = found.server.introspection_endpoint.as_deref().and_then(secure);
         let Some(endpoint) = endpoint else { return Ok(None) };
         let response = self.send(self.form(found, endpoint, &[("token", token.expose_secret())])).await?;
+        let status = response.status;
+        // It does not let us ask, which is no fault of its users: as where there is nothing to ask.
+        if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
+            if !self.mute.swap(true, Ordering::Relaxed) {
+                tracing::warn!(provider = %self.issuer, %status, "the provider does not say whether its tokens hold");
+            }
+            return Ok(None);
+        }
+        if status != StatusCode::OK {
+            return Err(Failed::Unreachable(format!("it answered {status}")));
+        }
+        self.mute.store(false, Ordering::Relaxed);
         let said: Value = response.decode().map_err(|error| Failed::Unreachable(error.to_string()))?;
         let active = said["active"].as_bool();
         active.map(Some).ok_or_else(|| Failed::Unreachable("it does not say".to_owned()))
@@ -212,7 +227,47 @@ impl Provider {
     }
 }
 
+/// Adds what was said in another place. An address and whether it is verified are taken from one place: in the other
+/// they may be about another address.
+fn add(claims: &mut Map<String, Value>, said: Map<String, Value>) {
+    let address = [EMAIL, VERIFIED];
+    let is_whole = address.iter().all(|name| claims.contains_key(*name));
+    let is_other = !is_whole && said.contains_key(EMAIL);
+    if is_other {
+        claims.retain(|name, _| !address.contains(&name.as_str()));
+    }
+    for (name, value) in said {
+        if is_other || !address.contains(&name.as_str()) {
+            claims.entry(name).or_insert(value);
+        }
+    }
+}
+
 /// An endpoint to which tokens may go.
 fn secure(url: &str) -> Option<Url> {
     Url::parse(url).ok().filter(is_secure)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Somebody verified one address there and wrote another, of somebody else, into their account.
+    #[test]
+    fn an_address_is_not_verified_by_what_is_said_of_another() {
+        let both = |token: Value, said: Value| {
+            let (Value::Object(mut claims), Value::Object(said)) = (token, said) else { panic!("objects") };
+            add(&mut claims, said);
+            Value::Object(claims)
+        };
+        let mine = json!({ "email": "mine@evil.example", "email_verified": true });
+        assert_eq!(both(json!({ "email": "ann@example.org" }), mine.clone()), mine);
+        assert_eq!(both(json!({ "email_verified": true }), json!({ "email": "a" })), json!({ "email": "a" }));
+        assert_eq!(both(json!({ "email": "a" }), json!({ "email_verified": true })), json!({ "email": "a" }));
+        assert_eq!(both(mine.clone(), json!({ "email": "ann@example.org" })), mine);
+        assert_eq!(both(json!({ "sub": "1" }), mine.clone())["email_verified"], true);
+        assert_eq!(both(json!({ "hd": "a" }), json!({ "hd": "b", "x": 1 })), json!({ "hd": "a", "x": 1 }));
+    }
 }

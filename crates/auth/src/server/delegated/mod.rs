@@ -9,6 +9,7 @@ mod away;
 mod rests;
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
@@ -37,6 +38,8 @@ pub struct Provider {
     seal: RandomizedNonceKey,
     sign: hmac::Key,
     found: Mutex<Option<Arc<Found>>>,
+    /// Whether it has refused to say if a token holds, which is told once.
+    mute: AtomicBool,
 }
 /// What the flow itself sends with a user.
 pub const OWN_PARAMETERS: [&str; 9] = [
@@ -85,6 +88,7 @@ impl Provider {
             seal,
             sign,
             found: Mutex::default(),
+            mute: AtomicBool::new(false),
         })
     }
 

@@ -63,7 +63,7 @@ impl AuthServer {
                 Some(refresh) => Some(seal(refresh)?),
                 None => before.and_then(|before| before.refresh.clone()),
             },
-            expires_at: now + tokens.expires_in.unwrap_or(UNKNOWN_LIFETIME),
+            expires_at: now.saturating_add(tokens.expires_in.unwrap_or(UNKNOWN_LIFETIME)),
             checked_at: now,
             admitted: provider.admission.mark(),
         })

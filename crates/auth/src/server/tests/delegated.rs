@@ -15,7 +15,8 @@ use crate::fetch::{Fetch, FetchFuture};
 use crate::pkce::verify_challenge;
 use crate::resource::{Flaw, Verify as _};
 use crate::server::{
-    Admission, AuthServer, Kind, MemoryStore, Provider, Record, SignIn, Store, StoreFuture, Swapped, Taken,
+    AccessTokens, Admission, AuthServer, Kind, MemoryStore, Provider, Record, SignIn, Store, StoreFuture,
+    Swapped, Taken,
 };
 use crate::{ClientId, Clock, Issuer, Response, Scopes};
 
@@ -58,15 +59,17 @@ impl Third {
 
     fn tokens(&self, nonce: Option<&str>) -> Value {
         let number = self.0.issued.fetch_add(1, Ordering::Relaxed);
+        let for_ever = self.is(Some("for ever"));
+        let (lifetime, exp) = if for_ever { (u64::MAX, u64::MAX) } else { (300, 9_999_999_999) };
         let mut tokens = json!({ "access_token": format!("third-access-{number}"), "token_type": "Bearer",
-            "expires_in": 300 });
+            "expires_in": lifetime });
         if self.is(None) {
             let refresh = format!("third-refresh-{number}");
             self.0.current.lock().unwrap().clone_from(&refresh);
             tokens["refresh_token"] = refresh.into();
         }
         if let Some(nonce) = nonce {
-            let claims = json!({ "iss": THIRD, "sub": "u-17", "aud": "hospes-there", "exp": 9_999_999_999_u64,
+            let claims = json!({ "iss": THIRD, "sub": "u-17", "aud": "hospes-there", "exp": exp,
                 "nonce": nonce });
             tokens["id_token"] = format!("x.{}.x", URL_SAFE_NO_PAD.encode(claims.to_string())).into();
         }
@@ -117,6 +120,12 @@ impl Third {
                     }
                     _ => bad("unsupported_grant_type"),
                 }
+            }
+            "/introspect" if self.is(Some("forbids")) => {
+                Some(Response::new(StatusCode::FORBIDDEN, "not for you"))
+            }
+            "/introspect" if self.is(Some("failing")) => {
+                Some(Response::new(StatusCode::BAD_GATEWAY, json!({ "active": true }).to_string()))
             }
             "/introspect" => good(json!({ "active": !self.is(Some("revoked")) })),
             "/userinfo" => {
@@ -346,6 +355,79 @@ async fn ours_is_good_as_long_as_theirs() {
     third.break_off(None);
     assert_eq!(check(&nodes[1], &access).await, Err(Flaw::Invalid));
     assert_eq!(nodes[1].refresh(&refresh, super::APP, &[]).await.error().1, "invalid_grant");
+}
+
+/// Nobody shows us the tokens of a resource elsewhere, which reads them itself or asks: theirs is asked about when ours
+/// is renewed, and when we are asked.
+///
+/// covers: AUT3-05 AUT3-06
+#[tokio::test]
+async fn what_rests_on_theirs_is_renewed_as_long_as_theirs_holds() {
+    let third = Third::default();
+    let now = Arc::new(AtomicU64::new(1_000_000));
+    let time = Arc::clone(&now);
+    let mut settings = settings();
+    settings.access_tokens = AccessTokens::Jwt;
+    let server = AuthServer::new(settings, Arc::new(MemoryStore::new()), SignIn::default()).unwrap();
+    let server = server.delegating(provider(&third)).clock(Clock::new(move || time.load(Ordering::Relaxed)));
+    let site = Site::of(server, now);
+    let machine = super::basic("machine", "s3cret:%+ä");
+    let introspect = async |token: &str| {
+        site.form_with("/introspect", &[("token", token)], &[("authorization", &*machine)]).await
+    };
+    let (access, first) = tokens(&mut Browser::new(&site), &third).await;
+    site.pass(60);
+    third.break_off(Some("away"));
+    assert_eq!(site.refresh(&first, super::APP, &[]).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(introspect(&access).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    third.break_off(None);
+    assert_eq!(introspect(&access).await.json()["active"], true);
+    let (_, second) = site.refresh(&first, super::APP, &[]).await.tokens();
+    site.pass(60);
+    third.break_off(Some("revoked"));
+    // The answer to the first might have been lost: it is not told again either.
+    assert_eq!(site.refresh(&first, super::APP, &[]).await.error().1, "invalid_grant");
+    assert_eq!(site.refresh(&second, super::APP, &[]).await.error().1, "invalid_grant");
+    assert_eq!(introspect(&access).await.json(), json!({ "active": false }));
+
+    third.break_off(None);
+    let (access, refresh) = tokens(&mut Browser::new(&site), &third).await;
+    site.pass(60);
+    third.break_off(Some("revoked"));
+    assert_eq!(introspect(&access).await.json(), json!({ "active": false }), "whoever is asked first");
+    assert_eq!(site.refresh(&refresh, super::APP, &[]).await.error().1, "invalid_grant");
+    third.break_off(None);
+    let (access, refresh) = tokens(&mut Browser::new(&site), &third).await;
+    site.pass(60);
+    third.break_off(Some("revoked"));
+    assert_eq!(site.refresh(&refresh, super::APP, &[]).await.error().1, "invalid_grant");
+    third.break_off(None);
+    assert_eq!(introspect(&access).await.json(), json!({ "active": false }));
+}
+
+/// A provider that does not let us ask shuts nobody out; one that fails is waited for.
+#[tokio::test]
+async fn a_provider_may_keep_to_itself_whether_its_tokens_hold() {
+    let third = Third::default();
+    let site = site(&third);
+    let (access, _) = tokens(&mut Browser::new(&site), &third).await;
+    site.pass(60);
+    third.break_off(Some("failing"));
+    assert_eq!(check(&site, &access).await, Err(Flaw::Unavailable), "whatever it says");
+    third.break_off(Some("forbids"));
+    assert!(check(&site, &access).await.is_ok());
+    site.pass(60);
+    assert!(check(&site, &access).await.is_ok());
+}
+
+#[tokio::test]
+async fn theirs_may_last_for_ever() {
+    let third = Third::default();
+    third.break_off(Some("for ever"));
+    let site = site(&third);
+    let (access, _) = tokens(&mut Browser::new(&site), &third).await;
+    site.pass(300);
+    assert!(check(&site, &access).await.is_ok());
 }
 
 /// Without a way to renew theirs, ours ends with it.

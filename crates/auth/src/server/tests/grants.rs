@@ -288,6 +288,21 @@ async fn a_token_is_taken_back() {
 }
 
 #[tokio::test]
+async fn of_what_comes_twice_none_is_chosen() {
+    let site = Site::new();
+    let (access, _) = site.tokens().await;
+    let good = basic("machine", "s3cret:%+ä");
+    for path in ["/revoke", "/introspect"] {
+        let fields = [("token", &*access), ("token", "x")];
+        let answer = site.form_with(path, &fields, &[("authorization", &*good)]).await;
+        assert_eq!(answer.error(), (400, "invalid_request".to_owned()), "{path}");
+    }
+    let fields = [("token", &*access), ("client_id", APP), ("client_id", "other")];
+    assert_eq!(site.form("/revoke", &fields).await.error(), (400, "invalid_request".to_owned()));
+    assert!(site.is_good(&access).await);
+}
+
+#[tokio::test]
 async fn only_a_client_with_a_secret_is_told_of_tokens() {
     let site = Site::new();
     let (access, refresh) = site.tokens().await;
