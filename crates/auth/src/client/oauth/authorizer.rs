@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hospes::client::{Authorizer, Authorizing, NotAuthorized, Outbound, Refusal, Verdict};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use secrecy::ExposeSecret as _;
+use serde_json::Value;
 
 use super::renewing::Outcome;
 use super::{COOL_DOWN_SECONDS, Got, OAuthClient, Turn, seed};
@@ -120,8 +123,9 @@ impl OAuthClient {
         challenge: Option<Challenge>,
     ) -> Result<Verdict, NotAuthorized> {
         if let Some(nonce) = wanted_nonce(refusal, challenge.as_ref()) {
-            let before = self.held().nonce.replace(nonce.clone());
-            return Ok(if before == Some(nonce) { Verdict::Refuse } else { Verdict::Retry });
+            let verdict = after_nonce(refusal.sent, &nonce);
+            self.held().nonce = Some(nonce);
+            return Ok(verdict);
         }
         self.load().await.map_err(|error| self.failed(error))?;
         let turn = self.turn().await;
@@ -235,9 +239,46 @@ fn was_shown(tokens: &Tokens, refusal: &Refusal<'_>) -> bool {
     shown == Some(tokens.access.expose_secret())
 }
 
+/// What becomes of a request whose proof had to carry this nonce. It counts what it has sent itself: another that was
+/// under way may have brought the same nonce before.
+fn after_nonce(sent: &HeaderMap, wanted: &str) -> Verdict {
+    if sent_nonce(sent).as_deref() == Some(wanted) { Verdict::Refuse } else { Verdict::Retry }
+}
+
+/// What the proof among these headers carries.
+fn sent_nonce(sent: &HeaderMap) -> Option<String> {
+    let claims = sent.get(DPOP)?.to_str().ok()?.split('.').nth(1)?;
+    let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
+    claims.get("nonce")?.as_str().map(str::to_owned)
+}
+
 /// What the proof must carry, if that is all that is wrong (RFC 9449, section 9).
 fn wanted_nonce(refusal: &Refusal<'_>, challenge: Option<&Challenge>) -> Option<String> {
     let wants = challenge.is_some_and(|challenge| challenge.get("error") == Some("use_dpop_nonce"));
     let nonce = refusal.headers.get(DPOP_NONCE)?.to_str().ok()?;
     (wants && refusal.sent.contains_key(DPOP)).then(|| nonce.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use url::Url;
+
+    use super::*;
+    use crate::client::ProofKey;
+
+    #[test]
+    fn of_many_that_sent_an_old_nonce_all_are_sent_again() {
+        let key = ProofKey::generate().unwrap();
+        let url = Url::parse("https://m.example/mcp").unwrap();
+        let sent = |nonce: Option<&str>| {
+            let proof = key.prove(&Method::POST, &url, Some("token"), nonce, "id".into(), 7).unwrap();
+            HeaderMap::from_iter([(DPOP, proof)])
+        };
+        for old in [None, Some("old")] {
+            let (one, other) = (sent(old), sent(old));
+            assert_eq!(after_nonce(&one, "new"), Verdict::Retry);
+            assert_eq!(after_nonce(&other, "new"), Verdict::Retry, "the first has brought the nonce already");
+        }
+        assert_eq!(after_nonce(&sent(Some("new")), "new"), Verdict::Refuse, "it had what is wanted");
+    }
 }

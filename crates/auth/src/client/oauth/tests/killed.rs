@@ -132,7 +132,6 @@ async fn a_renewal_that_was_killed_loses_nothing_that_was_still_good() {
     }
 }
 
-/// covers: AUTC-16
 #[tokio::test]
 async fn a_write_that_was_killed_leaves_the_old_or_the_new() {
     const TEST: &str = "a_write_that_was_killed_leaves_the_old_or_the_new";

@@ -137,7 +137,6 @@ async fn tenants_and_accounts_share_no_tokens() {
     assert!(builder("?tenant=s3cret").account("me").build().tokens().await.unwrap().is_none());
 }
 
-/// covers: AUTG-08
 #[test]
 fn nothing_is_signed_in_to_in_the_open() {
     for open in ["http://m.example/mcp", "http://10.0.0.1/mcp", "ftp://m/mcp", "http://localhost.example/mcp"]
