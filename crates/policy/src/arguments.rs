@@ -1,12 +1,16 @@
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::pattern::Doubt;
+
 /// The arguments of a call, read so that there is only one reading of them.
 ///
 /// An object with one key twice is read differently by different parsers: what a rule sees need not be what the server
-/// acts on. Such arguments are refused.
+/// acts on. So is one with two keys that differ only in case: some readers take no notice of that. Such arguments are
+/// refused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arguments(Map<String, Value>);
 
@@ -25,7 +29,7 @@ impl Arguments {
     /// Reads the JSON object of a call's `arguments`.
     ///
     /// # Errors
-    /// When it is no object, has a key twice anywhere inside, or is deeper than 128 levels.
+    /// When it is no object, has a key twice anywhere inside (case aside), or is deeper than 128 levels.
     pub fn read(json: &str) -> Result<Self, ArgumentsError> {
         match serde_json::from_str(json) {
             Ok(Strict(Value::Object(members))) => Ok(Self(members)),
@@ -97,8 +101,9 @@ impl<'de> Visitor<'de> for StrictVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut all = Map::new();
+        let mut keys = HashSet::new();
         while let Some(key) = members.next_key::<String>()? {
-            if all.contains_key(&key) {
+            if !keys.insert(folded(&key)) {
                 return Err(de::Error::custom(format_args!("`{}` stands there twice", key.escape_debug())));
             }
             let Strict(value) = members.next_value()?;
@@ -106,6 +111,21 @@ impl<'de> Visitor<'de> for StrictVisitor {
         }
         Ok(Value::Object(all))
     }
+}
+
+/// The text as those read it that take no notice of case: `ſ` is an `s` too.
+fn folded(text: &str) -> String {
+    text.to_uppercase().to_lowercase()
+}
+
+/// What stands where a [`Way`] leads.
+#[derive(Debug, Default)]
+pub(crate) struct Found<'a> {
+    pub(crate) values: Vec<&'a Value>,
+    /// Somewhere the way could not be followed to its end.
+    pub(crate) missed: bool,
+    /// Something was left out that stands under the name in another case.
+    pub(crate) alike: bool,
 }
 
 /// Where in the arguments a condition looks: `a.b`, or `/a/b` as a JSON pointer; `*` is every member or item.
@@ -122,40 +142,64 @@ impl Way {
         })
     }
 
-    /// Everything that stands there. What is an array at the end counts as its items.
-    pub(crate) fn follow<'a>(&self, arguments: &'a Arguments) -> Vec<&'a Value> {
+    /// Everything that stands there. What is an array at the end counts as its items. In doubt that counts, names are
+    /// followed without regard to case.
+    pub(crate) fn follow<'a>(&self, arguments: &'a Arguments, doubt: Doubt) -> Found<'a> {
+        let mut found = Found::default();
+        let Some((first, rest)) = self.0.split_first() else { return found };
         let mut here: Vec<&Value> = Vec::new();
-        let Some((first, rest)) = self.0.split_first() else { return here };
-        step_into(arguments.0.iter(), first, &mut here);
+        step_into(&arguments.0, first, doubt, &mut here, &mut found);
         for part in rest {
             let mut next = Vec::new();
             for value in here {
                 match value {
-                    Value::Object(members) => step_into(members.iter(), part, &mut next),
+                    Value::Object(members) => step_into(members, part, doubt, &mut next, &mut found),
                     Value::Array(items) if part == "*" => next.extend(items),
-                    Value::Array(items) => next.extend(part.parse().ok().and_then(|at: usize| items.get(at))),
-                    _ => (),
+                    Value::Array(items) => match part.parse().ok().and_then(|at: usize| items.get(at)) {
+                        Some(item) => next.push(item),
+                        None => found.missed = true,
+                    },
+                    _ => found.missed = true,
                 }
             }
             here = next;
         }
-        let mut leaves = Vec::new();
         for value in here {
-            match value {
-                Value::Array(items) if !items.is_empty() => leaves.extend(items),
-                other => leaves.push(other),
-            }
+            spread(value, &mut found.values);
         }
-        leaves
+        found
+    }
+}
+
+/// The items of arrays in arrays too; an empty array is itself.
+fn spread<'a>(value: &'a Value, to: &mut Vec<&'a Value>) {
+    match value {
+        Value::Array(items) if !items.is_empty() => items.iter().for_each(|item| spread(item, to)),
+        other => to.push(other),
     }
 }
 
 fn step_into<'a>(
-    members: impl Iterator<Item = (&'a String, &'a Value)>,
+    members: &'a Map<String, Value>,
     part: &str,
+    doubt: Doubt,
     to: &mut Vec<&'a Value>,
+    found: &mut Found<'a>,
 ) {
-    to.extend(members.filter(|(key, _)| part == "*" || *key == part).map(|(_, value)| value));
+    if part == "*" {
+        to.extend(members.values());
+        return;
+    }
+    if let Some(value) = members.get(part) {
+        to.push(value);
+        return;
+    }
+    let wanted = folded(part);
+    match members.iter().find(|(key, _)| folded(key) == wanted) {
+        Some((_, value)) if doubt == Doubt::Counts => to.push(value),
+        Some(_) => found.alike = true,
+        None => found.missed = true,
+    }
 }
 
 #[cfg(test)]
@@ -164,7 +208,13 @@ mod tests {
 
     #[test]
     fn a_key_that_stands_twice_is_refused_at_any_depth() {
-        for json in [r#"{"a":1,"a":2}"#, r#"{"a":[{"b":1,"b":1}]}"#, r#"{"a":1,"\u0061":2}"#] {
+        for json in [
+            r#"{"a":1,"a":2}"#,
+            r#"{"a":[{"b":1,"b":1}]}"#,
+            r#"{"a":1,"\u0061":2}"#,
+            r#"{"path":1,"PATH":2}"#,
+            r#"{"dest":1,"deſt":2}"#,
+        ] {
             let error = Arguments::read(json).expect_err(json).to_string();
             assert!(error.contains("stands there twice"), "{error}");
         }
@@ -184,7 +234,9 @@ mod tests {
         let arguments =
             Arguments::read(r#"{"a":{"b":[1,2]},"list":[{"to":"x"},{"to":["y","z"]}],"a.b":3,"":4}"#)
                 .unwrap();
-        let follow = |way: &str| Way::new(way).follow(&arguments).into_iter().cloned().collect::<Vec<_>>();
+        let follow = |way: &str| {
+            Way::new(way).follow(&arguments, Doubt::Refuses).values.into_iter().cloned().collect::<Vec<_>>()
+        };
         assert_eq!(follow("a.b"), [1, 2]);
         assert_eq!(follow("/a.b"), [3]);
         assert_eq!(follow("list.*.to"), ["x", "y", "z"]);
@@ -192,5 +244,21 @@ mod tests {
         assert_eq!(follow("/"), [4]);
         assert!(follow("a.c").is_empty());
         assert!(follow("list.7.to").is_empty());
+    }
+
+    #[test]
+    fn a_name_in_another_case_is_another_reading() {
+        let arguments = Arguments::read(r#"{"Path":"/etc"}"#).unwrap();
+        let way = Way::new("path");
+        assert_eq!(way.follow(&arguments, Doubt::Counts).values, ["/etc"]);
+        let found = way.follow(&arguments, Doubt::Refuses);
+        assert!(found.values.is_empty() && found.alike);
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_told() {
+        let arguments = Arguments::read(r#"{"list":[{"to":"x"},"y",{"cc":1}],"even":[{"to":1}]}"#).unwrap();
+        assert!(Way::new("list.*.to").follow(&arguments, Doubt::Refuses).missed);
+        assert!(!Way::new("even.*.to").follow(&arguments, Doubt::Refuses).missed);
     }
 }

@@ -3,8 +3,9 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
+use crate::arguments::Found;
 use crate::file::{OneOrMore, Reading};
-use crate::paths;
+use crate::paths::{self, Text};
 use crate::pattern::{Doubt, Patterns};
 
 /// What a rule says of one argument.
@@ -21,7 +22,9 @@ use crate::pattern::{Doubt, Patterns};
 /// | `longer_than` | a string of more characters |
 /// | `present` | whatever is there, or with `false` nothing |
 ///
-/// All that are given must hold.
+/// All that are given must hold. A string of more than 64 KiB fits no pattern, folder or `regex` of a rule that allows, and
+/// each one of a rule that asks or denies. For the latter a string that reads as a number or a boolean is also that, and
+/// the other way round, and `null` is also nothing.
 #[derive(Clone, Debug)]
 pub struct Condition(Kind);
 
@@ -82,20 +85,37 @@ impl Condition {
 
     /// Whether what stands at the place of the argument fits. Of several values a rule that permits wants all, a rule
     /// that forbids any.
-    pub(crate) fn fits(&self, values: &[&Value], doubt: Doubt) -> bool {
+    pub(crate) fn fits(&self, found: &Found<'_>, doubt: Doubt) -> bool {
+        let values = &found.values;
         if let Kind::Tests(tests) = &self.0
             && tests.present == Some(false)
         {
-            return values.is_empty();
+            return match doubt {
+                Doubt::Refuses => values.is_empty() && !found.alike,
+                Doubt::Counts => {
+                    values.is_empty() || found.missed || values.iter().any(|value| value.is_null())
+                }
+            };
         }
-        let one = |value: &&Value| match &self.0 {
-            Kind::Patterns(patterns) => value.as_str().is_some_and(|text| patterns.fits(text, doubt)),
+        match doubt {
+            Doubt::Refuses => {
+                let plain = !values.is_empty() && !found.missed && !found.alike;
+                plain && values.iter().all(|value| self.fits_one(value, doubt))
+            }
+            Doubt::Counts => values.iter().any(|value| {
+                self.fits_one(value, doubt)
+                    || coerced(value).is_some_and(|value| self.fits_one(&value, doubt))
+            }),
+        }
+    }
+
+    fn fits_one(&self, value: &Value, doubt: Doubt) -> bool {
+        match &self.0 {
+            Kind::Patterns(patterns) => {
+                value.as_str().is_some_and(|text| patterns.fits(&Text::new(text), doubt))
+            }
             Kind::Is(wanted) => same(wanted, value),
             Kind::Tests(tests) => tests.fit(value, doubt),
-        };
-        match doubt {
-            Doubt::Refuses => !values.is_empty() && values.iter().all(one),
-            Doubt::Counts => values.iter().any(one),
         }
     }
 }
@@ -133,9 +153,11 @@ impl Tests {
     }
 
     fn fit(&self, value: &Value, doubt: Doubt) -> bool {
-        let text = value.as_str();
-        let of_text = |holds: &dyn Fn(&str) -> bool| text.is_some_and(holds);
-        self.is.as_ref().is_none_or(|wanted| same(wanted, value))
+        let text = value.as_str().map(Text::new);
+        let of_text = |holds: &dyn Fn(&Text<'_>) -> bool| text.as_ref().is_some_and(holds);
+        let there = self.present.is_none() || doubt == Doubt::Counts || !value.is_null();
+        there
+            && self.is.as_ref().is_none_or(|wanted| same(wanted, value))
             && self.like.as_ref().is_none_or(|like| of_text(&|text| like.fits(text, doubt)))
             && self.under.as_ref().is_none_or(|under| of_text(&|text| under.hold(text, doubt)))
             && self
@@ -147,7 +169,7 @@ impl Tests {
                 .as_ref()
                 .is_none_or(|bound| compare(value, bound).is_some_and(|order| order.is_le()))
             && self.regex.as_ref().is_none_or(|regex| of_text(&|text| regex.fits(text, doubt)))
-            && self.longer_than.is_none_or(|bound| of_text(&|text| text.chars().count() > bound))
+            && self.longer_than.is_none_or(|bound| of_text(&|text| text.raw().chars().count() > bound))
     }
 
     fn described(&self) -> Vec<String> {
@@ -206,19 +228,46 @@ impl Folders {
     }
 
     /// Whether the text is a path in one of the folders.
-    pub(crate) fn hold(&self, text: &str, doubt: Doubt) -> bool {
-        let path = paths::without_scheme(text);
+    pub(crate) fn hold(&self, text: &Text<'_>, doubt: Doubt) -> bool {
+        let path = paths::without_scheme(text.raw());
         match doubt {
+            _ if text.is_too_long() => doubt == Doubt::Counts,
             Doubt::Refuses => {
                 is_absolute(path)
+                    && !path.replace('\\', "/").starts_with("//")
                     && paths::is_plain(path)
+                    && !paths::is_far(text.raw())
                     && self.is_in(&paths::resolved(&path.replace('\\', "/")))
             }
-            Doubt::Counts => paths::readings(path).iter().any(|reading| {
-                let resolved = self.at_home(reading).map(|path| paths::resolved(&path.replace('\\', "/")));
-                resolved.is_some_and(|path| self.is_in(&path) || self.is_in(&climbed(&path)))
-            }),
+            Doubt::Counts => text.paths().iter().any(|path| self.may_hold(path)),
         }
+    }
+
+    /// Whether a resolved path in lower case may be in one of the folders, from wherever it is taken.
+    fn may_hold(&self, path: &str) -> bool {
+        if is_absolute(path) {
+            return self.folders.iter().any(|folder| paths::is_under(path, &folder.to_lowercase()));
+        }
+        // What begins with a name for some home, or a variable, is below that.
+        let below =
+            path.strip_prefix(['~', '$', '%']).map(|rest| rest.split_once('/').map_or("", |(_, rest)| rest));
+        if let (Some(below), Some(home)) = (below, &self.home) {
+            let whole = paths::resolved(&format!("{home}/{below}").replace('\\', "/").to_lowercase());
+            if self.folders.iter().any(|folder| paths::is_under(&whole, &folder.to_lowercase())) {
+                return true;
+            }
+        }
+        [Some(path), below].into_iter().flatten().any(|path| self.may_hold_relative(path))
+    }
+
+    /// A relative path may begin anywhere on the way to the folder, so also with any tail of that way.
+    fn may_hold_relative(&self, path: &str) -> bool {
+        let parts: Vec<&str> = path.split('/').skip_while(|part| *part == "..").collect();
+        self.folders.iter().any(|folder| {
+            let folder = folder.to_lowercase();
+            let folder: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+            folder.is_empty() || (0..folder.len()).any(|from| parts.starts_with(&folder[from..]))
+        })
     }
 
     fn is_in(&self, path: &str) -> bool {
@@ -231,12 +280,6 @@ impl fmt::Display for Folders {
         let folders: Vec<String> = self.folders.iter().map(|folder| format!("`{folder}`")).collect();
         f.write_str(&folders.join(" or "))
     }
-}
-
-/// Where a path may end that climbs out of a folder nobody here knows: anywhere, so also right below the root.
-fn climbed(path: &str) -> String {
-    let rest = path.trim_start_matches("../");
-    if rest.len() < path.len() { format!("/{rest}") } else { path.to_owned() }
 }
 
 /// `/…`, `C:\…` or `C:/…`.
@@ -259,11 +302,27 @@ impl Whole {
         Ok(Self { text: text.to_owned(), regex: regex.map_err(|error| error.to_string())? })
     }
 
-    fn fits(&self, text: &str, doubt: Doubt) -> bool {
+    fn fits(&self, text: &Text<'_>, doubt: Doubt) -> bool {
+        let raw = text.raw();
         match doubt {
-            Doubt::Refuses => !text.chars().any(paths::is_hidden) && self.regex.is_match(text),
-            Doubt::Counts => paths::readings(text).iter().any(|reading| self.regex.is_match(reading)),
+            _ if text.is_too_long() => doubt == Doubt::Counts,
+            Doubt::Refuses if raw.chars().any(paths::is_hidden) => false,
+            // Nothing in it can be taken for anything else.
+            Doubt::Refuses if paths::is_plain(raw) && !raw.contains('\\') => self.regex.is_match(raw),
+            Doubt::Refuses => text.readings().iter().all(|reading| self.regex.is_match(reading)),
+            Doubt::Counts => text.readings().iter().any(|reading| self.regex.is_match(reading)),
         }
+    }
+}
+
+/// The other thing that a lenient reader takes a value for: a string for a number or a boolean, and these for a string.
+fn coerced(value: &Value) -> Option<Value> {
+    match value {
+        Value::String(text) if text.len() <= 64 => serde_json::from_str(text.trim())
+            .ok()
+            .filter(|value: &Value| value.is_number() || value.is_boolean()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string().into()),
+        _ => None,
     }
 }
 
@@ -296,7 +355,11 @@ mod tests {
     }
 
     fn fits(written: &str, value: &Value, doubt: Doubt) -> bool {
-        condition(written).unwrap().fits(&[value], doubt)
+        condition(written).unwrap().fits(&all(&[value]), doubt)
+    }
+
+    fn all<'a>(values: &[&'a Value]) -> Found<'a> {
+        Found { values: values.to_vec(), ..Found::default() }
     }
 
     #[test]
@@ -305,11 +368,9 @@ mod tests {
             assert!(fits("3", &json!(3.0), doubt));
             assert!(fits("{ at_most = 10 }", &json!(10), doubt));
             assert!(!fits("{ at_most = 10 }", &json!(10.5), doubt));
-            assert!(!fits("{ at_most = 10 }", &json!("1"), doubt), "a string is no number");
             assert!(fits("{ at_least = 9007199254740993 }", &json!(9_007_199_254_740_993_u64), doubt));
             assert!(!fits("{ at_least = 9007199254740993 }", &json!(9_007_199_254_740_992_u64), doubt));
             assert!(fits("true", &json!(true), doubt));
-            assert!(!fits("true", &json!("true"), doubt));
             assert!(fits("{ is = { a = [1] } }", &json!({ "a": [1] }), doubt));
             assert!(fits("{ regex = '[a-z]+', longer_than = 2 }", &json!("abc"), doubt));
             assert!(!fits("{ regex = '[a-z]+' }", &json!("abc1"), doubt), "from end to end");
@@ -321,20 +382,53 @@ mod tests {
     fn a_permission_wants_every_value_and_a_prohibition_any() {
         let (good, bad) = (json!("good"), json!("bad"));
         let condition = condition("'good'").unwrap();
-        assert!(condition.fits(&[&good, &good], Doubt::Refuses));
-        assert!(!condition.fits(&[&good, &bad], Doubt::Refuses));
-        assert!(condition.fits(&[&good, &bad], Doubt::Counts));
-        assert!(!condition.fits(&[], Doubt::Refuses));
-        assert!(!condition.fits(&[], Doubt::Counts));
+        assert!(condition.fits(&all(&[&good, &good]), Doubt::Refuses));
+        assert!(!condition.fits(&all(&[&good, &bad]), Doubt::Refuses));
+        assert!(condition.fits(&all(&[&good, &bad]), Doubt::Counts));
+        assert!(!condition.fits(&all(&[]), Doubt::Refuses));
+        assert!(!condition.fits(&all(&[]), Doubt::Counts));
+        let part = Found { values: vec![&good], missed: true, alike: false };
+        assert!(!condition.fits(&part, Doubt::Refuses) && condition.fits(&part, Doubt::Counts));
+    }
+
+    /// What a lenient server makes of a value counts against it, never for it.
+    #[test]
+    fn a_value_of_another_type_is_another_reading() {
+        for (written, value) in [
+            ("{ at_least = 10 }", json!("11")),
+            ("true", json!(" true")),
+            ("3", json!("3.0")),
+            ("'1*'", json!(10)),
+        ] {
+            assert!(fits(written, &value, Doubt::Counts), "{written} {value}");
+            assert!(!fits(written, &value, Doubt::Refuses), "{written} {value}");
+        }
+        assert!(!fits("{ at_least = 10 }", &json!("9"), Doubt::Counts));
+    }
+
+    #[test]
+    fn an_expression_that_permits_fits_every_reading() {
+        let within = "{ regex = '/home/me/work/.*' }";
+        assert!(fits(within, &json!("/home/me/work/a b"), Doubt::Refuses));
+        for path in ["/home/me/work/../.ssh", "/home/me/work/%2e%2e/.ssh", "/home/me/work/..\\.ssh"] {
+            assert!(!fits(within, &json!(path), Doubt::Refuses), "{path}");
+        }
+        assert!(fits("{ regex = '[a-z %0-9]+' }", &json!("100% sure"), Doubt::Refuses));
     }
 
     #[test]
     fn absence_can_be_asked_for() {
         let absent = condition("{ present = false }").unwrap();
         let there = condition("{ present = true }").unwrap();
+        let (null, one) = (json!(null), json!(1));
         for doubt in [Doubt::Refuses, Doubt::Counts] {
-            assert!(absent.fits(&[], doubt) && !absent.fits(&[&json!(null)], doubt));
-            assert!(there.fits(&[&json!(null)], doubt) && !there.fits(&[], doubt));
+            let counts = doubt == Doubt::Counts;
+            assert!(absent.fits(&all(&[]), doubt) && !absent.fits(&all(&[&one]), doubt));
+            assert!(there.fits(&all(&[&one]), doubt) && !there.fits(&all(&[]), doubt));
+            assert_eq!(absent.fits(&all(&[&null]), doubt), counts);
+            assert_eq!(there.fits(&all(&[&null]), doubt), counts);
+            let alike = Found { alike: true, ..Found::default() };
+            assert_eq!(absent.fits(&alike, doubt), counts);
         }
     }
 
@@ -355,6 +449,23 @@ mod tests {
             ("../../etc/passwd", true),
             ("work/../../../etc/passwd", true),
             ("/e\u{200b}tc/passwd", true),
+            (" /etc/passwd", true),
+            ("/ETC/passwd", true),
+            ("//etc/passwd", true),
+            ("file://evil/etc/passwd", true),
+            ("file%3A///etc/passwd", true),
+            ("../.ssh/id", true),
+            (".ssh/id", true),
+            ("./.ssh/id", true),
+            ("me/.ssh/id", true),
+            ("../../home/me/.ssh/id", true),
+            ("x/../.ssh", true),
+            ("$HOME/.ssh/id", true),
+            ("${HOME}/.ssh/id", true),
+            ("%USERPROFILE%\\.ssh\\id", true),
+            ("~me/.ssh/id", true),
+            ("$HOME/work", false),
+            ("../ssh/id", false),
             ("/home/me/workshop", false),
             ("work/a.txt", false),
             ("", false),

@@ -6,6 +6,7 @@ use url::Url;
 use crate::arguments::Arguments;
 use crate::condition::{Folders, is_absolute};
 use crate::file::Reading;
+use crate::paths::Text;
 use crate::pattern::{Doubt, Pattern};
 
 /// How many destinations of one call are told apart. A call that has more fits no rule that permits by destination.
@@ -215,9 +216,9 @@ impl Place {
     fn holds(&self, destination: &Destination, doubt: Doubt) -> bool {
         match (&self.kind, destination) {
             (PlaceKind::Host { name: wanted, port: at }, Destination::Host { name, port }) => {
-                wanted.fits(name, doubt) && (at.is_none() || at == port)
+                wanted.fits(&Text::new(name), doubt) && (at.is_none() || at == port)
             }
-            (PlaceKind::Folder(folders), Destination::Path(path)) => folders.hold(path, doubt),
+            (PlaceKind::Folder(folders), Destination::Path(path)) => folders.hold(&Text::new(path), doubt),
             _ => false,
         }
     }

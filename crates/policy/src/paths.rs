@@ -1,8 +1,66 @@
 //! What a text may mean as a path, without looking at any disk.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use percent_encoding::percent_decode_str;
+use url::Url;
+
+/// The longest text, in bytes, whose readings are worked out. A longer one fits no pattern of a rule that permits, and
+/// every pattern of one that asks or denies.
+pub(crate) const MAX_TEXT: usize = 64 * 1024;
+
+/// A text, and what it may be taken for, worked out once and only when asked.
+pub(crate) struct Text<'a> {
+    raw: &'a str,
+    readings: OnceCell<Vec<String>>,
+    paths: OnceCell<Vec<String>>,
+}
+
+impl<'a> Text<'a> {
+    pub(crate) fn new(raw: &'a str) -> Self {
+        Self { raw, readings: OnceCell::new(), paths: OnceCell::new() }
+    }
+
+    pub(crate) fn raw(&self) -> &'a str {
+        self.raw
+    }
+
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.raw.len() > MAX_TEXT
+    }
+
+    pub(crate) fn readings(&self) -> &[String] {
+        self.readings.get_or_init(|| readings(self.raw))
+    }
+
+    /// The readings as paths in lower case: without scheme and marks of Windows, slashes turned, resolved.
+    pub(crate) fn paths(&self) -> &[String] {
+        self.paths.get_or_init(|| {
+            let mut all = Vec::new();
+            for reading in self.readings() {
+                let turned = without_scheme(reading.trim()).replace('\\', "/").to_lowercase();
+                let path = without_marks(&turned);
+                let path = if is_driven(path.get(1..).unwrap_or_default()) { &path[1..] } else { path };
+                let path = resolved(path);
+                if !all.contains(&path) {
+                    all.push(path);
+                }
+            }
+            all
+        })
+    }
+}
+
+/// Without the `//?/` and `//./` that Windows lets stand before a path.
+fn without_marks(path: &str) -> &str {
+    path.strip_prefix("//?/").or_else(|| path.strip_prefix("//./")).unwrap_or(path)
+}
+
+/// Whether a text begins with a drive: `C:/`.
+fn is_driven(text: &str) -> bool {
+    matches!(text.as_bytes(), [letter, b':', b'/', ..] if letter.is_ascii_alphabetic())
+}
 
 /// Whether a text means just what it says: nothing in it climbs, decodes, hides or turns the direction of reading.
 pub(crate) fn is_plain(text: &str) -> bool {
@@ -11,20 +69,24 @@ pub(crate) fn is_plain(text: &str) -> bool {
         && !text.chars().any(is_hidden)
 }
 
-/// Control characters, those that turn the direction of reading, those without width, and tags.
+/// Control characters, those that turn the direction of reading, those without width or ink, and tags.
 pub(crate) fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
             '\u{ad}'
+                | '\u{34f}'
                 | '\u{61c}'
                 | '\u{115f}'
                 | '\u{1160}'
-                | '\u{180e}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
                 | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
                 | '\u{ffa0}'
                 | '\u{fff9}'..='\u{fffb}'
@@ -35,9 +97,19 @@ pub(crate) fn is_hidden(character: char) -> bool {
 /// The text with everything that hides in it made visible: `\u{202e}` stands there as just that. Line ends and tabs stay.
 #[must_use]
 pub fn visible(text: &str) -> String {
+    shown(text, |character| is_hidden(character) && !matches!(character, '\n' | '\t'))
+}
+
+/// As [`visible`], for what must stay on one line: ends of lines and tabs are made visible too.
+#[must_use]
+pub fn visible_line(text: &str) -> String {
+    shown(text, is_hidden)
+}
+
+fn shown(text: &str, hides: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
-        if is_hidden(character) && !matches!(character, '\n' | '\t') {
+        if hides(character) {
             shown.extend(character.escape_unicode());
         } else {
             shown.push(character);
@@ -46,23 +118,45 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Everything that a text might be taken for: as it stands, decoded once and twice, each also with its `.` and `..`
-/// resolved and its backslashes turned.
+/// A text as it stands, decoded once and twice, and each without what hides in it and the blanks around it.
+pub(crate) fn decodings(text: &str) -> Vec<String> {
+    let once = decoded(text);
+    let twice = decoded(&once);
+    let mut all: Vec<String> = Vec::new();
+    for decoding in [Cow::Borrowed(text), once.clone(), twice] {
+        let bare: String = decoding.chars().filter(|&character| !is_hidden(character)).collect();
+        let trimmed = bare.trim().to_owned();
+        for one in [decoding.into_owned(), bare, trimmed] {
+            if !all.contains(&one) {
+                all.push(one);
+            }
+        }
+    }
+    all
+}
+
+/// Everything that a text might be taken for: its [`decodings`], each also with its backslashes turned, its `.` and `..`
+/// resolved, and as the URL that a parser makes of it.
 pub(crate) fn readings(text: &str) -> Vec<String> {
-    let mut all = vec![text.to_owned()];
+    let mut all: Vec<String> = Vec::new();
     let mut add = |reading: String| {
         if !all.contains(&reading) {
             all.push(reading);
         }
     };
-    let once = decoded(text);
-    let twice = decoded(&once);
-    for reading in [Cow::Borrowed(text), once.clone(), twice] {
-        let visible: String = reading.chars().filter(|&character| !is_hidden(character)).collect();
-        let turned = visible.replace('\\', "/");
-        add(resolved(&turned));
-        add(visible);
-        add(reading.into_owned());
+    for decoding in decodings(text) {
+        add(resolved(without_marks(&decoding.replace('\\', "/"))));
+        if let Ok(url) = Url::parse(&decoding) {
+            if url.scheme() == "file" {
+                add(format!("file://{}", resolved(&decoded(url.path()))));
+            } else if let Some(host) = url.host_str() {
+                // As most write it: neither who signs in nor a port that the scheme has anyway.
+                let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+                add(format!("{}://{host}{port}{}", url.scheme(), resolved(&decoded(url.path()))));
+            }
+            add(url.into());
+        }
+        add(decoding);
     }
     all
 }
@@ -78,6 +172,8 @@ pub(crate) fn resolved(path: &str) -> String {
     for part in path.split('/') {
         match part {
             "" | "." => (),
+            // No disk lets one climb out of a drive.
+            ".." if !rooted && parts.len() == 1 && is_drive(parts[0]) => (),
             ".." if parts.last().is_some_and(|last| *last != "..") => {
                 parts.pop();
             }
@@ -89,6 +185,10 @@ pub(crate) fn resolved(path: &str) -> String {
     if rooted { format!("/{joined}") } else { joined }
 }
 
+fn is_drive(part: &str) -> bool {
+    matches!(part.as_bytes(), [letter, b':'] if letter.is_ascii_alphabetic())
+}
+
 /// A `file` URL's path; other text as it is.
 pub(crate) fn without_scheme(text: &str) -> &str {
     let Some(rest) = strip_scheme(text) else { return text };
@@ -97,6 +197,15 @@ pub(crate) fn without_scheme(text: &str) -> &str {
         Some(rest) => rest.find('/').map_or(rest, |at| &rest[at..]),
         None => rest,
     }
+}
+
+/// Whether a text is a `file` URL of another machine, or one with a question or fragment.
+pub(crate) fn is_far(text: &str) -> bool {
+    strip_scheme(text).is_some_and(|rest| {
+        let host = rest.strip_prefix("//").map(|rest| rest.split('/').next().unwrap_or_default());
+        host.is_some_and(|host| !host.is_empty() && !host.eq_ignore_ascii_case("localhost"))
+            || rest.contains(['?', '#'])
+    })
 }
 
 fn strip_scheme(text: &str) -> Option<&str> {
@@ -128,6 +237,10 @@ mod tests {
     #[test]
     fn what_hides_is_shown_for_what_it_is() {
         assert_eq!(visible("a\u{202e}b\u{200b}\n\tü\0"), "a\\u{202e}b\\u{200b}\n\tü\\u{0}");
+        assert_eq!(visible_line("a\n\tü"), "a\\u{a}\\u{9}ü");
+        for hidden in ['\u{34f}', '\u{17b4}', '\u{180b}', '\u{180f}', '\u{fe0f}', '\u{2800}'] {
+            assert!(is_hidden(hidden), "{hidden:?}");
+        }
     }
 
     #[test]
@@ -141,9 +254,16 @@ mod tests {
             "/etc//passwd",
             "/e\u{200b}tc/passwd",
             "/../../etc/./passwd",
+            "  /etc/passwd\n",
         ] {
             assert!(readings(text).iter().any(|reading| reading == "/etc/passwd"), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_drive_is_the_top() {
+        assert_eq!(resolved("C:/../Windows"), "C:/Windows");
+        assert_eq!(Text::new("\\\\?\\C:\\..\\WINDOWS").paths()[0], "c:/windows");
     }
 
     #[test]

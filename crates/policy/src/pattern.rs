@@ -2,7 +2,7 @@ use std::fmt;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::paths;
+use crate::paths::{self, Text};
 
 /// In which direction a rule leans when a text can be taken in more than one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,24 +18,26 @@ pub(crate) enum Doubt {
 pub(crate) struct Pattern {
     text: String,
     glob: GlobMatcher,
+    /// The same without regard to case.
+    loose: GlobMatcher,
 }
 
 impl Pattern {
     pub(crate) fn new(text: &str) -> Result<Self, globset::Error> {
         let mut glob = GlobBuilder::new(text);
         glob.literal_separator(true).backslash_escape(true).empty_alternates(true);
-        Ok(Self { text: text.to_owned(), glob: glob.build()?.compile_matcher() })
+        let strict = glob.build()?.compile_matcher();
+        let loose = glob.case_insensitive(true).build()?.compile_matcher();
+        Ok(Self { text: text.to_owned(), glob: strict, loose })
     }
 
-    pub(crate) fn fits(&self, text: &str, doubt: Doubt) -> bool {
+    pub(crate) fn fits(&self, text: &Text<'_>, doubt: Doubt) -> bool {
         match doubt {
             // Who wrote the whole text has seen what is in it.
-            Doubt::Refuses if self.text == text => true,
-            Doubt::Refuses => paths::is_plain(text) && self.glob.is_match(text),
-            Doubt::Counts => {
-                self.glob.is_match(text)
-                    || paths::readings(text).iter().any(|reading| self.glob.is_match(reading))
-            }
+            Doubt::Refuses if self.text == text.raw() => true,
+            _ if text.is_too_long() => doubt == Doubt::Counts,
+            Doubt::Refuses => paths::is_plain(text.raw()) && self.glob.is_match(text.raw()),
+            Doubt::Counts => text.readings().iter().any(|reading| self.loose.is_match(reading)),
         }
     }
 }
@@ -62,7 +64,7 @@ impl Patterns {
         all.collect::<Result<_, _>>().map(Self)
     }
 
-    pub(crate) fn fits(&self, text: &str, doubt: Doubt) -> bool {
+    pub(crate) fn fits(&self, text: &Text<'_>, doubt: Doubt) -> bool {
         self.0.iter().any(|pattern| pattern.fits(text, doubt))
     }
 }
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
 
     fn fits(pattern: &str, text: &str, doubt: Doubt) -> bool {
-        Pattern::new(pattern).unwrap().fits(text, doubt)
+        Pattern::new(pattern).unwrap().fits(&Text::new(text), doubt)
     }
 
     #[test]
@@ -95,6 +97,31 @@ mod tests {
             assert!(fits("{a,b}?", "b1", doubt));
             assert!(!fits("read", "read_file", doubt));
         }
+    }
+
+    #[test]
+    fn a_prohibition_holds_in_every_spelling() {
+        for text in [
+            "file:///etc/passwd",
+            "file:/etc/passwd",
+            "file://localhost/etc/passwd",
+            "FILE:///ETC/passwd",
+            "file:////etc/passwd",
+            "file:///etc/%70asswd",
+            " file:///x/../etc/passwd",
+        ] {
+            assert!(fits("file:///etc/**", text, Doubt::Counts), "{text:?}");
+        }
+        assert!(fits("https://a.example/x", "https://me@A.example:443//x", Doubt::Counts));
+        assert!(!fits("read", "READ", Doubt::Refuses));
+    }
+
+    #[test]
+    fn a_text_too_long_to_be_looked_at_fits_no_permission_and_every_prohibition() {
+        let long = "a".repeat(paths::MAX_TEXT + 1);
+        assert!(!fits("**", &long, Doubt::Refuses));
+        assert!(fits("b", &long, Doubt::Counts));
+        assert!(fits("**", &long[1..], Doubt::Refuses) && !fits("b", &long[1..], Doubt::Counts));
     }
 
     #[test]

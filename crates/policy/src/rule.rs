@@ -11,6 +11,7 @@ use crate::condition::Condition;
 use crate::destination::{self, Place};
 use crate::effects::Effects;
 use crate::file::{OneOrMore, Reading, WrittenEffects, WrittenRule};
+use crate::paths::Text;
 use crate::pattern::{Doubt, Patterns};
 use crate::verdict::{Because, Decision, Verdict};
 
@@ -171,7 +172,7 @@ impl Rule {
             Decision::Ask | Decision::Deny => Doubt::Counts,
         };
         let one_of = |key: &str, patterns: &Option<Patterns>, text: Option<&str>| match patterns {
-            Some(patterns) if !text.is_some_and(|text| patterns.fits(text, doubt)) => {
+            Some(patterns) if !text.is_some_and(|text| patterns.fits(&Text::new(text), doubt)) => {
                 Err(Miss { key: key.to_owned(), wanted: patterns.to_string() })
             }
             _ => Ok(()),
@@ -216,7 +217,7 @@ impl Rule {
             }
         }
         for (key, way, condition) in &self.arguments {
-            if !call.is_some_and(|(arguments, _)| condition.fits(&way.follow(arguments), doubt)) {
+            if !call.is_some_and(|(arguments, _)| condition.fits(&way.follow(arguments, doubt), doubt)) {
                 return Err(Miss { key: format!("arguments.{key}"), wanted: condition.to_string() });
             }
         }
