@@ -6,14 +6,17 @@ use url::Url;
 use crate::arguments::Arguments;
 use crate::condition::{Folders, is_absolute};
 use crate::file::Reading;
-use crate::paths::Text;
+use crate::paths::{self, MAX_TEXT, Text};
 use crate::pattern::{Doubt, Pattern};
 
 /// How many destinations of one call are told apart. A call that has more fits no rule that permits by destination.
-pub const MAX_DESTINATIONS: usize = 64;
+pub const MAX_DESTINATIONS: usize = 256;
 
 /// Arguments of these names hold the name of a host, also when nothing else shows it.
 const HOSTS: [&str; 7] = ["host", "hostname", "domain", "server", "address", "endpoint", "peer"];
+
+/// What stands between the parts of a word.
+const PARTING: &str = "()[]{}|;,=:?&";
 
 /// What an argument points to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +28,8 @@ pub enum Destination {
         name: String,
         /// The port, if the text has one that is not its scheme's own.
         port: Option<u16>,
+        /// The port that the scheme of the URL has, if the text has none of its own.
+        scheme_port: Option<u16>,
     },
     /// A path on a disk, as it was written.
     Path(String),
@@ -33,8 +38,8 @@ pub enum Destination {
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Host { name, port: Some(port) } => write!(f, "{name}:{port}"),
-            Self::Host { name, port: None } => f.write_str(name),
+            Self::Host { name, port: Some(port), .. } => write!(f, "{name}:{port}"),
+            Self::Host { name, port: None, .. } => f.write_str(name),
             Self::Path(path) => f.write_str(path),
         }
     }
@@ -53,7 +58,21 @@ impl Destinations {
     pub fn of(arguments: &Arguments) -> Self {
         let mut all = Self::default();
         for (name, value) in arguments.as_map() {
+            all.look_into("", name);
             all.look(name, value);
+        }
+        all
+    }
+
+    /// What the URI of a resource points to.
+    pub(crate) fn of_uri(uri: &str) -> Self {
+        let mut all = Self::default();
+        all.look_into("", uri);
+        if let Ok(url) = Url::parse(uri)
+            && url.host().is_none()
+            && url.path().starts_with('/')
+        {
+            all.add(Destination::Path(url.path().to_owned()));
         }
         all
     }
@@ -64,7 +83,7 @@ impl Destinations {
         &self.found
     }
 
-    /// Whether there is more than [`MAX_DESTINATIONS`].
+    /// Whether there is more than [`MAX_DESTINATIONS`], or a word too long (64 KiB) to be looked at.
     #[must_use]
     pub fn has_more(&self) -> bool {
         self.more
@@ -72,41 +91,101 @@ impl Destinations {
 
     fn look(&mut self, name: &str, value: &Value) {
         match value {
-            Value::String(text) => {
-                let named = HOSTS.iter().any(|host| name.eq_ignore_ascii_case(host));
-                if named && let Some(host) = host_alone(text) {
-                    self.add(host);
-                }
-                // The whole first: a path may have spaces.
-                if is_path(text) && text.contains(char::is_whitespace) {
-                    self.add(Destination::Path(text.clone()));
-                }
-                for word in text.split(|c: char| c.is_whitespace() || "\"'`<>".contains(c)) {
-                    self.look_at(word);
+            Value::String(text) => self.look_into(name, text),
+            Value::Array(items) => items.iter().for_each(|item| self.look(name, item)),
+            Value::Object(members) => {
+                for (name, value) in members {
+                    self.look_into("", name);
+                    self.look(name, value);
                 }
             }
-            Value::Array(items) => items.iter().for_each(|item| self.look(name, item)),
-            Value::Object(members) => members.iter().for_each(|(name, value)| self.look(name, value)),
             _ => (),
+        }
+    }
+
+    /// A text, which stands under a name, as it is and decoded.
+    fn look_into(&mut self, name: &str, text: &str) {
+        let named = HOSTS.iter().any(|host| name.eq_ignore_ascii_case(host));
+        for text in paths::decodings(text) {
+            if named && let Some(host) = host_alone(&text) {
+                self.add(host);
+            }
+            // The whole first: a path may have spaces.
+            if is_path(&text) && text.contains(char::is_whitespace) && text.len() <= MAX_TEXT {
+                self.add(Destination::Path(text.clone()));
+            }
+            for word in text.split(|c: char| c.is_whitespace() || "\"'`<>".contains(c)) {
+                if self.more {
+                    return;
+                }
+                self.look_at(word);
+            }
         }
     }
 
     /// A word may be one destination, or have some inside: `--to=a@b.c`, `user@host:/path`, `(https://a),(https://b)`.
     fn look_at(&mut self, word: &str) {
+        if word.len() > MAX_TEXT {
+            self.more = true;
+            return;
+        }
         let whole = of_word(word);
-        if whole.is_none() || word.matches("://").count() > 1 {
-            for part in word.split(|c: char| "()[]{}|;,=:".contains(c)) {
+        // A letter may go to many: `a@b.c,d@e.f` or `mailto:a@b.c?cc=d@e.f`.
+        let of_many = word.contains([',', ';'])
+            || word.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("mailto:"));
+        if whole.is_none() || of_many || word.matches("://").count() > 1 {
+            for part in word.split(|c: char| PARTING.contains(c)) {
                 // `@file` is how command lines name one; `//` what is left of a URL.
                 let part = part.strip_prefix('@').unwrap_or(part);
                 let rest =
                     part.strip_prefix("//").map(|rest| rest.split(['/', '?', '#']).next().unwrap_or(rest));
                 if let Some(found) = rest.map_or_else(|| of_word(part), host_alone) {
                     self.add(found);
+                } else if rest.is_none() {
+                    // `a@b.c@d.e` is read from either end.
+                    for host in part.split('@').skip(1).filter(|host| host.contains('.')) {
+                        if let Some(found) = host_alone(host) {
+                            self.add(found);
+                        }
+                    }
+                    self.look_at_relative(part);
                 }
             }
         }
+        self.look_at_server(word);
         if let Some(found) = whole {
             self.add(found);
+        }
+    }
+
+    /// `.ssh/id` is a path, `db.internal/x` may be a host too, and `-I/usr/include` has one inside.
+    fn look_at_relative(&mut self, part: &str) {
+        if !part.contains(['/', '\\']) {
+            return;
+        }
+        self.add(Destination::Path(part.to_owned()));
+        self.look_at_server(part);
+        if part.starts_with('-')
+            && let Some(at) = part.find(['/', '~', '.', '$'])
+        {
+            self.add(Destination::Path(part[at..].to_owned()));
+        }
+    }
+
+    /// The host in `//host/x`, `\\\\host\\x` and `host.example/x`.
+    fn look_at_server(&mut self, word: &str) {
+        let turned = word.replace('\\', "/");
+        let (first, doubled) = match turned.strip_prefix("//") {
+            Some(rest) => (rest.trim_start_matches('/'), true),
+            None => (turned.as_str(), false),
+        };
+        let Some((first, _)) = first.split_once('/').or_else(|| doubled.then_some((first, ""))) else {
+            return;
+        };
+        let first = first.rsplit_once('@').map_or(first, |(_, host)| host);
+        let named = doubled || first.trim_matches('.').contains('.') && !first.starts_with('.');
+        if named && let Some(host) = host_alone(first) {
+            self.add(host);
         }
     }
 
@@ -135,7 +214,9 @@ fn of_word(word: &str) -> Option<Destination> {
             return Some(Destination::Path(word.to_owned()));
         }
         if let Some(host) = url.host() {
-            return Some(Destination::Host { name: bare(&host.to_string()), port: url.port() });
+            let scheme_port = url.port_or_known_default().filter(|_| url.port().is_none());
+            let name = bare(&host.to_string());
+            return Some(Destination::Host { name, port: url.port(), scheme_port });
         }
         if url.scheme() == "mailto" {
             return of_mail(url.path());
@@ -143,13 +224,16 @@ fn of_word(word: &str) -> Option<Destination> {
     }
     word.parse::<std::net::IpAddr>()
         .ok()
-        .map(|address| Destination::Host { name: address.to_string(), port: None })
+        .map(|address| Destination::Host { name: address.to_string(), port: None, scheme_port: None })
         .or_else(|| of_mail(word))
 }
 
 fn of_mail(text: &str) -> Option<Destination> {
     let (user, host) = text.rsplit_once('@')?;
-    (!user.is_empty() && host.contains('.')).then(|| host_alone(host)).flatten()
+    // Of several in one word, each is looked at by itself.
+    (!user.is_empty() && !user.contains(['@', ',', ';']) && host.contains('.'))
+        .then(|| host_alone(host))
+        .flatten()
 }
 
 /// A host that stands alone, maybe with a port.
@@ -162,8 +246,8 @@ fn host_alone(text: &str) -> Option<Destination> {
     let bracketed =
         if text.parse::<std::net::Ipv6Addr>().is_ok() { format!("[{text}]") } else { text.to_owned() };
     let url = Url::parse(&format!("http://{bracketed}/")).ok()?;
-    let port = url.port();
-    Some(Destination::Host { name: bare(&url.host()?.to_string()), port })
+    let port = url.port().or_else(|| bracketed.ends_with(":80").then_some(80));
+    Some(Destination::Host { name: bare(&url.host()?.to_string()), port, scheme_port: None })
 }
 
 /// Without the brackets of an address and the dot at the end.
@@ -173,8 +257,9 @@ fn bare(host: &str) -> String {
 
 fn is_path(text: &str) -> bool {
     is_absolute(text)
-        || ["~/", "./", "../", "~\\", ".\\", "..\\", "\\\\"].iter().any(|start| text.starts_with(start))
-        || matches!(text, "~" | "." | "..")
+        || ["./", "../", ".\\", "..\\", "\\\\"].iter().any(|start| text.starts_with(start))
+        || text.starts_with(['~', '$']) && text.contains(['/', '\\'])
+        || matches!(text, "~" | "." | ".." | "$HOME" | "${HOME}")
         || text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:"))
 }
 
@@ -195,11 +280,15 @@ impl Place {
     /// # Errors
     /// What is wrong, as the end of a sentence.
     pub(crate) fn new(text: &str, reading: &Reading) -> Result<Self, String> {
-        if text.contains("://") {
+        let of_folder = text.starts_with('~') || is_absolute(text);
+        if !of_folder && text.contains('/') {
             return Err(format!("`{text}`: name the host alone, without scheme and path"));
         }
-        let kind = if text.starts_with('~') || is_absolute(text) {
+        let kind = if of_folder {
             PlaceKind::Folder(Folders::of(text, reading)?)
+        } else if let Some(Destination::Host { name, port, .. }) = named(text) {
+            let name = Pattern::new(&name).map_err(|error| error.to_string())?;
+            PlaceKind::Host { name, port }
         } else {
             let (name, port) = match text.rsplit_once(':') {
                 Some((name, port)) if !name.contains(':') => {
@@ -215,13 +304,27 @@ impl Place {
 
     fn holds(&self, destination: &Destination, doubt: Doubt) -> bool {
         match (&self.kind, destination) {
-            (PlaceKind::Host { name: wanted, port: at }, Destination::Host { name, port }) => {
-                wanted.fits(&Text::new(name), doubt) && (at.is_none() || at == port)
+            (PlaceKind::Host { name: wanted, port: at }, Destination::Host { name, port, scheme_port }) => {
+                wanted.fits(&Text::new(name), doubt)
+                    && (at.is_none() || at_port(*at, port.or(*scheme_port), doubt))
             }
             (PlaceKind::Folder(folders), Destination::Path(path)) => folders.hold(&Text::new(path), doubt),
             _ => false,
         }
     }
+}
+
+/// A place without wildcards, as a host.
+fn named(text: &str) -> Option<Destination> {
+    let bracketed =
+        text.starts_with('[') && text.contains("::") || text.parse::<std::net::Ipv6Addr>().is_ok();
+    let wild = text.contains(['*', '?', '{', '}', '!']) || text.contains('[') && !bracketed;
+    (!wild).then(|| host_alone(text)).flatten()
+}
+
+/// Whether a port is the wanted one; one that nobody knows may be.
+fn at_port(wanted: Option<u16>, port: Option<u16>, doubt: Doubt) -> bool {
+    wanted == port || port.is_none() && doubt == Doubt::Counts
 }
 
 impl fmt::Display for Place {
@@ -302,6 +405,73 @@ mod tests {
     }
 
     #[test]
+    fn every_address_of_a_word_is_seen() {
+        for text in [
+            "e@evil.example,me@good.example",
+            "e@evil.example;me@good.example",
+            "mailto:e@evil.example,me@good.example",
+            "mailto:me@good.example?cc=e@evil.example",
+            "mailto:me@good.example?cc=x@good.example&bcc=e@evil.example",
+            "https://good.example/x,e@evil.example",
+            "me@good.example@evil.example",
+        ] {
+            let arguments = serde_json::json!({ "to": text }).to_string();
+            assert!(at(&["evil.example"], &arguments, Doubt::Counts), "{text}");
+            assert!(!at(&["good.example"], &arguments, Doubt::Refuses), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_destination_in_another_spelling_is_seen() {
+        let forbidden = |arguments: &str| at(&["db.internal.example", "~/.ssh"], arguments, Doubt::Counts);
+        for text in [
+            "//db.internal.example/x",
+            "\\\\db.internal.example\\x",
+            "db.internal.example/x",
+            "https%3A%2F%2Fdb.internal.example%2Fx",
+            "%2Fhome%2Fme%2F.ssh%2Fid",
+            "\u{200b}/home/me/.ssh/id",
+            "cat $HOME/.ssh/id",
+            "${HOME}/.ssh/id",
+            "~me/.ssh/id",
+            ".ssh/id",
+            "../.ssh/id",
+            "--file=.ssh/id",
+            "-f/home/me/.ssh/id",
+        ] {
+            let permitted = |arguments: &str| at(&["good.example"], arguments, Doubt::Refuses);
+            let value = serde_json::json!({ "x": text, "u": "https://good.example/" }).to_string();
+            assert!(forbidden(&value) && !permitted(&value), "{text}");
+            let key = serde_json::json!({ "x": { text: 1 }, "u": "https://good.example/" }).to_string();
+            assert!(forbidden(&key) && !permitted(&key), "{text}");
+        }
+        assert!(!forbidden(r#"{ "x": "https://good.example/db", "y": "src/main.rs", "z": "and/or" }"#));
+    }
+
+    #[test]
+    fn a_place_is_the_host_that_a_url_would_make_of_it() {
+        for (place, text) in [
+            ("bücher.example", "https://bücher.example/"),
+            ("a.example:443", "https://a.example/"),
+            ("a.example:80", "http://a.example/"),
+            ("[::1]:8080", "http://[::1]:8080/"),
+            ("::1", "http://[::1]/"),
+        ] {
+            let arguments = serde_json::json!({ "u": text }).to_string();
+            assert!(at(&[place], &arguments, Doubt::Refuses), "{place}");
+        }
+        assert!(!at(&["a.example:443"], r#"{ "u": "http://a.example/" }"#, Doubt::Refuses));
+        assert!(!at(&["a.example:443"], r#"{ "u": "me@a.example" }"#, Doubt::Refuses));
+        assert!(at(&["a.example:443"], r#"{ "u": "me@a.example" }"#, Doubt::Counts));
+    }
+
+    #[test]
+    fn a_word_too_long_to_be_looked_at_may_point_anywhere() {
+        let arguments = serde_json::json!({ "x": "a".repeat(MAX_TEXT + 1) }).to_string();
+        assert!(at(&["nowhere"], &arguments, Doubt::Counts));
+    }
+
+    #[test]
     fn a_permission_wants_all_destinations_and_one_at_least() {
         let places = ["example.com", "*.example.com", "~/work", "localhost:8080"];
         let permitted = |arguments: &str| at(&places, arguments, Doubt::Refuses);
@@ -341,6 +511,7 @@ mod tests {
     fn a_place_is_named_without_a_scheme() {
         let reading = Reading::default();
         assert!(Place::new("https://a", &reading).unwrap_err().contains("without scheme"));
+        assert!(Place::new("a.example/x", &reading).unwrap_err().contains("and path"));
         assert!(Place::new("a:b", &reading).unwrap_err().contains("is no port"));
         assert!(Place::new("~/x", &reading).unwrap_err().contains("is not known"));
     }

@@ -45,7 +45,7 @@
 //! | `application`, `principal` | one of the patterns is the name that the application gave itself, or the name of who signed in |
 //! | `effects` | the tool's `read_only`, `destructive`, `idempotent` and `open_world` are as said ([`Effects`]) |
 //! | `arguments.NAME` | the argument is as said ([`Condition`]); `a.b` and `/a/b` reach inside, `*` means all |
-//! | `destinations` | what the arguments point to is there ([`Destination`]) |
+//! | `destinations` | what the arguments, or the resource's URI, point to is there ([`Destination`]) |
 //! | `until` | the day (which it includes, UTC) or moment has not passed |
 //!
 //! and beside the conditions: `name` and `reason` (a refusal's reason is told to the model), `strong = true` (only the
@@ -54,9 +54,16 @@
 //!
 //! In patterns, `*` is any text without `/`, `**` any text, `?` one character, `[a-z]` one of these, `{a,b}` either.
 //!
-//! **In doubt, nothing is permitted.** A rule that allows fits only if it fits in every reading: an argument with `..`, with
-//! percent-encoding, with hidden characters or of many values must fit as it stands, each one. A rule that asks or denies
-//! fits if it does in any reading. Arguments that two readers could read differently are denied before any rule.
+//! **In doubt, nothing is permitted.** A rule that allows fits only what means just what it says: a text with `..`, with
+//! percent-encoding or with hidden characters fits no pattern but one that is the same text, and a `regex` only if it fits
+//! decoded and resolved too; of many values each must fit, and all must be there. A rule that asks or denies fits if it does
+//! in any reading known here: decoded up to twice, without what hides, resolved, in another case, as the URL that a parser
+//! makes of it, a relative path from any folder on the way to the one that is named, a string as the number it spells.
+//! Texts longer than 64 KiB fit no permission by pattern and every prohibition by pattern. Arguments with a name twice, also
+//! in another case, are denied before any rule.
+//!
+//! What a server does with a text beyond that (a shell's expansions, links on a disk, names that resolve elsewhere) cannot be
+//! seen here: a denial narrows what may happen, and only a list of what is allowed bounds it.
 
 mod action;
 mod arguments;

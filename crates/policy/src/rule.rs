@@ -8,7 +8,7 @@ use toml::value::Datetime;
 use crate::action::{About, Action, Asked};
 use crate::arguments::Way;
 use crate::condition::Condition;
-use crate::destination::{self, Place};
+use crate::destination::{self, Destinations, Place};
 use crate::effects::Effects;
 use crate::file::{OneOrMore, Reading, WrittenEffects, WrittenRule};
 use crate::paths::Text;
@@ -112,10 +112,13 @@ impl Rule {
                 "nothing is a tool, a prompt and a resource at once; write a rule for each".to_owned()
             );
         }
-        let of_tools = self.effects.is_some() || !self.arguments.is_empty() || self.destinations.is_some();
+        let of_tools = self.effects.is_some() || !self.arguments.is_empty();
         let others = self.prompt.is_some() || self.resource.is_some();
         if of_tools && others {
-            return Err("`effects`, `arguments` and `destinations` are a tool's".to_owned());
+            return Err("`effects` and `arguments` are a tool's".to_owned());
+        }
+        if self.destinations.is_some() && self.prompt.is_some() {
+            return Err("`destinations` are a tool's or a resource's".to_owned());
         }
         let kind = match names {
             [true, ..] => Some(About::Tool),
@@ -128,6 +131,11 @@ impl Rule {
             && about.iter().any(|one| *one != kind)
         {
             return Err(format!("`about` names more than the rest of the rule can fit, which is {kind}"));
+        }
+        if let (Some(_), Some(about)) = (&self.destinations, &self.about)
+            && about.iter().any(|one| !matches!(one, About::Tool | About::Resource))
+        {
+            return Err("`about` names what has no `destinations`; tools and resources have".to_owned());
         }
         if self.decision != Decision::Ask && (strong || remember) {
             return Err(format!(
@@ -207,7 +215,7 @@ impl Rule {
     fn fits_call(&self, action: &Action<'_>, effects: Effects, doubt: Doubt) -> Result<(), Miss> {
         let said = self.effects.map(|said| said.against(effects));
         let call = match action {
-            Action::Tool { arguments, destinations, .. } => Some((arguments, destinations)),
+            Action::Tool { arguments, .. } => Some(arguments),
             _ => None,
         };
         if let Some(said) = said {
@@ -217,12 +225,16 @@ impl Rule {
             }
         }
         for (key, way, condition) in &self.arguments {
-            if !call.is_some_and(|(arguments, _)| condition.fits(&way.follow(arguments, doubt), doubt)) {
+            if !call.is_some_and(|arguments| condition.fits(&way.follow(arguments, doubt), doubt)) {
                 return Err(Miss { key: format!("arguments.{key}"), wanted: condition.to_string() });
             }
         }
         if let Some(places) = &self.destinations
-            && !call.is_some_and(|(_, found)| destination::are_at(places, found, doubt))
+            && !match action {
+                Action::Tool { destinations, .. } => destination::are_at(places, destinations, doubt),
+                Action::Resource { uri } => destination::are_at(places, &Destinations::of_uri(uri), doubt),
+                _ => false,
+            }
         {
             let places: Vec<String> = places.iter().map(ToString::to_string).collect();
             return Err(Miss {

@@ -189,6 +189,29 @@ fn a_denial_by_destination_needs_one_and_a_permission_all() {
 }
 
 #[test]
+fn a_resource_is_where_its_uri_points() {
+    let policy = policy(
+        "[[rule]]\ndecide = 'deny'\ndestinations = ['/etc', 'db.internal.example']\n\
+         [[rule]]\ndecide = 'deny'\nresource = 'file:///root/**'\n\
+         [[rule]]\ndecide = 'ask'\nresource = '**'\ndestinations = '~/work'",
+    );
+    for (uri, decision) in [
+        ("file:/etc/passwd", Decision::Deny),
+        ("file://localhost/etc/passwd", Decision::Deny),
+        ("FILE:///etc/passwd", Decision::Deny),
+        ("file:////etc/passwd", Decision::Deny),
+        ("memo:/etc/passwd", Decision::Deny),
+        ("postgres://me@db.internal.example/x", Decision::Deny),
+        ("file:/root/x", Decision::Deny),
+        ("FILE://localhost/ROOT/x", Decision::Deny),
+        ("file:///home/me/work/x", Decision::Ask),
+        ("memo:x", Decision::Allow),
+    ] {
+        assert_eq!(decided(&policy, &Asked::new("s", Action::Resource { uri })).0, decision, "{uri}");
+    }
+}
+
+#[test]
 fn an_explanation_reads_from_top_to_bottom() {
     let policy = policy(
         "[[rule]]\nname = 'reads'\ndecide = 'allow'\ntool = ['read_*', 'list_*']\n[[rule]]\ndecide = 'deny'\nserver = 'f*'",
@@ -233,7 +256,8 @@ fn what_cannot_be_meant_is_a_mistake_with_its_place() {
         ("decide = 'allow'\ntool = []", "an empty list fits nothing"),
         ("decide = 'allow'\ntool = '[a'", "rule 1 (line 2): `tool`: "),
         ("decide = 'allow'\ntool = 'a'\nprompt = 'b'", "at once"),
-        ("decide = 'allow'\nprompt = 'a'\ndestinations = 'b'", "are a tool's"),
+        ("decide = 'allow'\nprompt = 'a'\ndestinations = 'b'", "are a tool's or a resource's"),
+        ("decide = 'allow'\nabout = 'roots'\ndestinations = 'b'", "what has no `destinations`"),
         ("decide = 'deny'\ntool = 'a'\nabout = 'sampling'", "names more than the rest"),
         ("decide = 'allow'\nstrong = true", "about asking"),
         ("decide = 'deny'\nreview = true", "no result to review"),
