@@ -15,24 +15,19 @@ use crate::output::Output;
 use crate::place;
 
 /// How often it is looked whether the rules have changed.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// What is done where nobody has written rules.
-const EVERYTHING: &str = "[[rule]]\ndecide = \"allow\"\n";
+const LOOK: Duration = Duration::from_millis(500);
 
 /// What decides and records; nothing where nothing is to be decided or recorded.
 pub(crate) fn guard(options: &HostOptions, output: Output) -> Outcome<Option<Arc<Guard>>> {
-    let file = rules(options.policy.as_deref())?;
     let audit = if options.no_audit { None } else { record()? };
-    if file.is_none() && audit.is_none() {
+    let file = rules(options.policy.as_deref())?;
+    let followed = file.clone().or_else(place::policy);
+    if audit.is_none() && followed.is_none() {
         return Ok(None);
     }
-    let policy = match &file {
-        Some(file) => read(file)?,
-        None => {
-            Policy::read(EVERYTHING, &Reading::default()).expect("one rule without a condition can be read")
-        }
-    };
+    // Before the file is read: what is written from here on is noticed.
+    let known = followed.as_deref().and_then(stamp);
+    let policy = file.as_deref().map(read).transpose()?;
     let mut guard = Guard::new(policy).keeping_arguments(options.audit_arguments);
     if let Some(audit) = audit {
         guard = guard.with_audit(audit);
@@ -41,8 +36,8 @@ pub(crate) fn guard(options: &HostOptions, output: Output) -> Outcome<Option<Arc
         guard = guard.with_approval_timeout(timeout);
     }
     let guard = Arc::new(guard);
-    if let Some(file) = file {
-        tokio::spawn(follow(file, Arc::downgrade(&guard), output));
+    if let Some(file) = followed {
+        tokio::spawn(follow(file, known, Arc::downgrade(&guard), output));
     }
     Ok(Some(guard))
 }
@@ -87,25 +82,37 @@ pub(crate) fn record() -> Outcome<Option<Audit>> {
     Ok(Some(audit))
 }
 
-/// Goes by the rules as they are written, for as long as the guard is there. A file that cannot be read changes nothing.
-async fn follow(file: PathBuf, guard: std::sync::Weak<Guard>, output: Output) {
-    let stamp = || -> Option<(SystemTime, u64)> {
-        let found = fs::metadata(&file).ok()?;
-        Some((found.modified().ok()?, found.len()))
-    };
-    let mut known = stamp();
+/// When a file was last written, and how long it is.
+type Stamp = (SystemTime, u64);
+
+fn stamp(file: &Path) -> Option<Stamp> {
+    let found = fs::metadata(file).ok()?;
+    Some((found.modified().ok()?, found.len()))
+}
+
+/// Goes by the rules as they are written, for as long as the guard is there. A file that cannot be read, or is gone,
+/// changes nothing.
+async fn follow(file: PathBuf, mut known: Option<Stamp>, guard: std::sync::Weak<Guard>, output: Output) {
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut before = known;
     loop {
         ticks.tick().await;
         let Some(guard) = guard.upgrade() else { return };
-        let now = stamp();
-        if now == known {
+        let now = stamp(&file);
+        // Not in the middle of being written: it has to look the same twice.
+        let is_settled = now == before;
+        before = now;
+        if now == known || !is_settled {
             continue;
         }
         known = now;
+        if now.is_none() {
+            output.warn(format_args!("{} is gone; the rules stay as they were", place::short(&file)));
+            continue;
+        }
         match read(&file) {
-            Ok(policy) if policy.version() == guard.policy().version() => (),
+            Ok(policy) if guard.policy().is_some_and(|known| known.version() == policy.version()) => (),
             Ok(policy) => {
                 let rules = policy.rules().len();
                 guard.replace_policy(policy);

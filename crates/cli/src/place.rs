@@ -33,10 +33,10 @@ pub(crate) fn policy() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/policy.toml"))
 }
 
-/// Where the audit record is, and the key to it: elsewhere than what it binds.
+/// Where the audit record is, and the key to it: together, so that neither is ever there without the other.
 pub(crate) fn audit() -> Option<(PathBuf, PathBuf)> {
-    let record = folder("XDG_STATE_HOME", ".local/state")?.join("hospes/audit.db");
-    Some((record, folder("XDG_CONFIG_HOME", ".config")?.join("hospes/audit.key")))
+    let folder = folder("XDG_STATE_HOME", ".local/state")?.join("hospes");
+    Some((folder.join("audit.db"), folder.join("audit.key")))
 }
 
 /// Where the authorization server keeps what it must.

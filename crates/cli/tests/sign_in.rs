@@ -195,6 +195,32 @@ fn a_call_says_how_to_sign_in_and_works_when_that_is_done() {
     assert_eq!(house.run(&["call", &url, "greet"]).code, Some(3));
 }
 
+/// The page's URL, which a stranger has a part in, is one argument of the browser's, and no shell reads it.
+///
+/// covers: SECP-06
+#[cfg(unix)]
+#[test]
+fn a_browser_is_given_the_page_as_one_argument() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let house = House::new();
+    let told = house.path("told");
+    let browser = house.write("browser", &format!("#!/bin/sh\necho \"$#\" \"$1\" > '{}'\n", told.display()));
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let url = format!("{}/mcp", site());
+    let mut login = house.command(&["auth", "login", &url]);
+    login.env("BROWSER", &browser).env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    let mut child = login.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let page =
+        lines.find_map(|line| line.trim().starts_with("http").then(|| line.trim().to_owned())).unwrap();
+    support::eventually("the browser was opened", || !house.read("told").is_empty());
+    assert_eq!(house.read("told").trim(), format!("1 {page}"));
+    assert!(page.contains('&'), "what a shell would act on: {page}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 /// One host makes out the tokens, another takes them: whoever signs in at the one is let in at the other, with the scopes
 /// that the other asks for.
 #[test]

@@ -4,15 +4,23 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use hospes_policy::{Arguments, Asked, Policy};
-use serde_json::Value;
+use hospes_policy::{Asked, Policy};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::{Going, What};
 
-/// How many calls may wait for a decision, or for the next round of what was decided.
+/// How many calls may wait for a decision.
 const MAX_OPEN: usize = 1024;
+
+/// How many of them may be of one application.
+const MAX_OF_ONE: usize = 64;
+
+/// How many approved calls may wait for the answer to a question of their server's.
+const MAX_RUNNING: usize = 4096;
+
+/// How long they may: longer than any call of an older server is kept waiting.
+const RUNNING: Duration = Duration::from_secs(24 * 3600);
 
 /// How many approvals may last as long as the host runs.
 const MAX_GRANTED: usize = 4096;
@@ -24,6 +32,8 @@ pub(super) struct Bond {
     call: [u8; 32],
     /// The same without the arguments: what an approval for longer covers.
     tool: [u8; 32],
+    /// Who calls, with what.
+    asker: [u8; 32],
 }
 
 /// Why an approval is none.
@@ -46,6 +56,7 @@ pub(super) struct Approvals {
 #[derive(Debug, Default)]
 struct State {
     open: HashMap<String, (Bond, Instant)>,
+    running: HashMap<String, (Bond, Instant)>,
     granted: HashSet<[u8; 32]>,
 }
 
@@ -58,31 +69,45 @@ impl Approvals {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a decision, or for the next round of what was decided. The id cannot be guessed.
+    /// Waits for a decision. The id cannot be guessed.
     pub(super) fn open(&self, bond: Bond) -> Result<String, Refused> {
-        let mut random = [0_u8; 16];
-        aws_lc_rs::rand::fill(&mut random).map_err(|_| Refused::TooMany)?;
-        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let now = Instant::now();
+        let (id, now) = (id()?, Instant::now());
         let mut state = self.state();
-        if state.open.len() >= MAX_OPEN {
-            state.open.retain(|_, (_, until)| *until > now);
-        }
-        if state.open.len() >= MAX_OPEN {
+        let open = &mut state.open;
+        open.retain(|_, (_, until)| *until > now);
+        let of_one = open.values().filter(|(other, _)| other.asker == bond.asker).count();
+        if open.len() >= MAX_OPEN || of_one >= MAX_OF_ONE {
             return Err(Refused::TooMany);
         }
-        state.open.insert(id.clone(), (bond, now + self.timeout));
+        open.insert(id.clone(), (bond, now.checked_add(self.timeout).unwrap_or(now + RUNNING)));
         Ok(id)
     }
 
-    /// Uses it up.
+    /// Uses up what the person decided about.
     pub(super) fn redeem(&self, id: &str, bond: &Bond) -> Result<(), Refused> {
-        match self.state().open.remove(id) {
-            Some((_, until)) if until <= Instant::now() => Err(Refused::Expired),
-            Some((given, _)) if given.call != bond.call => Err(Refused::Changed),
-            Some(_) => Ok(()),
-            None => Err(Refused::Expired),
+        let given = self.state().open.remove(id);
+        given.map_or(Err(Refused::Expired), |given| is_for(given, bond))
+    }
+
+    /// The call was approved, and its server asks something: the next round is approved, too.
+    pub(super) fn go_on(&self, bond: Bond) -> Result<String, Refused> {
+        let (id, now) = (id()?, Instant::now());
+        let mut state = self.state();
+        let running = &mut state.running;
+        if running.len() >= MAX_RUNNING {
+            running.retain(|_, (_, until)| *until > now);
         }
+        if running.len() >= MAX_RUNNING {
+            return Err(Refused::TooMany);
+        }
+        running.insert(id.clone(), (bond, now + RUNNING));
+        Ok(id)
+    }
+
+    /// Uses up the word that this round is approved.
+    pub(super) fn resume(&self, id: &str, bond: &Bond) -> Result<(), Refused> {
+        let given = self.state().running.remove(id);
+        given.map_or(Err(Refused::Expired), |given| is_for(given, bond))
     }
 
     /// From now on, whatever the arguments. Nothing when there is no room: then the person is asked again.
@@ -103,6 +128,21 @@ impl Approvals {
     }
 }
 
+fn is_for((given, until): (Bond, Instant), bond: &Bond) -> Result<(), Refused> {
+    match given.call == bond.call {
+        _ if until <= Instant::now() => Err(Refused::Expired),
+        true => Ok(()),
+        false => Err(Refused::Changed),
+    }
+}
+
+/// What cannot be guessed.
+fn id() -> Result<String, Refused> {
+    let mut random = [0_u8; 16];
+    aws_lc_rs::rand::fill(&mut random).map_err(|_| Refused::TooMany)?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 impl Refused {
     /// As the end of a sentence.
     pub(super) fn words(self) -> &'static str {
@@ -111,67 +151,43 @@ impl Refused {
                 "there is no approval for it any more: it was used, or nobody decided in time (setting approval_timeout)"
             }
             Self::Changed => "what was approved is not what would be called",
-            Self::TooMany => "1024 calls are waiting for a decision",
+            Self::TooMany => "too many calls are waiting for a decision (1024 in all, 64 of one application)",
         }
     }
 }
 
 impl Bond {
-    pub(super) fn new(policy: &Policy, asked: &Asked<'_>, going: &Going<'_>, arguments: &Arguments) -> Self {
+    /// `arguments` as they would be sent: what two readers could take for two numbers is not one call.
+    pub(super) fn new(policy: &Policy, asked: &Asked<'_>, going: &Going<'_>, arguments: &str) -> Self {
         let mut bound = Sha256::new();
-        let mut bind = |part: &[u8]| {
-            bound.update((part.len() as u64).to_be_bytes());
-            bound.update(part);
-        };
-        bind(policy.version());
-        bind(asked.principal.unwrap_or_default().as_bytes());
-        bind(asked.application.unwrap_or_default().as_bytes());
-        bind(going.server.as_bytes());
-        bind(going.kind().as_str().as_bytes());
-        bind(going.subject().as_bytes());
+        bind(&mut bound, &[u8::from(asked.principal.is_some())]);
+        bind(&mut bound, asked.principal.unwrap_or_default().as_bytes());
+        bind(&mut bound, &[u8::from(asked.application.is_some())]);
+        bind(&mut bound, asked.application.unwrap_or_default().as_bytes());
+        let asker = bound.clone().finalize().into();
+        bind(&mut bound, policy.version());
+        bind(&mut bound, going.server.as_bytes());
+        bind(&mut bound, going.kind().as_str().as_bytes());
+        bind(&mut bound, going.subject().as_bytes());
         if let What::Tool(_, Some(tool)) = going.what {
             // The definition as the server gives it: an approval is for what the person was told that the tool does.
-            bind(&serde_json::to_vec(tool).unwrap_or_default());
+            bind(&mut bound, &serde_json::to_vec(tool).unwrap_or_default());
         }
         let tool = bound.clone().finalize().into();
-        let mut text = String::new();
-        canonical(&Value::Object(arguments.as_map().clone()), &mut text);
-        bound.update(text.as_bytes());
-        Self { call: bound.finalize().into(), tool }
+        bind(&mut bound, arguments.as_bytes());
+        Self { call: bound.finalize().into(), tool, asker }
     }
 }
 
-/// One text for one value, however its members are ordered.
-fn canonical(value: &Value, text: &mut String) {
-    match value {
-        Value::Object(members) => {
-            let mut sorted: Vec<_> = members.iter().collect();
-            sorted.sort_by_key(|(key, _)| key.as_str());
-            text.push('{');
-            for (key, value) in sorted {
-                text.push_str(&Value::from(key.as_str()).to_string());
-                text.push(':');
-                canonical(value, text);
-                text.push(',');
-            }
-            text.push('}');
-        }
-        Value::Array(items) => {
-            text.push('[');
-            for item in items {
-                canonical(item, text);
-                text.push(',');
-            }
-            text.push(']');
-        }
-        scalar => text.push_str(&scalar.to_string()),
-    }
+/// Each part with its length, so that nothing can be moved from one to the next.
+fn bind(bound: &mut Sha256, part: &[u8]) {
+    bound.update((part.len() as u64).to_be_bytes());
+    bound.update(part);
 }
 
 #[cfg(test)]
 mod tests {
-    use hospes_policy::Action;
-    use hospes_policy::Effects;
+    use hospes_policy::{Action, Arguments, Effects};
 
     use super::*;
 
@@ -180,7 +196,7 @@ mod tests {
         let policy = Policy::read(policy, &hospes_policy::Reading::default()).unwrap();
         let asked =
             Asked::new(server, Action::tool(tool, Effects::unknown(), &arguments)).with_principal(principal);
-        Bond::new(&policy, &asked, &Going { server, what: What::Tool(tool, None) }, &arguments)
+        Bond::new(&policy, &asked, &Going { server, what: What::Tool(tool, None) }, json)
     }
 
     fn approvals() -> Approvals {
@@ -198,6 +214,8 @@ mod tests {
             bond("files", "write", r#"{"a":1,"b":[3]}"#, Some("alice"), ""),
             bond("files", "write", r#"{"a":1,"b":[2]}"#, Some("bob"), ""),
             bond("files", "write", r#"{"a":1,"b":[2]}"#, None, ""),
+            // Two numbers to some, and one to others.
+            bond("files", "write", r#"{"a":1.0,"b":[2]}"#, Some("alice"), ""),
             bond("files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), "# other rules"),
         ] {
             let id = approvals.open(given()).unwrap();
@@ -205,21 +223,27 @@ mod tests {
             assert_eq!(approvals.redeem(&id, &given()), Err(Refused::Expired), "the try used it up");
         }
         let id = approvals.open(given()).unwrap();
-        let same = bond("files", "write", r#"{ "b": [2], "a": 1 }"#, Some("alice"), "");
-        assert_eq!(approvals.redeem(&id, &same), Ok(()), "written in another order");
-        assert_eq!(approvals.redeem(&id, &same), Err(Refused::Expired), "used");
-        assert_eq!(approvals.redeem("forged", &same), Err(Refused::Expired));
+        assert_eq!(approvals.redeem(&id, &given()), Ok(()));
+        assert_eq!(approvals.redeem(&id, &given()), Err(Refused::Expired), "used");
+        assert_eq!(approvals.redeem("forged", &given()), Err(Refused::Expired));
+        let id = approvals.go_on(given()).unwrap();
+        assert_eq!(approvals.redeem(&id, &given()), Err(Refused::Expired), "no decision");
+        assert_eq!(approvals.resume(&id, &given()), Ok(()));
+        assert_eq!(approvals.resume(&id, &given()), Err(Refused::Expired), "used");
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_a_no_and_makes_room() {
         let approvals = approvals();
-        let bond = bond("s", "t", "{}", None, "");
-        let ids: Vec<String> = (0..MAX_OPEN).map(|_| approvals.open(bond).unwrap()).collect();
-        assert_eq!(approvals.open(bond), Err(Refused::TooMany));
+        let of = |who: usize| bond("s", "t", "{}", Some(&who.to_string()), "");
+        let open = |who: usize| (0..MAX_OF_ONE).map(|_| approvals.open(of(who)).unwrap()).collect::<Vec<_>>();
+        let ids = open(0);
+        assert_eq!(approvals.open(of(0)), Err(Refused::TooMany), "one application leaves room for others");
+        (1..MAX_OPEN / MAX_OF_ONE).for_each(|who| drop(open(who)));
+        assert_eq!(approvals.open(of(99)), Err(Refused::TooMany));
         tokio::time::advance(Duration::from_secs(121)).await;
-        assert_eq!(approvals.redeem(&ids[0], &bond), Err(Refused::Expired));
-        assert!(approvals.open(bond).is_ok());
+        assert_eq!(approvals.redeem(&ids[0], &of(0)), Err(Refused::Expired));
+        assert!(approvals.open(of(0)).is_ok());
     }
 
     #[tokio::test]

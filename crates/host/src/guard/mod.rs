@@ -10,7 +10,7 @@ mod words;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use hospes::{Call, Outcome};
+use hospes::{Call, Outcome, Questions};
 use hospes_model::{
     CallToolResult, ElicitAction, ElicitParams, ElicitResult, InputRequest, RawJson, RpcError, Tool,
 };
@@ -31,10 +31,14 @@ const APPROVED: &str = "hospes.approved";
 /// What the keys of our questions begin with.
 const QUESTION: &str = "hospes.approve.";
 
+/// By whom a call is allowed that is not asked about again.
+const AS_LONG_AS: &str = "approved by the person for as long as the host runs";
+
 /// Decides about every call, and records it.
 #[derive(Debug)]
 pub struct Guard {
-    policy: RwLock<Arc<Policy>>,
+    /// None where everything may be called.
+    policy: RwLock<Option<Arc<Policy>>>,
     audit: Option<Audit>,
     keeps_arguments: bool,
     approvals: Approvals,
@@ -67,11 +71,11 @@ pub(crate) enum Admitted {
 }
 
 impl Guard {
-    /// With these rules; nothing is recorded.
+    /// With these rules; without any, everything may be called. Nothing is recorded.
     #[must_use]
-    pub fn new(policy: Policy) -> Self {
+    pub fn new(policy: impl Into<Option<Policy>>) -> Self {
         Self {
-            policy: RwLock::new(Arc::new(policy)),
+            policy: RwLock::new(policy.into().map(Arc::new)),
             audit: None,
             keeps_arguments: false,
             approvals: Approvals::new(DEFAULT_APPROVAL_TIMEOUT),
@@ -100,15 +104,15 @@ impl Guard {
     }
 
     /// Goes by other rules from now on. What was approved under the old ones is approved no more.
-    pub fn replace_policy(&self, policy: Policy) {
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+    pub fn replace_policy(&self, policy: impl Into<Option<Policy>>) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy.into().map(Arc::new);
         self.approvals.forget_granted();
     }
 
-    /// The rules.
+    /// The rules; none where everything may be called.
     #[must_use]
-    pub fn policy(&self) -> Arc<Policy> {
-        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    pub fn policy(&self) -> Option<Arc<Policy>> {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether a call may go where it would.
@@ -116,17 +120,24 @@ impl Guard {
         let mut passage = Passage::new(self, call, &going);
         if let Err(error) = passage.can_be_recorded().await {
             tracing::error!(%error, "calls are not let through while they cannot be recorded");
+            passage.unrecorded();
             return Admitted::Stopped(going.refusal("what happens cannot be recorded at the moment"));
         }
-        let policy = self.policy();
-        let arguments = match call.params.view().arguments.as_ref() {
-            Some(raw) if !raw.is_null() => Arguments::read(raw.as_str()),
-            _ => Ok(Arguments::none()),
+        // An answer to a question of ours is nobody else's, whatever the rules say by now.
+        let answer = take_answer(call);
+        let Some(policy) = self.policy() else {
+            passage.decided("allow", "there are no rules");
+            return Admitted::Pass(Box::new(passage));
         };
-        let arguments = match arguments {
+        let text = match call.params.view().arguments.as_ref() {
+            Some(raw) if !raw.is_null() => raw.as_str(),
+            _ => "{}",
+        };
+        let arguments = match Arguments::read(text) {
             Ok(arguments) => arguments,
             Err(error) => {
-                passage.refused(&Policy::unreadable(&error)).await;
+                passage.decided("deny", "the arguments have more than one reading");
+                passage.end_refused().await;
                 return Admitted::Stopped(going.refusal(&error.to_string()));
             }
         };
@@ -135,16 +146,26 @@ impl Guard {
             .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
             .with_principal(call.context.principal());
         let verdict = policy.decide(&asked, Timestamp::now());
+        if verdict.review && verdict.decision != Decision::Deny {
+            // Better nothing than what looks reviewed and is not.
+            let why = "its result is to be reviewed before it is delivered, which cannot be done here yet";
+            passage.decided("deny", why);
+            passage.end_refused().await;
+            return Admitted::Stopped(going.refusal(why));
+        }
         match verdict.decision {
             Decision::Allow => passage.decided("allow", verdict.because.to_string()),
             Decision::Deny => {
-                passage.refused(&verdict).await;
+                passage.decided("deny", verdict.because.to_string());
+                passage.end_refused().await;
                 return Admitted::Stopped(going.refusal(&denial(&verdict)));
             }
             Decision::Ask => {
-                let bond = Bond::new(&policy, &asked, &going, &arguments);
-                let asking = Asking { verdict: &verdict, going: &going, arguments: &arguments, bond };
-                if let Err(stopped) = self.ask(call, &asking, &mut passage).await {
+                let bond = Bond::new(&policy, &asked, &going, text);
+                let is_trusted = policy.trusts(going.server);
+                let asking =
+                    Asking { verdict: &verdict, going: &going, arguments: &arguments, bond, is_trusted };
+                if let Err(stopped) = self.ask(call, &asking, answer, &mut passage).await {
                     return Admitted::Stopped(stopped);
                 }
             }
@@ -152,13 +173,60 @@ impl Guard {
         Admitted::Pass(Box::new(passage))
     }
 
+    /// Whether a server may ask what it asks in the middle of a call: the first thing it may not.
+    fn forbids(&self, server: &str, questions: &Questions) -> Option<&'static str> {
+        let policy = self.policy()?;
+        questions.requests.iter().find_map(|(_, request)| {
+            let (action, what) = match request {
+                InputRequest::CreateMessage(_) => (Action::Sampling, "an answer of your model"),
+                InputRequest::Elicit(_) => (Action::Elicitation, "an answer of yours"),
+                InputRequest::ListRoots(_) => (Action::Roots, "your roots"),
+                _ => return None,
+            };
+            let verdict = policy.decide(&Asked::new(server, action), Timestamp::now());
+            // What is to be asked about is: the application asks its person.
+            (verdict.decision == Decision::Deny).then_some(what)
+        })
+    }
+
     /// Comes back without an error once the person has approved exactly this call.
-    async fn ask(&self, call: &Call, asking: &Asking<'_, '_>, passage: &mut Passage) -> Result<(), Outcome> {
+    async fn ask(
+        &self,
+        call: &Call,
+        asking: &Asking<'_, '_>,
+        answer: Option<(String, RawJson)>,
+        passage: &mut Passage,
+    ) -> Result<(), Outcome> {
+        // What the person said goes before anything that was said about other calls.
+        if let Some((id, answer)) = answer {
+            if let Err(refused) = self.approvals.redeem(&id, &asking.bond) {
+                return Err(self.stop(asking, passage, refused.decision(), refused.words()).await);
+            }
+            passage.decided("allow", "approved by the person, through the application");
+            match read(&answer) {
+                Answer::Always if asking.verdict.may_remember => {
+                    self.approvals.grant(asking.bond);
+                    passage.decided("allow", AS_LONG_AS);
+                }
+                // What was not offered was not meant for longer.
+                Answer::Once | Answer::Always => (),
+                Answer::No(reason) => {
+                    passage.decided("deny", "the person, through the application");
+                    passage.end_refused().await;
+                    return Err(asking.going.refusal(&reason.map_or_else(
+                        || "the person said no".to_owned(),
+                        |reason| format!("the person said no: {reason}"),
+                    )));
+                }
+            }
+            passage.approved(asking.bond);
+            return Ok(());
+        }
         let mut round = call.context.round();
         // A later round of a call that was approved: its server asks something.
         if let Some(token) = round.steps.remove(APPROVED) {
             let token: String = token.decode().unwrap_or_default();
-            if let Err(refused) = self.approvals.redeem(&token, &asking.bond) {
+            if let Err(refused) = self.approvals.resume(&token, &asking.bond) {
                 return Err(self.stop(asking, passage, refused.decision(), refused.words()).await);
             }
             call.context.begin_round(round);
@@ -167,37 +235,10 @@ impl Guard {
             return Ok(());
         }
         if self.approvals.is_granted(&asking.bond) {
-            passage.decided("allow", "approved by the person for as long as the host runs");
+            passage.decided("allow", AS_LONG_AS);
             return Ok(());
         }
-        let key = round.answers.keys().find(|key| key.starts_with(QUESTION)).cloned();
-        let Some((key, answer)) = key.and_then(|key| round.answers.remove_entry(&key)) else {
-            return Err(self.put_question(call, asking, passage).await);
-        };
-        // The answer was for us; the server's own rounds begin with none.
-        round.fresh.clear();
-        call.context.begin_round(round);
-        if let Err(refused) = self.approvals.redeem(&key[QUESTION.len()..], &asking.bond) {
-            return Err(self.stop(asking, passage, refused.decision(), refused.words()).await);
-        }
-        match read(&answer) {
-            Answer::Once => passage.decided("allow", "approved by the person, through the application"),
-            Answer::Always if asking.verdict.may_remember => {
-                self.approvals.grant(asking.bond);
-                passage.decided("allow", "approved by the person for as long as the host runs");
-            }
-            // What was not offered was not meant.
-            Answer::Always => passage.decided("allow", "approved by the person, through the application"),
-            Answer::No(reason) => {
-                let words = reason.map_or_else(
-                    || "the person said no".to_owned(),
-                    |reason| format!("the person said no: {reason}"),
-                );
-                return Err(self.stop(asking, passage, "deny", &words).await);
-            }
-        }
-        passage.approved(asking.bond);
-        Ok(())
+        Err(self.put_question(call, asking, passage).await)
     }
 
     /// Asks through the application, if it can be asked.
@@ -206,6 +247,7 @@ impl Guard {
             asking.going,
             asking.arguments,
             asking.verdict,
+            asking.is_trusted,
         ))));
         let can_be_asked = question.required_capability(&call.context.peer().capabilities).is_ok();
         if asking.verdict.strong || !can_be_asked {
@@ -220,7 +262,8 @@ impl Guard {
             Ok(id) => {
                 call.context.pend(format!("{QUESTION}{id}"), question);
                 let questions = call.context.take_questions();
-                passage.not_yet();
+                passage.decided("ask", asking.verdict.because.to_string());
+                passage.end_asked().await;
                 questions.map_or_else(
                     || RpcError::internal("the question about the call is gone").into(),
                     Outcome::InputRequired,
@@ -250,6 +293,18 @@ struct Asking<'a, 'g> {
     going: &'a Going<'g>,
     arguments: &'a Arguments,
     bond: Bond,
+    /// Whether what the server says of its tools is believed.
+    is_trusted: bool,
+}
+
+/// Takes the answer to a question of ours out of the round: the server's own rounds begin without it.
+fn take_answer(call: &Call) -> Option<(String, RawJson)> {
+    let mut round = call.context.round();
+    let key = round.answers.keys().find(|key| key.starts_with(QUESTION))?.clone();
+    let (key, answer) = round.answers.remove_entry(&key)?;
+    round.fresh.retain(|fresh| *fresh != key);
+    call.context.begin_round(round);
+    Some((key[QUESTION.len()..].to_owned(), answer))
 }
 
 impl<'a> Going<'a> {

@@ -5,11 +5,13 @@ use std::time::Instant;
 
 use hospes::{Call, Outcome};
 use hospes_model::{RawJson, Reply, RpcError};
-use hospes_policy::Verdict;
 use hospes_store::{Ending, Entry, StoreError};
 
 use super::approvals::Bond;
 use super::{APPROVED, Going, Guard};
+
+/// How many characters of a name are recorded.
+const MAX_RECORDED: usize = 300;
 
 /// A call that may go, once. Dropped before it has ended, it is recorded as cancelled.
 #[derive(Debug)]
@@ -18,6 +20,7 @@ pub(crate) struct Passage {
     begun: Instant,
     /// What is recorded; nothing where nothing is, or once it is.
     entry: Option<Entry>,
+    server: String,
     /// What was approved, where the person was asked.
     bond: Option<Bond>,
 }
@@ -28,9 +31,10 @@ impl Passage {
             let peer = call.context.peer();
             let mut entry = Entry::new(going.kind());
             entry.server = Some(going.server.to_owned());
-            entry.subject = Some(going.subject().to_owned());
+            entry.subject = Some(clipped(going.subject()));
             entry.principal = call.context.principal().map(str::to_owned);
-            entry.application = peer.info.as_ref().map(|info| format!("{} {}", info.name, info.version));
+            entry.application =
+                peer.info.as_ref().map(|info| clipped(&format!("{} {}", info.name, info.version)));
             let arguments = call.params.view().arguments.as_ref();
             entry.sent = arguments.map(|raw| raw.as_str().len() as u64);
             if let Some(arguments) = arguments.filter(|_| guard.keeps_arguments) {
@@ -38,7 +42,13 @@ impl Passage {
             }
             entry
         });
-        Self { guard: Arc::clone(guard), begun: Instant::now(), entry, bond: None }
+        Self {
+            guard: Arc::clone(guard),
+            begun: Instant::now(),
+            entry,
+            server: going.server.to_owned(),
+            bond: None,
+        }
     }
 
     /// Nothing goes where what happened before could not be recorded; trying again is how it is known that it can.
@@ -61,14 +71,14 @@ impl Passage {
         self.bond = Some(bond);
     }
 
-    /// The person is being asked: nothing has happened yet.
-    pub(super) fn not_yet(&mut self) {
+    /// There is nowhere to record it.
+    pub(super) fn unrecorded(&mut self) {
         self.entry = None;
     }
 
-    pub(super) async fn refused(&mut self, verdict: &Verdict) {
-        self.decided("deny", verdict.because.to_string());
-        self.end_refused().await;
+    /// The person is being asked; what comes of it is an entry of its own.
+    pub(super) async fn end_asked(&mut self) {
+        self.end(Ending::Asked, None, None).await;
     }
 
     pub(super) async fn end_refused(&mut self) {
@@ -83,12 +93,24 @@ impl Passage {
                 self.end(ending, None, length(&reply)).await;
                 Ok(Outcome::Complete(reply))
             }
+            Ok(Outcome::InputRequired(questions))
+                if let Some(what) = self.guard.forbids(&self.server, &questions) =>
+            {
+                self.decided("deny", format!("the server wanted {what}"));
+                self.end_refused().await;
+                Err(RpcError::invalid_request(format!(
+                    "the server `{}` wanted {what} in the middle of the call, which is not allowed here; the call ended",
+                    self.server
+                )))
+            }
             Ok(Outcome::InputRequired(mut questions)) => {
-                if let Some(bond) = self.bond
-                    && let Ok(token) = self.guard.approvals.open(bond)
-                    && let Ok(token) = RawJson::from_serialize(&token)
-                {
-                    questions.round.steps.insert(APPROVED.to_owned(), token);
+                if let Some(bond) = self.bond {
+                    match self.guard.approvals.go_on(bond).map(|token| RawJson::from_serialize(&token)) {
+                        Ok(Ok(token)) => drop(questions.round.steps.insert(APPROVED.to_owned(), token)),
+                        _ => tracing::warn!(
+                            "the person will be asked again: too many approved calls are under way"
+                        ),
+                    }
                 }
                 self.end(Ending::Asked, None, None).await;
                 Ok(Outcome::InputRequired(questions))
@@ -101,15 +123,19 @@ impl Passage {
     }
 
     async fn end(&mut self, ending: Ending, code: Option<i64>, received: Option<u64>) {
-        let Some(mut entry) = self.entry.take() else { return };
+        let Some(entry) = &mut self.entry else { return };
         let Some(audit) = &self.guard.audit else { return };
         entry.ending = Some(ending);
         entry.code = code;
         entry.received = received;
-        entry.micros = Some(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
-        if let Err(error) = audit.note(entry).await {
+        entry.micros = Some(micros(self.begun));
+        // It stays here until it has been handed over: whoever called may go away meanwhile.
+        if let Err(full) = audit.try_note(entry.clone())
+            && let Err(error) = audit.note(*full).await
+        {
             tracing::error!(%error, "a call could not be recorded");
         }
+        self.entry = None;
     }
 }
 
@@ -117,11 +143,33 @@ impl Drop for Passage {
     fn drop(&mut self) {
         let Some(mut entry) = self.entry.take() else { return };
         let Some(audit) = &self.guard.audit else { return };
-        entry.ending = Some(Ending::Cancelled);
-        entry.micros = Some(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+        entry.ending.get_or_insert(Ending::Cancelled);
+        entry.micros.get_or_insert(micros(self.begun));
         if audit.try_note(entry).is_err() {
             tracing::error!("a call that was cancelled could not be recorded: too much is waiting");
         }
+    }
+}
+
+fn micros(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// What is recorded of a name or an address that others chose: without a password or a query, and not without end.
+fn clipped(text: &str) -> String {
+    let bare = match url::Url::parse(text) {
+        Ok(mut url) if url.has_authority() || url.query().is_some() => {
+            let _none = url.set_password(None);
+            let _none = url.set_username("");
+            url.set_query(None);
+            url.set_fragment(None);
+            url.into()
+        }
+        _ => text.to_owned(),
+    };
+    match bare.char_indices().nth(MAX_RECORDED) {
+        Some((at, _)) => format!("{}…", &bare[..at]),
+        None => bare,
     }
 }
 
@@ -148,5 +196,23 @@ fn is_tool_error(reply: &Reply) -> bool {
                 && json.decode::<Said>().is_ok_and(|said| said.is_error)
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_of_an_address_is_recorded() {
+        for (text, recorded) in [
+            ("postgres://ann:hunter2@db.example/x?token=1#y", "postgres://db.example/x"),
+            ("https://example.com/a?key=hunter2", "https://example.com/a"),
+            ("file:///srv/a", "file:///srv/a"),
+            ("read_file", "read_file"),
+        ] {
+            assert_eq!(clipped(text), recorded);
+        }
+        assert_eq!(clipped(&"x".repeat(1000)).chars().count(), MAX_RECORDED + 1);
     }
 }

@@ -26,13 +26,18 @@ pub(super) enum Answer {
 
 /// The question about a call. What comes from a server or a model is shown as text, with what would hide in it made
 /// visible, and without anything to click at.
-pub(super) fn form(going: &Going<'_>, arguments: &Arguments, verdict: &Verdict) -> ElicitFormParams {
+pub(super) fn form(
+    going: &Going<'_>,
+    arguments: &Arguments,
+    verdict: &Verdict,
+    is_trusted: bool,
+) -> ElicitFormParams {
     let what = match going.what {
-        What::Tool(name, _) => format!("call the tool `{}`", shown(name)),
-        What::Prompt(name) => format!("fetch the prompt `{}`", shown(name)),
-        What::Resource(uri) => format!("read `{}`", shown(uri)),
+        What::Tool(name, _) => format!("call the tool `{}`", line(name)),
+        What::Prompt(name) => format!("fetch the prompt `{}`", line(name)),
+        What::Resource(uri) => format!("read `{}`", line(uri)),
     };
-    let mut message = format!("May I {what} of the server `{}`?", shown(going.server));
+    let mut message = format!("May I {what} of the server `{}`?", line(going.server));
     if !arguments.as_map().is_empty() {
         let text = serde_json::to_string_pretty(arguments.as_map()).unwrap_or_default();
         let text = shown(&text);
@@ -46,16 +51,16 @@ pub(super) fn form(going: &Going<'_>, arguments: &Arguments, verdict: &Verdict) 
         }
     }
     if let Action::Tool { destinations, effects, .. } = going.action(arguments) {
-        let found: Vec<String> = destinations.found().iter().map(|one| shown(&one.to_string())).collect();
+        let found: Vec<String> = destinations.found().iter().map(|one| line(&one.to_string())).collect();
         if !found.is_empty() {
             let more = if destinations.has_more() { ", …" } else { "" };
             message.push_str(&format!("\n\nPoints to: {}{more}", found.join(", ")));
         }
-        if effects.destructive {
+        if effects.destructive || !is_trusted {
             message.push_str("\n\nNothing says that this cannot destroy anything.");
         }
     }
-    message.push_str(&format!("\n\nAsked because: {}", shown(&verdict.because.to_string())));
+    message.push_str(&format!("\n\nAsked because: {}", line(&verdict.because.to_string())));
     let mut options = vec![EnumOption::titled(NO, "No"), EnumOption::titled(ONCE, "Yes, this once")];
     if verdict.may_remember {
         options.push(EnumOption::titled(
@@ -89,6 +94,11 @@ pub(super) fn answer(content: &RawJson) -> Answer {
         }
         Err(_) => Answer::No(None),
     }
+}
+
+/// The same in one line, so that nothing looks like a line of ours.
+fn line(text: &str) -> String {
+    shown(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
 /// Text of others: what hides is shown, and no address can be clicked at (ELIC-26).

@@ -35,8 +35,8 @@ pub const DEFAULT_QUEUE: usize = 1024;
 /// The audit record.
 ///
 /// Each entry is bound to the one before with a keyed hash, and both ends are sealed: what is changed, put in, taken out
-/// or cut off by somebody without the key is found by [`Audit::verify`]. Whoever has the key too can make another
-/// record; not one that has a [`Place`] in it that was noted elsewhere.
+/// or cut off by somebody without the key is found by [`Audit::verify`]. What it cannot find is the whole file put back as it
+/// once was, or a record made anew by somebody with the key: for these, note a [`Place`] elsewhere now and then.
 ///
 /// Cheap to clone. Dropping the last one waits until everything is written.
 #[derive(Clone)]

@@ -274,3 +274,26 @@ async fn what_is_kept_is_for_its_owner_alone() {
     std::fs::set_permissions(&place.key, std::fs::Permissions::from_mode(0o644)).unwrap();
     assert!(matches!(Audit::open(&place.file, &place.key), Err(StoreError::Exposed(_))));
 }
+
+/// Somebody else holds the file for a while, or the disk is full: what nobody waits for is written when it can be.
+#[tokio::test]
+async fn what_could_not_be_written_is_written_later() {
+    let place = files();
+    let audit = filled(&place, 1).await;
+    let other = Connection::open(&place.file).unwrap();
+    other
+        .execute_batch(
+            "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'the disk is full'); END",
+        )
+        .unwrap();
+    audit.note(call("noted")).await.unwrap();
+    let refused = audit.record(call("recorded")).await;
+    assert!(matches!(refused, Err(StoreError::Database { .. })), "{refused:?}");
+    assert!(audit.ready().await.is_err());
+    other.execute_batch("DROP TRIGGER full").unwrap();
+    audit.record(call("after")).await.unwrap();
+    audit.ready().await.unwrap();
+    let all = audit.after(0, 10).await.unwrap();
+    let subjects: Vec<&str> = all.iter().map(|one| one.entry.subject.as_deref().unwrap()).collect();
+    assert_eq!(subjects, ["tool0", "noted", "after"]);
+}

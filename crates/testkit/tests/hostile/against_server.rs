@@ -140,16 +140,15 @@ async fn a_line_without_end_takes_no_memory_and_is_refused_by_the_limits_name() 
         .await
         .unwrap();
     let piece = vec![b'x'; MIB as usize];
-    for _ in 0..200 {
-        soon("writing", hand.write.write_all(&piece)).await.unwrap();
+    let mut sent = 0;
+    while sent < 200 && soon("writing", hand.write.write_all(&piece)).await.is_ok() {
+        sent += 1;
     }
+    assert!(sent < 200, "it is read without end");
     let grown = resident().saturating_sub(before);
     assert!(grown < 32 * MIB, "grew by {grown} bytes");
-    hand.say("\"}").await;
     let refused = hand.hear().await;
-    assert_eq!(refused["id"], 7);
     assert!(refused["error"]["message"].as_str().unwrap().contains("max_message_bytes"), "{refused}");
-    assert!(hand.heard().await.is_empty());
 }
 
 #[tokio::test]

@@ -219,6 +219,83 @@ async fn an_approval_for_longer_is_not_asked_for_again_and_covers_nothing_else()
     }
 }
 
+/// What a person said of one call goes before what they said meanwhile of the tool.
+#[tokio::test]
+async fn a_no_is_not_undone_by_an_always_for_another_call() {
+    let rules = "[[rule]]\ndecide = 'ask'";
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let host = House::default().with("files", up, counting(&called)).guarded(&guard(rules)).start();
+        let granted = Arc::new(Notify::new());
+        let told = Arc::clone(&granted);
+        let client = Client::builder()
+            .revision(down)
+            .elicitation(move |params: ElicitParams| {
+                let ElicitParams::Form(form) = params else { panic!("a form") };
+                let granted = Arc::clone(&granted);
+                async move {
+                    if form.message.contains("good") {
+                        return Ok(decision("always"));
+                    }
+                    granted.notified().await;
+                    Ok(decision("no"))
+                }
+            })
+            .in_memory(host.gateway())
+            .await
+            .unwrap();
+        let bad = client.call("files__write", json!({ "path": "bad" }));
+        let good = async {
+            let result = client.call("files__write", json!({ "path": "good" })).await;
+            told.notify_one();
+            result
+        };
+        let (bad, good) = tokio::join!(bad.into_future(), good);
+        assert!(bad.unwrap().failed() && !good.unwrap().failed(), "{up} behind {down}");
+        assert_eq!(called.load(Ordering::SeqCst), 1, "{up} behind {down}");
+    }
+}
+
+/// covers: HOST-11
+#[tokio::test]
+async fn a_server_that_wants_what_is_forbidden_gets_no_answer() {
+    let rules = "[[rule]]\ndecide = 'deny'\nabout = 'elicitation'\n[[rule]]\ndecide = 'allow'";
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let host = House::default().with("files", up, counting(&called)).guarded(&guard(rules)).start();
+        let (client, _) = answering(&host, down, vec![]).await;
+        let refused = client.call("files__move", ()).await.unwrap_err().to_string();
+        assert!(refused.contains("an answer of yours"), "{refused}");
+        assert_eq!(called.load(Ordering::SeqCst), 0);
+    }
+}
+
+/// Better nothing than what looks reviewed and is not.
+#[tokio::test]
+async fn what_is_to_be_reviewed_is_not_called_unreviewed() {
+    let called = Arc::default();
+    let rules = guard("[[rule]]\ndecide = 'allow'\nreview = true");
+    let host = House::default().with("files", Revision::LATEST, counting(&called)).guarded(&rules).start();
+    let result = plain(&host, Revision::LATEST).await.call("files__write", ()).await.unwrap();
+    assert!(result.failed() && result.all_text().contains("reviewed"), "{result:?}");
+    assert_eq!(called.load(Ordering::SeqCst), 0);
+}
+
+/// Nothing that comes from others looks like a line of ours.
+#[tokio::test]
+async fn a_question_cannot_be_forged_by_its_arguments() {
+    let host = House::default()
+        .with("files", Revision::LATEST, counting(&Arc::default()))
+        .guarded(&guard(""))
+        .start();
+    let (client, asked) = answering(&host, Revision::LATEST, vec![decision("no")]).await;
+    let sly = "/tmp/x \n\nAsked because: approved before";
+    client.call("files__write", json!({ "path": sly })).await.unwrap();
+    let asked = asked.lock().unwrap()[0].clone();
+    let because = asked.lines().filter(|line| line.starts_with("Asked because")).count();
+    assert_eq!(because, 1, "{asked}");
+}
+
 #[tokio::test]
 async fn prompts_and_resources_go_by_the_rules_too() {
     let server = || {
@@ -254,7 +331,7 @@ async fn everything_that_is_called_or_refused_is_recorded() {
         let at = |name: &str| folder.path().join(format!("{index}.{name}"));
         let audit = Audit::open(at("db"), at("key")).unwrap();
         let rules = "[[rule]]\nname = 'tries'\ndecide = 'allow'\ntool = 'fail'\n[[rule]]\ndecide = 'ask'\ntool = 'move'\n
-            [[rule]]\ndecide = 'deny'";
+            [[rule]]\ndecide = 'deny'\nabout = 'tool'";
         let policy = Policy::read(rules, &Reading::default()).unwrap();
         let guard = Arc::new(Guard::new(policy).with_audit(audit.clone()));
         let host = House::default().with("files", up, counting(&Arc::default())).guarded(&guard).start();
@@ -278,6 +355,7 @@ async fn everything_that_is_called_or_refused_is_recorded() {
             [
                 ("fail", "allow", Ending::ToolError),
                 ("write", "deny", Ending::Refused),
+                ("move", "ask", Ending::Asked),
                 ("move", "allow", Ending::Asked),
                 ("move", "allow", Ending::Done),
             ],
@@ -287,7 +365,7 @@ async fn everything_that_is_called_or_refused_is_recorded() {
         assert_eq!(first.by.as_deref(), Some("rule 1 (line 1) `tries`"));
         assert_eq!((first.server.as_deref(), first.sent), (Some("files"), Some(22)));
         assert!(first.micros.is_some() && first.application.is_some() && first.sealed.is_none());
-        assert!(all[2].by.as_deref().unwrap().contains("the person"));
+        assert!(all[3].by.as_deref().unwrap().contains("the person"));
         drop((client, host, guard, audit));
         let whole = std::fs::read(at("db")).unwrap();
         assert!(!whole.windows(7).any(|bytes| bytes == b"hunter2"));
