@@ -10,7 +10,7 @@ use crate::paths::{self, MAX_TEXT, Text};
 use crate::pattern::{Doubt, Pattern};
 
 /// How many destinations of one call are told apart. A call that has more fits no rule that permits by destination.
-pub const MAX_DESTINATIONS: usize = 256;
+pub const MAX_DESTINATIONS: usize = 64;
 
 /// Arguments of these names hold the name of a host, also when nothing else shows it.
 const HOSTS: [&str; 7] = ["host", "hostname", "domain", "server", "address", "endpoint", "peer"];
@@ -40,7 +40,11 @@ impl fmt::Display for Destination {
         match self {
             Self::Host { name, port: Some(port), .. } => write!(f, "{name}:{port}"),
             Self::Host { name, port: None, .. } => f.write_str(name),
-            Self::Path(path) => f.write_str(path),
+            // What a person is shown stays short enough to be read.
+            Self::Path(path) => match path.char_indices().nth(256) {
+                Some((at, _)) => write!(f, "{}…", &path[..at]),
+                None => f.write_str(path),
+            },
         }
     }
 }
@@ -414,6 +418,7 @@ mod tests {
             "mailto:me@good.example?cc=x@good.example&bcc=e@evil.example",
             "https://good.example/x,e@evil.example",
             "me@good.example@evil.example",
+            "me@evil.example@good.example",
         ] {
             let arguments = serde_json::json!({ "to": text }).to_string();
             assert!(at(&["evil.example"], &arguments, Doubt::Counts), "{text}");
@@ -463,6 +468,12 @@ mod tests {
         assert!(!at(&["a.example:443"], r#"{ "u": "http://a.example/" }"#, Doubt::Refuses));
         assert!(!at(&["a.example:443"], r#"{ "u": "me@a.example" }"#, Doubt::Refuses));
         assert!(at(&["a.example:443"], r#"{ "u": "me@a.example" }"#, Doubt::Counts));
+    }
+
+    #[test]
+    fn a_long_path_is_shown_by_its_beginning() {
+        assert_eq!(Destination::Path("ü".repeat(256)).to_string(), "ü".repeat(256));
+        assert_eq!(Destination::Path("ü".repeat(257)).to_string(), format!("{}…", "ü".repeat(256)));
     }
 
     #[test]
