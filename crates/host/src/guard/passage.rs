@@ -144,7 +144,7 @@ impl Drop for Passage {
         let Some(mut entry) = self.entry.take() else { return };
         let Some(audit) = &self.guard.audit else { return };
         entry.ending.get_or_insert(Ending::Cancelled);
-        entry.micros.get_or_insert(micros(self.begun));
+        entry.micros.get_or_insert_with(|| micros(self.begun));
         if audit.try_note(entry).is_err() {
             tracing::error!("a call that was cancelled could not be recorded: too much is waiting");
         }
