@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::authorize::{resource, scopes};
-use super::clients::{AuthMethod, Client, ClientKeys, unchecked};
+use super::clients::{AuthMethod, Client, ClientKeys, Origin, unchecked};
 use super::form::Form;
 use super::tokens::{Asker, By, Given, NoToken, refuse};
 use super::{AuthServer, hash, random_text};
@@ -93,7 +93,7 @@ impl AuthServer {
         };
         let checked = match &client.keys {
             Some(ClientKeys::Set(keys)) => check(keys).map_err(Flaw::from),
-            Some(ClientKeys::At(url)) => match self.keys_at(url) {
+            Some(ClientKeys::At(url)) => match self.keys_at(url, client.origin) {
                 Some(keys) => keys.check(assertion, now, check).await,
                 None => return Ok(false),
             },
@@ -109,16 +109,18 @@ impl AuthServer {
         }
     }
 
-    /// The keys that are published there.
-    fn keys_at(&self, url: &str) -> Option<PublishedKeys> {
+    /// The keys that are published there. Where a stranger has said so, no more is fetched than of their documents.
+    fn keys_at(&self, url: &str, said_by: Origin) -> Option<PublishedKeys> {
         let fetch = self.0.fetch.as_ref()?;
+        let is_known = said_by == Origin::Configured;
         let place = Place::At(url.parse().ok()?);
         let mut all = self.0.client_keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(keys) = all.get(url) {
+        if let Some(keys) = all.get(&(is_known, url.to_owned())) {
             return Some(keys.clone());
         }
-        let keys = PublishedKeys::new(place, Arc::clone(fetch));
-        all.put(url.to_owned(), keys.clone());
+        let fetch = if is_known { Arc::clone(fetch) } else { self.0.documents.in_turn(fetch) };
+        let keys = PublishedKeys::new(place, fetch);
+        all.put((is_known, url.to_owned()), keys.clone());
         Some(keys)
     }
 

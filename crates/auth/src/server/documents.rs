@@ -1,6 +1,7 @@
 //! Clients whose name is the URL of a document about them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::error::Error;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
@@ -14,7 +15,7 @@ use super::redirects;
 use super::settings::TrustedDocuments;
 use crate::bounded::Bounded;
 use crate::egress::FetchError;
-use crate::fetch::Fetch;
+use crate::fetch::{Fetch, FetchFuture};
 use crate::merged::Merged;
 use crate::metadata::{ClientDocument, document_url};
 use crate::{ClientId, MAX_CLIENT_BYTES, Request, Response, shown};
@@ -157,8 +158,47 @@ struct Kept {
 pub(super) struct Documents {
     kept: Mutex<Bounded<ClientId, Kept>>,
     under_way: Merged<ClientId, Lookup>,
-    turns: Semaphore,
+    turns: Arc<Turns>,
+}
+
+/// How much is fetched from where strangers say that it is: their documents, and the keys that those name.
+#[derive(Debug)]
+struct Turns {
+    at_once: Semaphore,
     hosts: Limit<String>,
+}
+
+impl Turns {
+    async fn fetch(
+        &self,
+        fetch: &dyn Fetch,
+        request: Request,
+    ) -> Result<Response, Box<dyn Error + Send + Sync>> {
+        let host = request.url.host_str().unwrap_or_default().to_owned();
+        if self.hosts.check(host.clone()).is_err() {
+            tracing::warn!(
+                host,
+                limit = "max_documents_from_host",
+                "nothing more is fetched for clients from a host"
+            );
+            return Err("its host is asked too often (limit `max_documents_from_host`)".into());
+        }
+        let fetched = async {
+            let _turn = self.at_once.acquire().await;
+            fetch.fetch(request).await
+        };
+        let late = || "it took too long, its turn included (limit `max_documents_at_once`)".into();
+        tokio::time::timeout(TIMEOUT, fetched).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+/// Fetches under the limits of documents.
+struct InTurn(Arc<Turns>, Arc<dyn Fetch>);
+
+impl Fetch for InTurn {
+    fn fetch(&self, request: Request) -> FetchFuture<'_> {
+        Box::pin(self.0.fetch(&*self.1, request))
+    }
 }
 
 impl Default for Documents {
@@ -166,13 +206,20 @@ impl Default for Documents {
         Self {
             kept: Mutex::new(Bounded::new(MAX_DOCUMENTS)),
             under_way: Merged::default(),
-            turns: Semaphore::new(MAX_AT_ONCE),
-            hosts: Limit::per_minute(MAX_FROM_HOST),
+            turns: Arc::new(Turns {
+                at_once: Semaphore::new(MAX_AT_ONCE),
+                hosts: Limit::per_minute(MAX_FROM_HOST),
+            }),
         }
     }
 }
 
 impl Documents {
+    /// What fetches with `fetch` whatever else strangers' documents name, under the limits of the documents themselves.
+    pub(super) fn in_turn(&self, fetch: &Arc<dyn Fetch>) -> Arc<dyn Fetch> {
+        Arc::new(InTurn(Arc::clone(&self.turns), Arc::clone(fetch)))
+    }
+
     /// The client of this name, if there is a document that describes it.
     pub(super) async fn client(
         &self,
@@ -203,27 +250,14 @@ impl Documents {
     }
 
     async fn fetch(&self, id: &ClientId, url: Url, fetch: &dyn Fetch, now: u64) -> Lookup {
-        let host = url.host_str().unwrap_or_default().to_owned();
-        if self.hosts.check(host).is_err() {
-            tracing::warn!(client = %id, limit = "max_documents_from_host", "a client's document was not fetched");
-            return Lookup::Unavailable;
-        }
-        let fetched = async {
-            let _turn = self.turns.acquire().await;
-            fetch.fetch(Request::get(url, MAX_CLIENT_BYTES)).await
-        };
-        let response = match tokio::time::timeout(TIMEOUT, fetched).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
+        let response = match self.turns.fetch(fetch, Request::get(url, MAX_CLIENT_BYTES)).await {
+            Ok(response) => response,
+            Err(error) => {
                 tracing::info!(client = %id, %error, "a client's document was not fetched");
                 return match error.downcast_ref::<FetchError>() {
                     Some(FetchError::Forbidden(_) | FetchError::TooLarge { .. }) => self.gone(id),
                     _ => Lookup::Unavailable,
                 };
-            }
-            Err(_) => {
-                tracing::info!(client = %id, limit = "max_documents_at_once", "a client's document took too long");
-                return Lookup::Unavailable;
             }
         };
         if response.status.is_server_error() || response.status == StatusCode::TOO_MANY_REQUESTS {

@@ -81,7 +81,8 @@ struct Inner {
     provider: Option<Provider>,
     trusted: Vec<Trusted>,
     /// The keys of clients that publish them, by where they are.
-    client_keys: Mutex<Bounded<String, PublishedKeys>>,
+    /// By whether the configuration names them, and where they are.
+    client_keys: Mutex<Bounded<(bool, String), PublishedKeys>>,
     nonces: Nonces,
     connections: Option<Arc<dyn Connections>>,
     clock: Clock,

@@ -61,7 +61,9 @@ impl OAuthClient {
     /// are from there, and else signs in again, registering anew where that was done here.
     ///
     /// # Errors
-    /// Why it came to nothing. Tokens that were held are then held still, unless they were another server's.
+    /// Why it came to nothing; [`FlowError::Visit`] where somebody has to go to a page and whoever asked comes again.
+    /// Tokens that were held are then held still, unless they were another server's, or their server says that they can
+    /// be renewed no more.
     pub async fn repair(&self) -> Result<Repaired, FlowError> {
         let turn = self.turn().await;
         self.load().await?;

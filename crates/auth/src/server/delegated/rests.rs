@@ -14,8 +14,10 @@ use crate::server::tokens::encode;
 
 /// How often the other is asked whether its token still holds, in seconds.
 const CHECK_SECONDS: u64 = 60;
-/// How long one node may take to renew a token before another tries, in seconds.
-const LEASE_SECONDS: u64 = 30;
+/// How long one node may take to renew a token before another tries, in seconds; and after how long it gives up itself,
+/// which is sooner, so that no two are at it.
+const LEASE_SECONDS: u64 = 60;
+const WORK: Duration = Duration::from_secs(45);
 /// How often a node looks whether another has renewed a token, and how often at most.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 100;
@@ -99,14 +101,18 @@ impl AuthServer {
             if !self.rests_on(provider, grant, now).await?.1.is_due(now) {
                 return Ok(());
             }
-            if self.store().claim(&lease, now + LEASE_SECONDS, now).await? {
+            let until = now + LEASE_SECONDS;
+            if self.store().claim(&lease, until, now).await? {
                 // In a task of its own: whoever called may go away, and a token that the provider has replaced by then
                 // would be lost, and the grant with it.
                 let (server, grant) = (self.clone(), grant.to_owned());
                 let done = tokio::spawn(async move {
-                    let done = server.look_after(&grant).await;
-                    server.store().forget(Kind::Claim, &lease).await?;
-                    done
+                    let done = tokio::time::timeout(WORK, server.look_after(&grant)).await;
+                    // After that it may be another's.
+                    if server.now() < until {
+                        server.store().forget(Kind::Claim, &lease).await?;
+                    }
+                    done.unwrap_or_else(|_| Err(Failed::Unreachable("it takes too long".to_owned())))
                 });
                 return done.await.unwrap_or_else(|_| Err(Failed::Unreachable("it broke off".to_owned())));
             }

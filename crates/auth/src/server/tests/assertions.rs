@@ -198,6 +198,26 @@ async fn an_assertion_that_is_not_in_order_is_nobodys() {
     assert_eq!(cut.ask("1", &[FOR_ITSELF]).await.error(), (503, "temporarily_unavailable".to_owned()));
 }
 
+/// Keys of strangers' documents count among what is fetched of one host; those of the configuration do not.
+#[tokio::test(start_paused = true)]
+async fn keys_of_strangers_are_fetched_within_the_limits_of_their_documents() {
+    const DOCUMENT: &str = "https://stranger.example/client.json";
+    let place = Place::new(true);
+    let about = json!({ "client_id": DOCUMENT, "client_name": "Robot", "redirect_uris": [super::REDIRECT],
+        "token_endpoint_auth_method": "private_key_jwt", "jwks_uri": KEYS });
+    place.web.put(DOCUMENT, document(&about));
+    let host = url::Url::parse(KEYS).unwrap().host_str().unwrap().to_owned();
+    for number in 0..60 {
+        place.site.get(&Ask::of(&format!("https://{host}/{number}.json"), ASKED).path()).await;
+    }
+    let claims = json!({ "iss": DOCUMENT, "sub": DOCUMENT, "aud": ISSUER, "exp": place.site.now() + 60,
+        "jti": "1" });
+    let redeem = [("grant_type", "authorization_code"), ("code", "x"), ("code_verifier", "x")];
+    let stranger = place.ask_with(&sign(&place.key, None, &claims), &redeem).await;
+    assert_eq!(stranger.status(), StatusCode::SERVICE_UNAVAILABLE, "{}", stranger.text());
+    place.ask("1", &[FOR_ITSELF]).await.tokens();
+}
+
 /// A client's document says where its keys are.
 #[tokio::test]
 async fn a_client_of_a_document_signs() {

@@ -562,6 +562,41 @@ async fn a_renewal_of_theirs_runs_to_its_end() {
     assert_eq!(third.0.refreshed.load(Ordering::Relaxed), 1, "the caller is gone, the renewal is not");
 }
 
+/// A renewal that takes too long is given up, and the lease with it; one that took longer than the lease leaves alone what
+/// is another's by then.
+///
+/// covers: AUT3-07
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_given_back_by_who_has_it() {
+    let third = Third::default();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let site = node(&third, Arc::clone(&store), &Arc::new(AtomicU64::new(1_000_000)));
+    let (access, _) = tokens(&mut Browser::new(&site), &third).await;
+    let grant = store.list(Kind::Upstream, site.now(), 1).await.unwrap().remove(0).key;
+    let lease = format!("upstream {grant}");
+    site.pass(300);
+    for (takes, is_free) in [(45, true), (60, false)] {
+        let gate = Arc::new(Semaphore::new(0));
+        *third.0.gate.lock().unwrap() = Some(Arc::clone(&gate));
+        let before = third.0.refreshed.load(Ordering::Relaxed);
+        let begun = async {
+            while third.0.refreshed.load(Ordering::Relaxed) == before {
+                tokio::task::yield_now().await;
+            }
+            site.pass(takes);
+            if !is_free {
+                assert!(store.claim(&lease, site.now() + 60, site.now()).await.unwrap(), "it has lapsed");
+            }
+        };
+        let (checked, ()) = tokio::join!(check(&site, &access), begun);
+        assert_eq!(checked, Err(Flaw::Unavailable));
+        assert_eq!(store.claim(&lease, site.now() + 1, site.now()).await.unwrap(), is_free, "{takes}");
+        site.pass(1);
+        // What theirs was replaced by is lost here, not there.
+        *third.0.current.lock().unwrap() = "third-refresh-0".to_owned();
+    }
+}
+
 /// Only those come in whom the configuration means, by what the provider says of them in either place.
 ///
 /// covers: AUT3-12
