@@ -51,7 +51,8 @@ pub(super) fn form(
         }
     }
     if let Action::Tool { destinations, effects, .. } = going.action(arguments) {
-        let found: Vec<String> = destinations.found().iter().map(|one| line(&one.to_string())).collect();
+        let mut found: Vec<String> = destinations.found().iter().map(|one| line(&one.to_string())).collect();
+        found.dedup();
         if !found.is_empty() {
             let more = if destinations.has_more() { ", …" } else { "" };
             message.push_str(&format!("\n\nPoints to: {}{more}", found.join(", ")));
