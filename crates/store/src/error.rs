@@ -33,7 +33,11 @@ pub enum StoreError {
     #[error("{} must be a file that its owner alone may read and write (chmod 600)", .0.display())]
     Exposed(PathBuf),
     /// There are entries, but the key they were made with is gone.
-    #[error("{} is gone: the entries there cannot be told from forged ones without it", .0.display())]
+    #[error(
+        "{} is gone, and what was recorded cannot be told from forged entries without it; put it back, or move the record \
+         away to begin a new one",
+        .0.display()
+    )]
     KeyGone(PathBuf),
     /// What was sealed cannot be opened: it was changed, or sealed with another key.
     #[error("what was sealed cannot be opened with this key")]
