@@ -192,7 +192,7 @@ fn a_denial_by_destination_needs_one_and_a_permission_all() {
 fn a_resource_is_where_its_uri_points() {
     let policy = policy(
         "[[rule]]\ndecide = 'deny'\ndestinations = ['/etc', 'db.internal.example']\n\
-         [[rule]]\ndecide = 'deny'\nresource = 'file:///root/**'\n\
+         [[rule]]\ndecide = 'deny'\nresource = 'file:///srv/private/**'\n\
          [[rule]]\ndecide = 'ask'\nresource = '**'\ndestinations = '~/work'",
     );
     for (uri, decision) in [
@@ -202,8 +202,8 @@ fn a_resource_is_where_its_uri_points() {
         ("file:////etc/passwd", Decision::Deny),
         ("memo:/etc/passwd", Decision::Deny),
         ("postgres://me@db.internal.example/x", Decision::Deny),
-        ("file:/root/x", Decision::Deny),
-        ("FILE://localhost/ROOT/x", Decision::Deny),
+        ("file:/srv/private/x", Decision::Deny),
+        ("FILE://localhost/SRV/PRIVATE/x", Decision::Deny),
         ("file:///home/me/work/x", Decision::Ask),
         ("memo:x", Decision::Allow),
     ] {
