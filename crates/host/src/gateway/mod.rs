@@ -1,7 +1,7 @@
 //! All servers as one service.
 //!
 //! A call is routed by the name it carries and forwarded without being read: only the member of its params that
-//! holds the name is written anew. Lists are merged, cut into pages and written once for each change. Questions that
+//! holds the name is written anew. Where there are rules the guard reads its arguments first, and changes nothing. Lists are merged, cut into pages and written once for each change. Questions that
 //! a server asks during a call go back to the application with a note about where they came from.
 
 mod carried;
