@@ -29,7 +29,7 @@ pub enum StoreError {
     /// The key's file holds no key.
     #[error("{} is not a key: wanted {} bytes in hexadecimal", .0.display(), crate::key::LENGTH)]
     NotAKey(PathBuf),
-    /// Others than the owner may read the key, or it is a link.
+    /// Others than the owner may read a file that is the owner's alone, or it is a link.
     #[error("{} must be a file that its owner alone may read and write (chmod 600)", .0.display())]
     Exposed(PathBuf),
     /// There are entries, but the key they were made with is gone.

@@ -1,11 +1,11 @@
 //! Opening SQLite files.
 
-use std::fs::OpenOptions;
+use std::fs::{Metadata, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::error::StoreError;
 
@@ -24,6 +24,13 @@ pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection, StoreError
         Ok(false) => Err(StoreError::Newer(file.to_owned())),
         Err(source) => Err(database(source)),
     }
+}
+
+/// Opens a file that is there, only to look at it.
+pub(crate) fn look(file: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    Ok(connection)
 }
 
 /// Whether the file is no newer than the steps.
@@ -54,4 +61,16 @@ pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
         options.mode(0o600);
     }
     options
+}
+
+/// Whether it is a file that nobody but its owner can read or write.
+#[cfg(unix)]
+pub(crate) fn is_private(found: &Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    found.is_file() && found.permissions().mode() & 0o077 == 0
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_private(found: &Metadata) -> bool {
+    found.is_file()
 }

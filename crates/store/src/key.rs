@@ -10,7 +10,7 @@ use aws_lc_rs::{hkdf, hmac, rand};
 use zeroize::Zeroizing;
 
 use crate::error::StoreError;
-use crate::file::private;
+use crate::file::{is_private, private};
 
 /// Bytes of a key.
 pub(crate) const LENGTH: usize = 32;
@@ -120,17 +120,6 @@ fn make(file: &Path) -> io::Result<()> {
     });
     let _ = fs::remove_file(&beside);
     linked
-}
-
-#[cfg(unix)]
-fn is_private(found: &fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    found.is_file() && found.permissions().mode() & 0o077 == 0
-}
-
-#[cfg(not(unix))]
-fn is_private(found: &fs::Metadata) -> bool {
-    found.is_file()
 }
 
 pub(crate) fn to_hex(bytes: &[u8]) -> String {

@@ -1,7 +1,8 @@
 //! What the host must not forget.
 //!
 //! [`Audit`] is the record of what happened: append-only, each entry bound to the one before by a keyed hash, in a SQLite
-//! file that several processes of one machine can share.
+//! file that several processes of one machine can share. [`State`] is what people decided and what waits for them, in
+//! another such file.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,8 +25,10 @@ mod audit;
 mod error;
 mod file;
 mod key;
+mod state;
 
 pub use audit::{
     Audit, DEFAULT_QUEUE, Ending, Entry, EntryKind, NotAPlace, Place, Recorded, Search, Tampered, Verified,
 };
 pub use error::StoreError;
+pub use state::State;

@@ -1,0 +1,145 @@
+//! What people decided, and what waits for them to decide: one file, of which each part has its own tables.
+//!
+//! To add a part: a module here with its `STEPS` and a type that wraps [`State`], a line in `PARTS`, and a method
+//! here that hands it out. A part reads with `State::read` and writes with `State::write`.
+
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
+use tokio::sync::{Mutex, watch as watched};
+
+use crate::error::StoreError;
+use crate::file;
+use watch::Watch;
+
+/// A part: its name, and what its tables are made of, by version. Each step is run once, in order. Never change one, add
+/// one.
+type Part = (&'static str, &'static [&'static str]);
+
+/// All parts. Their order does not matter.
+const PARTS: &[Part] = &[];
+
+/// What the file is made of before any part is.
+const STEPS: &[&str] =
+    &["CREATE TABLE parts (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;"];
+
+/// The host's state: a SQLite file that several processes of one machine can share.
+///
+/// Cheap to clone. What is written is on the disk when the call comes back.
+#[derive(Clone)]
+pub struct State(Arc<Inner>);
+
+struct Inner {
+    file: PathBuf,
+    /// Whoever writes waits here, and not inside SQLite.
+    writer: Arc<Mutex<Connection>>,
+    reader: Arc<Mutex<Connection>>,
+    watch: Watch,
+}
+
+#[cfg_attr(not(test), expect(dead_code, reason = "the parts come one by one"))]
+impl State {
+    /// The state in this file, which is made if it is not there, for its owner alone.
+    ///
+    /// # Errors
+    /// When the file cannot be used, others than its owner may read or write it, or it is of a newer version.
+    pub fn open(file: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let file = file.as_ref().to_owned();
+        let mut writer = file::open(&file, STEPS)?;
+        if !std::fs::symlink_metadata(&file).is_ok_and(|found| file::is_private(&found)) {
+            return Err(StoreError::Exposed(file));
+        }
+        match prepare(&mut writer, PARTS) {
+            Ok(true) => (),
+            Ok(false) => return Err(StoreError::Newer(file)),
+            Err(source) => return Err(StoreError::Database { file, source: Arc::new(source) }),
+        }
+        let reader = file::open(&file, STEPS)?;
+        let watch = Watch::new(file.clone());
+        let (writer, reader) = (Arc::new(Mutex::new(writer)), Arc::new(Mutex::new(reader)));
+        Ok(Self(Arc::new(Inner { file, writer, reader, watch })))
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.0.file
+    }
+
+    /// Counts the changes: at once those made here, and within half a second those of other processes.
+    #[must_use]
+    pub fn changes(&self) -> watched::Receiver<u64> {
+        self.0.watch.subscribe()
+    }
+
+    /// Reads, without keeping the caller's thread waiting. All that `work` reads is of one moment.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let mut connection = Arc::clone(&self.0.reader).lock_owned().await;
+        let done = tokio::task::spawn_blocking(move || work(&connection.transaction()?));
+        self.done(done.await)
+    }
+
+    /// Writes all that `work` does or, if it fails, nothing. Once begun it is done, even if the caller goes away.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let mut connection = Arc::clone(&self.0.writer).lock_owned().await;
+        let inner = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || {
+            let before = connection.total_changes();
+            let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let made = work(&change)?;
+            change.commit()?;
+            if connection.total_changes() != before {
+                inner.watch.changed();
+            }
+            Ok(made)
+        });
+        self.done(done.await)
+    }
+
+    fn done<T>(&self, done: Result<rusqlite::Result<T>, tokio::task::JoinError>) -> Result<T, StoreError> {
+        let database = |source| StoreError::Database { file: self.0.file.clone(), source: Arc::new(source) };
+        done.map_err(|_| StoreError::Closed)?.map_err(database)
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("State").field(&self.0.file).finish()
+    }
+}
+
+/// Brings every part to its newest step; whether none is newer than that. A part that is not known here is left alone: it
+/// is of a newer program, which may run beside this one.
+fn prepare(connection: &mut Connection, parts: &[Part]) -> rusqlite::Result<bool> {
+    let change = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
+    for (name, steps) in parts {
+        let version = "SELECT version FROM parts WHERE name = ?1";
+        let version: Option<i64> = change.query_row(version, [name], |row| row.get(0)).optional()?;
+        let done = version.map_or(0, |version| usize::try_from(version).unwrap_or(usize::MAX));
+        if done > steps.len() {
+            return Ok(false);
+        }
+        for step in &steps[done..] {
+            change.execute_batch(step)?;
+        }
+        if done < steps.len() {
+            let version = i64::try_from(steps.len()).unwrap_or(i64::MAX);
+            change
+                .execute("INSERT OR REPLACE INTO parts (name, version) VALUES (?1, ?2)", (name, version))?;
+        }
+    }
+    change.commit()?;
+    Ok(true)
+}

@@ -1,0 +1,127 @@
+use std::time::Duration;
+
+use super::*;
+
+const ONE: &[Part] = &[("notes", &["CREATE TABLE notes (text TEXT NOT NULL)"])];
+
+struct Place {
+    _folder: tempfile::TempDir,
+    file: PathBuf,
+}
+
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    Place { file: folder.path().join("state.db"), _folder: folder }
+}
+
+impl Place {
+    /// The state with a part of these tests in it.
+    fn open(&self) -> State {
+        let state = State::open(&self.file).unwrap();
+        let mut connection = Connection::open(&self.file).unwrap();
+        assert!(prepare(&mut connection, ONE).unwrap());
+        state
+    }
+}
+
+async fn note(state: &State, text: &'static str) -> Result<(), StoreError> {
+    state.write(move |change| change.execute("INSERT INTO notes VALUES (?1)", [text]).map(drop)).await
+}
+
+async fn notes(state: &State) -> Vec<String> {
+    let all = |view: &Transaction<'_>| {
+        let mut query = view.prepare("SELECT text FROM notes ORDER BY rowid")?;
+        let rows = query.query_map([], |row| row.get(0))?;
+        rows.collect()
+    };
+    state.read(all).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_after_a_restart_and_for_others() {
+    let place = place();
+    let (one, other) = (place.open(), place.open());
+    note(&one, "a").await.unwrap();
+    note(&other, "b").await.unwrap();
+    assert_eq!(notes(&one).await, ["a", "b"]);
+    drop((one, other));
+    assert_eq!(notes(&place.open()).await, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn what_fails_half_way_is_not_written_at_all() {
+    let place = place();
+    let state = place.open();
+    let failed = state
+        .write(|change| {
+            change.execute("INSERT INTO notes VALUES ('half')", [])?;
+            change.execute("INSERT INTO nothing VALUES (1)", []).map(drop)
+        })
+        .await;
+    assert!(matches!(failed, Err(StoreError::Database { .. })), "{failed:?}");
+    assert!(notes(&state).await.is_empty());
+    note(&state, "whole").await.unwrap();
+    assert_eq!(notes(&state).await, ["whole"]);
+}
+
+#[tokio::test]
+async fn changes_are_noticed_whoever_makes_them() {
+    let place = place();
+    let (one, other) = (place.open(), place.open());
+    let mut changes = one.changes();
+    let limit = Duration::from_secs(10);
+    note(&one, "own").await.unwrap();
+    tokio::time::timeout(limit, changes.changed()).await.expect("its own").unwrap();
+    // What was made before anybody looked is not told, so it is made until it is.
+    let mut others = async || {
+        loop {
+            note(&other, "another's").await.unwrap();
+            if tokio::time::timeout(Duration::from_millis(600), changes.changed()).await.is_ok() {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(limit, others()).await.expect("another process's");
+    // Reading is no change.
+    let seen = *one.changes().borrow();
+    notes(&one).await;
+    assert_eq!(*one.changes().borrow(), seen);
+}
+
+#[test]
+fn each_part_has_its_own_version() {
+    let place = place();
+    let mut connection = file::open(&place.file, STEPS).unwrap();
+    const OLDER: &[Part] = &[("a", &["CREATE TABLE a (x INTEGER)"])];
+    const NEWER: &[Part] =
+        &[("a", &["CREATE TABLE a (x INTEGER)", "ALTER TABLE a ADD COLUMN y INTEGER"]), ONE[0]];
+    assert!(prepare(&mut connection, OLDER).unwrap());
+    assert!(prepare(&mut connection, NEWER).unwrap());
+    assert!(prepare(&mut connection, NEWER).unwrap(), "nothing is done twice");
+    connection.execute("INSERT INTO a (x, y) VALUES (1, 2)", []).unwrap();
+    assert!(!prepare(&mut connection, OLDER).unwrap(), "of a newer version");
+    assert!(prepare(&mut connection, ONE).unwrap(), "a part that this version does not know is left alone");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_file_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = place();
+    let state = place.open();
+    note(&state, "a").await.unwrap();
+    for suffix in ["", "-wal", "-shm"] {
+        let file = format!("{}{suffix}", place.file.display());
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "{file}");
+    }
+    drop(state);
+    std::fs::set_permissions(&place.file, std::fs::Permissions::from_mode(0o660)).unwrap();
+    assert!(matches!(State::open(&place.file), Err(StoreError::Exposed(_))));
+}
+
+#[test]
+fn what_is_no_database_is_refused() {
+    let place = place();
+    std::fs::write(&place.file, "this is no database, however long it is made to be").unwrap();
+    assert!(matches!(State::open(&place.file), Err(StoreError::Database { .. })));
+}
