@@ -6,6 +6,8 @@ use url::Url;
 
 use super::*;
 
+#[cfg(target_os = "linux")]
+mod rebinding;
 mod trust;
 
 /// A server that answers every connection with these bytes; the port, and how many came.
@@ -70,22 +72,26 @@ async fn a_name_that_stands_for_the_inside_is_not_dialled() {
     let client = naming(Egress::public(), &[&["127.0.0.1", "10.0.0.1", "::1"]], port);
     let forbidden = Err(FetchError::Forbidden("the address is not public"));
     assert_eq!(client.fetch(get(&url)).await.map(|_| ()), forbidden);
-    // The first answer is public (an address that nobody answers at), the second is not: each is looked at when it
-    // comes.
-    let flipping = naming(local(), &[&["127.0.0.1"]], port);
-    assert_eq!(flipping.fetch(get(&url)).await.map(|_| ()), forbidden);
+    // Nor where this machine may be asked: the name is none of it.
+    let outside = naming(local(), &[&["127.0.0.1"]], port);
+    assert_eq!(outside.fetch(get(&url)).await.map(|_| ()), forbidden);
     assert_eq!(came.load(Ordering::SeqCst), 0);
 }
 
 /// covers: SECP-05
 #[tokio::test]
 async fn redirects_are_answers_and_not_followed() {
-    let (port, came) =
-        serve("HTTP/1.1 302 Found\r\nlocation: /secret\r\ncontent-length: 0\r\n\r\n".into()).await;
-    let client = GuardedClient::new(local());
-    let response = client.fetch(get(&format!("http://127.0.0.1:{port}/"))).await.unwrap();
-    assert_eq!(response.status, StatusCode::FOUND);
-    assert_eq!(came.load(Ordering::SeqCst), 1);
+    let (inside, reached) = serve(json("{}")).await;
+    for status in [301, 302, 303, 307, 308] {
+        for to in ["/secret".to_owned(), format!("http://127.0.0.1:{inside}/secret")] {
+            let answer = format!("HTTP/1.1 {status} There\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
+            let (port, came) = serve(answer).await;
+            let response = GuardedClient::new(local()).fetch(get(&format!("http://127.0.0.1:{port}/"))).await;
+            assert_eq!(response.unwrap().status.as_u16(), status, "{to}");
+            assert_eq!(came.load(Ordering::SeqCst), 1, "{status} {to}");
+        }
+    }
+    assert_eq!(reached.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
@@ -131,4 +137,34 @@ async fn a_server_that_says_nothing_is_left_after_a_while() {
     let client = GuardedClient::new(local());
     let outcome = client.fetch(get(&format!("http://127.0.0.1:{port}/"))).await;
     assert_eq!(outcome.map(|_| ()), Err(FetchError::Timeout));
+}
+
+/// Ten seconds are for the whole of an answer: a byte now and then does not make them more.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_trickles_is_left_after_a_while() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let trickle = async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        assert!(stream.read(&mut request).await.unwrap() > 0);
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        while stream.write_all(b" ").await.is_ok() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let client = GuardedClient::new(local());
+    let begun = tokio::time::Instant::now();
+    let url = format!("http://127.0.0.1:{port}/");
+    let outcome = tokio::select! {
+        outcome = client.fetch(get(&url)) => outcome,
+        () = trickle => panic!("it is left, not ended"),
+    };
+    assert_eq!(outcome.map(|_| ()), Err(FetchError::Timeout));
+    assert_eq!(begun.elapsed().as_secs(), 10);
+    assert!(sent.load(Ordering::SeqCst) > 5, "there was something to read all the time");
 }

@@ -220,10 +220,21 @@ async fn an_issuer_is_asked_and_its_answer_kept_for_a_while() {
     assert!(tokens.verify("opaque", NOW + 65).await.is_ok());
     assert_eq!(tokens.verify("opaque", NOW + 90).await, Err(Flaw::Invalid), "no longer than the token");
 
+    for aud in [json!([RESOURCE]), json!(["https://other.example", RESOURCE])] {
+        let mut several = good.clone();
+        several["aud"] = aud;
+        say(several);
+        assert!(introspection().verify("opaque", NOW).await.is_ok());
+    }
+    let mut mixed = good.clone();
+    mixed["aud"] = json!([RESOURCE, 7]);
+    say(mixed);
+    assert_eq!(introspection().verify("opaque", NOW).await, Err(Flaw::Unavailable), "that cannot be read");
     for (claim, value) in [
         ("active", json!(false)),
         ("aud", json!("https://m.example")),
         ("aud", json!(["https://m.example/mcp2"])),
+        ("aud", json!([])),
         ("aud", Value::Null),
         ("iss", json!("https://other.example")),
         ("exp", json!(NOW)),

@@ -85,6 +85,43 @@ fn a_token_for_somebody_else_is_refused() {
     }
 }
 
+/// A token may be made out for several resources; ours has to be one of them, whole and as a text.
+///
+/// covers: AUTR-10
+#[test]
+fn a_token_for_several_is_good_where_it_names_us() {
+    const OURS: &str = "https://m.example/mcp";
+    const OTHER: &str = "https://other.example";
+    let key = SigningKey::new("k1");
+    for (aud, good) in [
+        (json!([OURS]), true),
+        (json!([OURS, OTHER]), true),
+        (json!([OTHER, OURS]), true),
+        (json!([OURS, OURS]), true),
+        (json!([]), false),
+        (json!([OTHER]), false),
+        (json!(["https://m.example/mc", "p"]), false),
+        (json!(["https://m.example/mcp/"]), false),
+        (json!(["https://m.example/mcp https://other.example"]), false),
+        (json!(["https://m.example/mcp,https://other.example"]), false),
+        (json!([""]), false),
+        // What is no list of texts is not read at all, whatever else is in it.
+        (json!([OURS, 7]), false),
+        (json!([OURS, null]), false),
+        (json!([OURS, [OTHER]]), false),
+        (json!([[OURS]]), false),
+        (json!([{ "aud": OURS }]), false),
+        (json!({ "0": OURS }), false),
+        (json!(true), false),
+    ] {
+        let mut claims = claims();
+        claims["aud"] = aud.clone();
+        let checked = check(&key, &key.sign(&claims));
+        assert_eq!(checked.is_ok(), good, "{aud}");
+        assert!(good || matches!(checked, Err(JwtFlaw::Invalid(_))), "{aud}: {checked:?}");
+    }
+}
+
 #[test]
 fn time_is_kept_within_a_minute() {
     let key = SigningKey::new("k1");

@@ -97,9 +97,9 @@ async fn a_code_that_is_used_again_ends_everything_that_came_of_it() {
 }
 
 /// Two ways into one store, and where it is.
-type Pair = (Arc<dyn Store>, Arc<dyn Store>, Option<tempfile::TempDir>);
+pub(super) type Pair = (Arc<dyn Store>, Arc<dyn Store>, Option<tempfile::TempDir>);
 
-fn stores() -> Vec<Pair> {
+pub(super) fn stores() -> Vec<Pair> {
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let mut all = vec![(Arc::clone(&memory), memory, None)];
     #[cfg(feature = "sqlite")]

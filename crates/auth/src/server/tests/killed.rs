@@ -8,9 +8,9 @@ use std::sync::{Arc, mpsc};
 
 use http::StatusCode;
 
+use super::watched::{Pause, Step, Steps, Watched};
 use super::{APP, ASKED, Ask, Site};
-use crate::server::store::StoreFuture;
-use crate::server::{Client, Kind, Record, SqliteStore, Store, Swapped, Taken};
+use crate::server::{Client, Kind, SqliteStore, Store};
 use crate::testing::PATIENCE;
 
 const NOW: u64 = 1_000_000;
@@ -26,72 +26,20 @@ const BODY: &str = "HOSPES_TEST_BODY";
 const REACHED: &str = "the step is reached";
 const DONE: &str = "the request is done";
 
-/// A store that stops for good before one of its steps.
-#[derive(Debug)]
+/// Stops for good before one of its steps.
 struct Stopping {
-    inner: SqliteStore,
     left: AtomicUsize,
 }
 
-impl Stopping {
-    fn step<'a, T: Send + 'a>(&'a self, go: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+impl Steps for Stopping {
+    fn before(&self, _: Step) -> Pause<'_> {
         Box::pin(async move {
             let left = self.left.fetch_sub(1, Ordering::Relaxed);
             if left == 0 {
                 println!("\n{REACHED}");
                 std::future::pending::<()>().await;
             }
-            go.await
         })
-    }
-}
-
-impl Store for Stopping {
-    fn put(&self, record: Record) -> StoreFuture<'_, bool> {
-        self.step(self.inner.put(record))
-    }
-
-    fn get<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Option<Record>> {
-        self.step(self.inner.get(kind, key, now))
-    }
-
-    fn take<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Taken> {
-        self.step(self.inner.take(kind, key, now))
-    }
-
-    fn claim<'a>(&'a self, key: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
-        self.step(self.inner.claim(key, until, now))
-    }
-
-    fn swap_refresh<'a>(
-        &'a self,
-        old: &'a str,
-        new: Record,
-        note: &'a str,
-        now: u64,
-        window: u64,
-    ) -> StoreFuture<'a, Swapped> {
-        self.step(self.inner.swap_refresh(old, new, note, now, window))
-    }
-
-    fn forget<'a>(&'a self, kind: Kind, key: &'a str) -> StoreFuture<'a, bool> {
-        self.step(self.inner.forget(kind, key))
-    }
-
-    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, ()> {
-        self.step(self.inner.revoke_grant(grant, until))
-    }
-
-    fn count(&self, kind: Kind) -> StoreFuture<'_, usize> {
-        self.step(self.inner.count(kind))
-    }
-
-    fn list(&self, kind: Kind, now: u64, most: usize) -> StoreFuture<'_, Vec<Record>> {
-        self.step(self.inner.list(kind, now, most))
-    }
-
-    fn sweep(&self, now: u64) -> StoreFuture<'_, ()> {
-        self.step(self.inner.sweep(now))
     }
 }
 
@@ -107,7 +55,7 @@ async fn the_child() {
     let said = |name: &str| std::env::var(name).unwrap();
     let inner = SqliteStore::open(path).unwrap();
     let left = AtomicUsize::new(said(STEP).parse().unwrap());
-    let site = Site::on(Arc::new(Stopping { inner, left }), |_| {}, Arc::new(NOW.into()));
+    let site = Site::on(Arc::new(Watched::new(inner, Stopping { left })), |_| {}, Arc::new(NOW.into()));
     let request = http::Request::post(said(PATH)).header("content-type", said(TYPE)).body(()).unwrap();
     site.send(request.into_parts().0, &said(BODY)).await;
     println!("\n{DONE}");

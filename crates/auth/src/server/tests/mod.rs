@@ -4,11 +4,15 @@ mod assertions;
 mod authorize;
 mod clients;
 mod delegated;
+mod errors;
 mod grants;
 #[cfg(all(feature = "sqlite", unix))]
 mod killed;
+#[cfg(feature = "sqlite")]
+mod once;
 mod proofs;
 mod signing;
+mod watched;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -7,12 +7,12 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-const NAME: &str = "as.test";
+pub(super) const NAME: &str = "as.test";
 /// The port of the server that a process of its own is to ask.
 const PORT: &str = "HOSPES_TEST_PORT";
 
 /// A server of this name that says `{}` to everybody, and a file with the authority that vouches for it.
-async fn secured() -> (tempfile::NamedTempFile, u16) {
+pub(super) async fn secured() -> (tempfile::NamedTempFile, u16) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();

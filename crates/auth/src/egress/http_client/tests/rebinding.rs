@@ -1,0 +1,70 @@
+//! Names that stand for one address when they are looked at and for another when they are dialled.
+//!
+//! Of the two addresses of this machine one counts as public here, and one as the inside: Linux has all of 127.0.0.0/8.
+
+use super::trust::{NAME, secured};
+use super::*;
+
+const PUBLIC: &str = "127.0.0.1";
+const INSIDE: &str = "127.0.0.2";
+
+/// What a name stands for changes with every look; how often it was looked up is counted.
+fn flipping(answers: &'static [&'static [&'static str]]) -> (GuardedClient, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let lookup = move |host: String| -> Found {
+        assert_eq!(host, NAME);
+        let turn = counted.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
+        let found = answers[turn].iter().map(|text| SocketAddr::new(text.parse().unwrap(), 0)).collect();
+        Box::pin(async move { Ok(found) })
+    };
+    let egress = Egress::public().allow_network(PUBLIC.parse().unwrap());
+    (GuardedClient::with_lookup(egress, Arc::new(lookup)), asked)
+}
+
+/// Somebody on the inside, at the port of the public server, whom nobody may reach; how many came.
+async fn inside(port: u16) -> Arc<AtomicUsize> {
+    let listener = TcpListener::bind((INSIDE, port)).await.unwrap();
+    let came = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&came);
+    tokio::spawn(async move {
+        while listener.accept().await.is_ok() {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    came
+}
+
+/// The name is public when it is first asked for, and the inside from then on: what was looked at is what is dialled, and
+/// the next request is looked at again.
+///
+/// covers: SECP-04
+#[tokio::test]
+async fn what_was_looked_at_is_what_is_dialled() {
+    let (authority, port) = secured().await;
+    let came = inside(port).await;
+    let (client, asked) = flipping(&[&[PUBLIC], &[INSIDE]]);
+    let client = client.ca_files([authority.path().to_owned()]);
+    let url = format!("https://{NAME}:{port}/");
+    // A second look between the check and the call would find the inside.
+    let first = client.fetch(get(&url)).await.unwrap();
+    assert_eq!((first.status, asked.load(Ordering::SeqCst)), (StatusCode::OK, 1));
+    let forbidden = Err(FetchError::Forbidden("the address is not public"));
+    assert_eq!(client.fetch(get(&url)).await.map(|_| ()), forbidden, "no connection is used again either");
+    assert_eq!((asked.load(Ordering::SeqCst), came.load(Ordering::SeqCst)), (2, 0));
+}
+
+/// One answer names both, and nobody is at the public one: the other is no way around that.
+#[tokio::test]
+async fn an_address_of_the_inside_is_no_fallback() {
+    let listener = TcpListener::bind((PUBLIC, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let came = inside(port).await;
+    let url = format!("https://{NAME}:{port}/");
+    for answers in [&[&[PUBLIC, INSIDE] as &[_]], &[&[INSIDE, PUBLIC] as &[_]]] {
+        let (client, _) = flipping(answers);
+        assert_eq!(client.fetch(get(&url)).await.map(|_| ()), Err(FetchError::Unreachable), "{answers:?}");
+    }
+    assert_eq!(came.load(Ordering::SeqCst), 0);
+}

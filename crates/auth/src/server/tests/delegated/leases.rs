@@ -1,0 +1,117 @@
+//! One node renews theirs, whatever comes between.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::{Notify, Semaphore};
+
+use super::{Third, check, node, site, tokens};
+use crate::resource::Flaw;
+use crate::server::tests::Browser;
+use crate::server::tests::watched::{Pause, Step, Steps, Watched};
+use crate::server::{Kind, MemoryStore, Store};
+
+/// Whoever claims first is held up until somebody else has had the lease and is done with it.
+#[derive(Default)]
+struct Late {
+    claims: AtomicUsize,
+    done: Notify,
+}
+
+impl Steps for Late {
+    fn before(&self, step: Step) -> Pause<'_> {
+        Box::pin(async move {
+            if step == Step::Claim && self.claims.fetch_add(1, Ordering::Relaxed) == 0 {
+                self.done.notified().await;
+            }
+        })
+    }
+
+    fn after(&self, step: Step) {
+        if step == Step::Forget(Kind::Claim) {
+            self.done.notify_one();
+        }
+    }
+}
+
+/// One node finds that theirs has run out, and gets the lease only when another has renewed it already: the refresh token
+/// that it knows is spent by then, and with a provider that rotates them showing it would end everything.
+///
+/// covers: AUT3-07
+#[tokio::test]
+async fn a_spent_token_of_theirs_is_not_shown_again() {
+    let third = Third::default();
+    let store: Arc<dyn Store> = Arc::new(Watched::new(MemoryStore::new(), Late::default()));
+    let time = Arc::new(AtomicU64::new(1_000_000));
+    let nodes = [node(&third, Arc::clone(&store), &time), node(&third, Arc::clone(&store), &time)];
+    let mut browser = Browser::new(&nodes[0]);
+    let (access, _) = tokens(&mut browser, &third).await;
+    nodes[0].pass(300);
+    let (first, second) = tokio::join!(check(&nodes[0], &access), check(&nodes[1], &access));
+    assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
+    assert_eq!(third.0.refreshed.load(Ordering::Relaxed), 1);
+}
+
+/// Whoever called goes away while theirs is renewed: what came back is kept all the same.
+///
+/// covers: AUT3-07
+#[tokio::test]
+async fn a_renewal_of_theirs_runs_to_its_end() {
+    let third = Third::default();
+    let site = site(&third);
+    let mut browser = Browser::new(&site);
+    let (access, _) = tokens(&mut browser, &third).await;
+    site.pass(300);
+    let gate = Arc::new(Semaphore::new(0));
+    *third.0.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    {
+        let mut gone = std::pin::pin!(check(&site, &access));
+        let asked = async {
+            while third.0.refreshed.load(Ordering::Relaxed) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = &mut gone => panic!("it waits"),
+            () = asked => {}
+        }
+    }
+    gate.add_permits(1);
+    assert!(check(&site, &access).await.is_ok());
+    assert_eq!(third.0.refreshed.load(Ordering::Relaxed), 1, "the caller is gone, the renewal is not");
+}
+
+/// A renewal that takes too long is given up, and the lease with it; one that took longer than the lease leaves alone what
+/// is another's by then.
+///
+/// covers: AUT3-07
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_given_back_by_who_has_it() {
+    let third = Third::default();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let site = node(&third, Arc::clone(&store), &Arc::new(AtomicU64::new(1_000_000)));
+    let (access, _) = tokens(&mut Browser::new(&site), &third).await;
+    let grant = store.list(Kind::Upstream, site.now(), 1).await.unwrap().remove(0).key;
+    let lease = format!("upstream {grant}");
+    site.pass(300);
+    for (takes, is_free) in [(45, true), (60, false)] {
+        let gate = Arc::new(Semaphore::new(0));
+        *third.0.gate.lock().unwrap() = Some(Arc::clone(&gate));
+        let before = third.0.refreshed.load(Ordering::Relaxed);
+        let begun = async {
+            while third.0.refreshed.load(Ordering::Relaxed) == before {
+                tokio::task::yield_now().await;
+            }
+            site.pass(takes);
+            if !is_free {
+                assert!(store.claim(&lease, site.now() + 60, site.now()).await.unwrap(), "it has lapsed");
+            }
+        };
+        let (checked, ()) = tokio::join!(check(&site, &access), begun);
+        assert_eq!(checked, Err(Flaw::Unavailable));
+        assert_eq!(store.claim(&lease, site.now() + 1, site.now()).await.unwrap(), is_free, "{takes}");
+        site.pass(1);
+        // What theirs was replaced by is lost here, not there.
+        *third.0.current.lock().unwrap() = "third-refresh-0".to_owned();
+    }
+}
