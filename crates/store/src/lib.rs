@@ -2,7 +2,7 @@
 //!
 //! [`Audit`] is the record of what happened: append-only, each entry bound to the one before by a keyed hash, in a SQLite
 //! file that several processes of one machine can share. [`State`] is what people decided and what waits for them, in
-//! another such file.
+//! another such file; each part is handed out by a method, [`State::pins`] first.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,4 +31,4 @@ pub use audit::{
     Audit, DEFAULT_QUEUE, Ending, Entry, EntryKind, NotAPlace, Place, Recorded, Search, Tampered, Verified,
 };
 pub use error::StoreError;
-pub use state::State;
+pub use state::{State, pins};

@@ -1,8 +1,9 @@
 //! What people decided, and what waits for them to decide: one file, of which each part has its own tables.
 //!
-//! To add a part: a module here with its `STEPS` and a type that wraps [`State`], a line in `PARTS`, and a method
+//! To add a part: a module beside `pins` with its `STEPS` and a type that wraps [`State`], a line in `PARTS`, and a method
 //! here that hands it out. A part reads with `State::read` and writes with `State::write`.
 
+pub mod pins;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -23,7 +24,7 @@ use watch::Watch;
 type Part = (&'static str, &'static [&'static str]);
 
 /// All parts. Their order does not matter.
-const PARTS: &[Part] = &[];
+const PARTS: &[Part] = &[("pins", pins::STEPS)];
 
 /// What the file is made of before any part is.
 const STEPS: &[&str] =
@@ -43,7 +44,6 @@ struct Inner {
     watch: Watch,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the parts come one by one"))]
 impl State {
     /// The state in this file, which is made if it is not there, for its owner alone.
     ///
@@ -64,6 +64,12 @@ impl State {
         let watch = Watch::new(file.clone());
         let (writer, reader) = (Arc::new(Mutex::new(writer)), Arc::new(Mutex::new(reader)));
         Ok(Self(Arc::new(Inner { file, writer, reader, watch })))
+    }
+
+    /// What servers offered when a person accepted them.
+    #[must_use]
+    pub fn pins(&self) -> pins::Pins {
+        pins::Pins::new(self.clone())
     }
 
     /// Its file.

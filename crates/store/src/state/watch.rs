@@ -42,16 +42,17 @@ impl Watch {
     fn look(&self) -> Option<Sender<()>> {
         let (alive, gone) = channel();
         let (file, count) = (self.file.clone(), Arc::clone(&self.count));
+        // Before anybody is told that changes will be: none is missed from here on.
+        let mut connection = None;
+        let mut known = version(&file, &mut connection);
         let look = move || {
-            let mut connection = None;
-            let mut known = None;
             while gone.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 let now = version(&file, &mut connection);
                 // A file that can be read no more, or again, is a change too: whoever asks then hears why.
-                if known.is_some_and(|known| known != now) {
+                if known != now {
                     bump(&count);
                 }
-                known = Some(now);
+                known = now;
             }
         };
         let thread = std::thread::Builder::new().name("state".to_owned()).spawn(look);

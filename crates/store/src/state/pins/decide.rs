@@ -1,0 +1,120 @@
+//! A person has decided.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::rows::with_id;
+use super::{Digest, Item, ItemKind, ItemState, Server, ServerState};
+
+/// What a person decided about a server or one thing that it offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    server: String,
+    target: Digest,
+    item: Option<(ItemKind, String)>,
+    /// What was seen and is accepted; none where it is rejected.
+    accepts: Option<Digest>,
+    by: String,
+}
+
+impl Decision {
+    /// Accepts the server with everything that it offers now, if that is what has this [`Server::hash`].
+    #[must_use]
+    pub fn accept(server: &str, target: Digest, hash: Digest, by: &str) -> Self {
+        Self { server: server.to_owned(), target, item: None, accepts: Some(hash), by: by.to_owned() }
+    }
+
+    /// Rejects the server, whatever it offers.
+    #[must_use]
+    pub fn reject(server: &str, target: Digest, by: &str) -> Self {
+        Self { server: server.to_owned(), target, item: None, accepts: None, by: by.to_owned() }
+    }
+
+    /// The same about one thing that it offers; the hash is then its [`Item::hash`].
+    #[must_use]
+    pub fn about(mut self, kind: ItemKind, name: &str) -> Self {
+        self.item = Some((kind, name.to_owned()));
+        self
+    }
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Decided {
+    /// How the server stands now.
+    pub server: Server,
+    /// What stands otherwise than before.
+    pub changed: Vec<Item>,
+}
+
+/// Why a decision is not taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// There is nothing of that name.
+    #[error("nothing of that name was ever offered")]
+    Unknown,
+    /// It is not what was seen any more.
+    #[error("it has changed since it was looked at")]
+    Changed,
+    /// The server itself has to be accepted first.
+    #[error("the server itself is not accepted")]
+    ServerFirst,
+}
+
+pub(super) fn decide(change: &Connection, decision: &Decision) -> rusqlite::Result<Result<Decided, Refused>> {
+    let Some((id, before)) = with_id(change, &decision.server, &decision.target)? else {
+        return Ok(Err(Refused::Unknown));
+    };
+    let now = Timestamp::now().as_microsecond();
+    match (&decision.item, decision.accepts) {
+        (None, Some(hash)) if hash != before.hash => return Ok(Err(Refused::Changed)),
+        (None, Some(_)) => {
+            change.execute(
+                "UPDATE pinned_servers SET state = ?2, accepted_program = program_hash, decided_at = ?3, decided_by = ?4
+                 WHERE id = ?1",
+                params![id, ServerState::Accepted, now, decision.by],
+            )?;
+            change.execute(
+                "UPDATE pinned_items SET state = ?2, decided_at = ?3, decided_by = ?4
+                 WHERE server = ?1 AND current AND state = ?5",
+                params![id, ItemState::Accepted, now, decision.by, ItemState::Waiting],
+            )?;
+        }
+        (None, None) => {
+            change.execute(
+                "UPDATE pinned_servers SET state = ?2, decided_at = ?3, decided_by = ?4 WHERE id = ?1",
+                params![id, ServerState::Rejected, now, decision.by],
+            )?;
+        }
+        (Some((kind, name)), accepts) => {
+            let mut same = before.items.iter().filter(|item| item.kind == *kind && item.name == *name);
+            let Some(current) = same.clone().find(|item| item.is_current).or_else(|| same.next()) else {
+                return Ok(Err(Refused::Unknown));
+            };
+            if accepts.is_some() && before.state != ServerState::Accepted {
+                return Ok(Err(Refused::ServerFirst));
+            }
+            if accepts.is_some_and(|hash| hash != current.hash || !current.is_current) {
+                return Ok(Err(Refused::Changed));
+            }
+            let state = if accepts.is_some() { ItemState::Accepted } else { ItemState::Rejected };
+            change.execute(
+                "UPDATE pinned_items SET state = ?5, decided_at = ?6, decided_by = ?7
+                 WHERE server = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4",
+                params![id, kind, name, current.hash, state, now, decision.by],
+            )?;
+        }
+    }
+    let Some((_, server)) = with_id(change, &decision.server, &decision.target)? else {
+        return Ok(Err(Refused::Unknown));
+    };
+    let stood = |item: &Item| {
+        let same =
+            |other: &&Item| (other.kind, &other.name, other.hash) == (item.kind, &item.name, item.hash);
+        before.items.iter().find(same).map(|before| before.state)
+    };
+    let changed = server.items.iter().filter(|item| stood(item) != Some(item.state)).cloned().collect();
+    Ok(Ok(Decided { server, changed }))
+}

@@ -1,0 +1,150 @@
+//! Reading.
+
+use aws_lc_rs::digest::{Context, SHA256};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension as _, Row};
+
+use super::{Digest, Fingerprint, Item, ItemKind, ItemState, Recorded, Server, ServerState};
+
+const SERVER: &str = "SELECT id, name, target, shown, program, program_hash, accepted_program, state, seen_at, \
+                      decided_at, decided_by FROM pinned_servers";
+
+const ITEM: &str = "SELECT kind, name, hash, state, current, lints, seen_at, decided_at, decided_by";
+
+pub(super) fn server(view: &Connection, name: &str, target: &Digest) -> rusqlite::Result<Option<Server>> {
+    Ok(with_id(view, name, target)?.map(|(_, server)| server))
+}
+
+/// A server with its number.
+pub(super) fn with_id(
+    view: &Connection,
+    name: &str,
+    target: &Digest,
+) -> rusqlite::Result<Option<(i64, Server)>> {
+    let mut query = view.prepare_cached(&format!("{SERVER} WHERE name = ?1 AND target = ?2"))?;
+    let found = query.query_row((name, target), read_server).optional()?;
+    found.map(|found| whole(view, found)).transpose()
+}
+
+pub(super) fn servers(view: &rusqlite::Transaction<'_>) -> rusqlite::Result<Vec<Server>> {
+    let mut query = view.prepare_cached(&format!("{SERVER} ORDER BY name, seen_at DESC, id DESC"))?;
+    let found = query.query_map([], read_server)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    found.into_iter().map(|found| whole(view, found).map(|(_, server)| server)).collect()
+}
+
+pub(super) fn history(
+    view: &Connection,
+    name: &str,
+    target: &Digest,
+    item: Option<&(ItemKind, String)>,
+) -> rusqlite::Result<Vec<Recorded>> {
+    let mut query = view.prepare_cached(&format!(
+        "{ITEM}, definition FROM pinned_items
+         WHERE server = (SELECT id FROM pinned_servers WHERE name = ?1 AND target = ?2)
+           AND ifnull(kind = ?3 AND name = ?4, 1)
+         ORDER BY seen_at DESC, current DESC, kind, name"
+    ))?;
+    let (kind, of) = (item.map(|(kind, _)| kind.as_str()), item.map(|(_, name)| name));
+    let read = |row: &Row<'_>| Ok(Recorded { item: read_item(row)?, definition: row.get(9)? });
+    query.query_map((name, target, kind, of), read)?.collect()
+}
+
+fn whole(view: &Connection, (id, mut server): (i64, Server)) -> rusqlite::Result<(i64, Server)> {
+    let mut query = view.prepare_cached(&format!(
+        "{ITEM} FROM pinned_items WHERE server = ?1 ORDER BY kind, name, seen_at"
+    ))?;
+    server.items = query.query_map([id], read_item)?.collect::<rusqlite::Result<_>>()?;
+    server.hash = hash(&server);
+    Ok((id, server))
+}
+
+/// Over everything that a person decides about when they decide about the server.
+fn hash(server: &Server) -> Digest {
+    let mut context = Context::new(&SHA256);
+    let mut add = |part: &[u8]| {
+        context.update(&(part.len() as u64).to_be_bytes());
+        context.update(part);
+    };
+    add(server.fingerprint.target.as_bytes());
+    add(server.fingerprint.program.as_deref().unwrap_or_default().as_bytes());
+    add(server.fingerprint.program_hash.as_ref().map_or(&[][..], |hash| hash.as_bytes()));
+    for item in server.items.iter().filter(|item| item.is_current) {
+        add(item.kind.as_str().as_bytes());
+        add(item.name.as_bytes());
+        add(item.hash.as_bytes());
+    }
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(context.finish().as_ref());
+    Digest::new(bytes)
+}
+
+fn read_server(row: &Row<'_>) -> rusqlite::Result<(i64, Server)> {
+    let fingerprint = Fingerprint {
+        target: row.get(2)?,
+        shown: row.get(3)?,
+        program: row.get(4)?,
+        program_hash: row.get(5)?,
+    };
+    let server = Server {
+        name: row.get(1)?,
+        hash: fingerprint.target,
+        fingerprint,
+        accepted_program: row.get(6)?,
+        state: row.get(7)?,
+        seen_at: row.get(8)?,
+        decided_at: row.get(9)?,
+        decided_by: row.get(10)?,
+        items: Vec::new(),
+    };
+    Ok((row.get(0)?, server))
+}
+
+fn read_item(row: &Row<'_>) -> rusqlite::Result<Item> {
+    Ok(Item {
+        kind: row.get(0)?,
+        name: row.get(1)?,
+        hash: row.get(2)?,
+        state: row.get(3)?,
+        is_current: row.get(4)?,
+        lints: row.get(5)?,
+        seen_at: row.get(6)?,
+        decided_at: row.get(7)?,
+        decided_by: row.get(8)?,
+    })
+}
+
+impl ToSql for Digest {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_bytes().as_slice().into())
+    }
+}
+
+impl FromSql for Digest {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        <[u8; 32]>::column_result(value).map(Self::new)
+    }
+}
+
+/// What is written by a word, and read back: a word that is none was not written by us, and nothing is made of it.
+macro_rules! by_word {
+    ($type:ty, $($variant:ident = $word:literal),+) => {
+        impl ToSql for $type {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok(match self { $(Self::$variant => $word.into()),+ })
+            }
+        }
+
+        impl FromSql for $type {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                match value.as_str()? {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err(FromSqlError::InvalidType),
+                }
+            }
+        }
+    };
+}
+
+by_word!(ServerState, New = "new", Accepted = "accepted", Rejected = "rejected");
+by_word!(ItemState, Waiting = "waiting", Accepted = "accepted", Rejected = "rejected");
+by_word!(ItemKind, Instructions = "instructions", Tool = "tool", Prompt = "prompt", Template = "template");

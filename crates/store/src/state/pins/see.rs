@@ -1,0 +1,221 @@
+//! What a server offers is taken note of.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::rows::with_id;
+use super::{
+    Definition, Digest, ItemKind, ItemState, MAX_DEFINITIONS, MAX_HISTORY, MAX_SERVERS, MAX_TEXT, Seen,
+    ServerState, Sighting, Trust,
+};
+
+/// By whom that is accepted which nobody has decided about.
+const FIRST_USE: &str = "first use";
+
+/// How many kinds of users and applications are told apart for one server.
+const MAX_SIGHTS: i64 = 4096;
+
+/// The most text of definitions that is kept of one server, in bytes.
+const MAX_TEXTS: i64 = 32 * 1024 * 1024;
+
+/// How the server stands, if there is nothing in the sighting that was not known.
+pub(super) fn known(view: &Connection, sighting: &Sighting, trust: Trust) -> rusqlite::Result<Option<Seen>> {
+    let Some((id, server)) = with_id(view, &sighting.server, &sighting.fingerprint.target)? else {
+        return Ok(None);
+    };
+    let is_trusted_now =
+        trust == Trust::FirstUse && (server.state == ServerState::New || server.is_replaced());
+    if server.fingerprint != sighting.fingerprint || is_trusted_now || !is_sight(view, id, &sighting.sight)? {
+        return Ok(None);
+    }
+    let current = server.items.iter().filter(|item| item.is_current);
+    let current: HashSet<_> = current.map(|item| (item.kind, item.name.as_str(), item.hash)).collect();
+    let offered: HashSet<_> =
+        sighting.definitions.iter().map(|one| (one.kind, one.name.as_str(), one.hash)).collect();
+    let is_known = offered.is_subset(&current) && gone(view, id, sighting)?.is_empty();
+    Ok(is_known.then_some(Seen { server, is_first: false, is_replaced: false, news: Vec::new() }))
+}
+
+/// Takes note of everything in the sighting.
+pub(super) fn see(change: &Connection, sighting: &Sighting, trust: Trust) -> rusqlite::Result<Seen> {
+    let now = Timestamp::now().as_microsecond();
+    let trusts = trust == Trust::FirstUse;
+    let fingerprint = &sighting.fingerprint;
+    let before = with_id(change, &sighting.server, &fingerprint.target)?;
+    let (id, is_replaced, trusts_all) = match &before {
+        None => {
+            make_room(change)?;
+            change.execute(
+                "INSERT INTO pinned_servers (name, target, shown, state, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![sighting.server, fingerprint.target, fingerprint.shown, ServerState::New, now],
+            )?;
+            (change.last_insert_rowid(), false, trusts)
+        }
+        Some((id, server)) => {
+            let is_replaced = server.fingerprint.program_hash != fingerprint.program_hash;
+            (*id, is_replaced, trusts && server.state == ServerState::New)
+        }
+    };
+    change.execute(
+        "UPDATE pinned_servers SET shown = ?2, program = ?3, program_hash = ?4 WHERE id = ?1",
+        params![id, fingerprint.shown, fingerprint.program, fingerprint.program_hash],
+    )?;
+    if trusts {
+        // Somebody rejected it: that stands.
+        change.execute(
+            "UPDATE pinned_servers SET state = ?2, accepted_program = program_hash, decided_at = ?3, decided_by = ?4
+             WHERE id = ?1 AND (state = ?5 OR state = ?2 AND accepted_program IS NOT program_hash)",
+            params![id, ServerState::Accepted, now, FIRST_USE, ServerState::New],
+        )?;
+    }
+    let is_new_sight = add_sight(change, id, &sighting.sight)?;
+
+    let known = before.iter().flat_map(|(_, server)| &server.items);
+    let mut names: HashMap<(ItemKind, &str), Vec<Digest>> = HashMap::new();
+    known.for_each(|item| names.entry((item.kind, &item.name)).or_default().push(item.hash));
+    let mut texts: i64 = change.query_row(
+        "SELECT ifnull(sum(length(definition)), 0) FROM pinned_items WHERE server = ?1",
+        [id],
+        |row| row.get(0),
+    )?;
+    let mut news = Vec::new();
+    for one in &sighting.definitions {
+        let hashes = names.get(&(one.kind, &*one.name));
+        if hashes.is_none_or(|hashes| !hashes.contains(&one.hash)) {
+            // Somebody else may be offered more than those before; but what they were offered stays as it was.
+            let is_trusted = trusts_all || trusts && is_new_sight && hashes.is_none();
+            insert(change, id, sighting, one, is_trusted, now, &mut texts)?;
+            news.push((one.kind, one.name.clone(), hashes.is_some()));
+        }
+    }
+    // After all are in: what was offered by another definition is offered by it no more.
+    let mut set = change.prepare_cached(
+        "UPDATE pinned_items SET current = (hash = ?4), sight = iif(hash = ?4, ?5, sight)
+         WHERE server = ?1 AND kind = ?2 AND name = ?3 AND current != (hash = ?4)",
+    )?;
+    for one in &sighting.definitions {
+        set.execute(params![id, one.kind, one.name, one.hash, sighting.sight])?;
+    }
+    let mut unset = change.prepare_cached(
+        "UPDATE pinned_items SET current = 0 WHERE server = ?1 AND kind = ?2 AND name = ?3",
+    )?;
+    for (kind, name) in gone(change, id, sighting)? {
+        unset.execute(params![id, kind, name])?;
+    }
+    if trusts_all {
+        change.execute(
+            "UPDATE pinned_items SET state = ?2, decided_at = ?3, decided_by = ?4
+             WHERE server = ?1 AND current AND state = ?5",
+            params![id, ItemState::Accepted, now, FIRST_USE, ItemState::Waiting],
+        )?;
+    }
+    prune(change, id)?;
+    let (_, server) = with_id(change, &sighting.server, &fingerprint.target)?
+        .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    Ok(Seen { server, is_first: before.is_none(), is_replaced, news })
+}
+
+fn insert(
+    change: &Connection,
+    id: i64,
+    sighting: &Sighting,
+    one: &Definition,
+    is_trusted: bool,
+    now: i64,
+    texts: &mut i64,
+) -> rusqlite::Result<()> {
+    let length = i64::try_from(one.text.len()).unwrap_or(i64::MAX);
+    let text = (one.text.len() <= MAX_TEXT && texts.saturating_add(length) <= MAX_TEXTS).then_some(&one.text);
+    if text.is_some() {
+        *texts += length;
+    }
+    let (state, decided_at, by) = match is_trusted {
+        true => (ItemState::Accepted, Some(now), Some(FIRST_USE)),
+        false => (ItemState::Waiting, None, None),
+    };
+    let mut insert = change.prepare_cached(
+        "INSERT OR IGNORE INTO pinned_items (server, kind, name, hash, definition, lints, state, current, sight, seen_at,
+            decided_at, decided_by)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?10, ?11)",
+    )?;
+    let row = params![
+        id,
+        one.kind,
+        one.name,
+        one.hash,
+        text,
+        one.lints,
+        state,
+        sighting.sight,
+        now,
+        decided_at,
+        by
+    ];
+    insert.execute(row).map(drop)
+}
+
+/// What was offered to the same user and application before and is not any more.
+fn gone(view: &Connection, id: i64, sighting: &Sighting) -> rusqlite::Result<Vec<(ItemKind, String)>> {
+    if !sighting.is_whole {
+        return Ok(Vec::new());
+    }
+    let offered: HashSet<_> = sighting.definitions.iter().map(|one| (one.kind, one.name.as_str())).collect();
+    let mut query = view
+        .prepare_cached("SELECT kind, name FROM pinned_items WHERE server = ?1 AND current AND sight = ?2")?;
+    let rows = query.query_map(params![id, sighting.sight], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let rows = rows.collect::<rusqlite::Result<Vec<(ItemKind, String)>>>()?;
+    Ok(rows.into_iter().filter(|(kind, name)| !offered.contains(&(*kind, name.as_str()))).collect())
+}
+
+fn is_sight(view: &Connection, id: i64, sight: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM pinned_sights WHERE server = ?1 AND sight = ?2";
+    view.query_row(sql, params![id, sight], |_| Ok(())).optional().map(|found| found.is_some())
+}
+
+/// Whether nobody of that kind was seen before. Where there is no room for another kind it counts as known.
+fn add_sight(change: &Connection, id: i64, sight: &str) -> rusqlite::Result<bool> {
+    let added = change.execute(
+        "INSERT OR IGNORE INTO pinned_sights (server, sight)
+         SELECT ?1, ?2 WHERE (SELECT count(*) FROM pinned_sights WHERE server = ?1) < ?3",
+        params![id, sight, MAX_SIGHTS],
+    )?;
+    Ok(added > 0)
+}
+
+/// Forgets servers that nobody accepted, the oldest first, until there is room for one more.
+fn make_room(change: &Connection) -> rusqlite::Result<()> {
+    let over = "SELECT id FROM pinned_servers WHERE state = 'new' ORDER BY seen_at, id
+        LIMIT max(0, (SELECT count(*) FROM pinned_servers) - ?1)";
+    let most = i64::try_from(MAX_SERVERS - 1).unwrap_or(i64::MAX);
+    let mut query = change.prepare_cached(over)?;
+    let over = query.query_map([most], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+    for id in over {
+        change.execute("DELETE FROM pinned_items WHERE server = ?1", [id])?;
+        change.execute("DELETE FROM pinned_sights WHERE server = ?1", [id])?;
+        change.execute("DELETE FROM pinned_servers WHERE id = ?1", [id])?;
+    }
+    Ok(())
+}
+
+/// Forgets old definitions: of one item those that were not accepted, of the whole server any, which makes them wait
+/// again.
+fn prune(change: &Connection, id: i64) -> rusqlite::Result<()> {
+    let bound = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    change.execute(
+        "DELETE FROM pinned_items WHERE server = ?1 AND (kind, name, hash) IN (
+            SELECT kind, name, hash FROM (
+                SELECT kind, name, hash, row_number() OVER (PARTITION BY kind, name ORDER BY seen_at DESC) AS place
+                FROM pinned_items WHERE server = ?1 AND NOT current AND state != ?3)
+            WHERE place > ?2)",
+        params![id, bound(MAX_HISTORY), ItemState::Accepted],
+    )?;
+    change.execute(
+        "DELETE FROM pinned_items WHERE server = ?1 AND (kind, name, hash) IN (
+            SELECT kind, name, hash FROM pinned_items WHERE server = ?1 AND NOT current ORDER BY seen_at
+            LIMIT max(0, (SELECT count(*) FROM pinned_items WHERE server = ?1) - ?2))",
+        params![id, bound(MAX_DEFINITIONS)],
+    )?;
+    Ok(())
+}

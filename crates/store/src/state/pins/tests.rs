@@ -1,0 +1,174 @@
+use super::*;
+
+struct Place {
+    _folder: tempfile::TempDir,
+    file: std::path::PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { file: folder.path().join("state.db"), _folder: folder }
+    }
+
+    fn pins(&self) -> Pins {
+        State::open(&self.file).unwrap().pins()
+    }
+}
+
+fn digest(text: &str) -> Digest {
+    let mut bytes = [0; 32];
+    bytes[..text.len()].copy_from_slice(text.as_bytes());
+    Digest::new(bytes)
+}
+
+fn sighting(program: &str, tools: &[(&str, &str)]) -> Sighting {
+    let fingerprint = Fingerprint::new(digest("target"), "run it")
+        .with_program(Some("/usr/bin/it".to_owned()), Some(digest(program)));
+    let mut sighting = Sighting::new("it", fingerprint, "anybody");
+    let tools = tools.iter();
+    let define = |(name, text): &(&str, &str)| Definition::new(ItemKind::Tool, *name, digest(text), *text);
+    sighting.definitions = tools.map(define).collect();
+    sighting
+}
+
+/// The names of what may be used.
+fn accepted(seen: &Seen) -> Vec<(&str, Digest)> {
+    let accepted =
+        seen.server.items.iter().filter(|item| item.is_current && item.state == ItemState::Accepted);
+    accepted.map(|item| (item.name.as_str(), item.hash)).collect()
+}
+
+fn waiting(server: &Server) -> Vec<&str> {
+    let waiting = server.items.iter().filter(|item| item.is_current && item.state == ItemState::Waiting);
+    waiting.map(|item| item.name.as_str()).collect()
+}
+
+#[tokio::test]
+async fn what_is_new_waits_until_it_is_accepted_as_it_was_seen() {
+    let place = Place::new();
+    let pins = place.pins();
+    let seen = pins.see(sighting("p", &[("a", "1"), ("b", "1")]), Trust::Ask).await.unwrap();
+    assert!(seen.is_first && accepted(&seen).is_empty());
+    assert_eq!((seen.server.state, waiting(&seen.server)), (ServerState::New, vec!["a", "b"]));
+
+    let stale = seen.server.hash;
+    let seen = pins.see(sighting("p", &[("a", "2"), ("b", "1")]), Trust::Ask).await.unwrap();
+    let accept = |hash| Decision::accept("it", digest("target"), hash, "ann");
+    assert_eq!(pins.decide(accept(stale)).await.unwrap(), Err(Refused::Changed));
+    let item = accept(digest("2")).about(ItemKind::Tool, "a");
+    assert_eq!(pins.decide(item).await.unwrap(), Err(Refused::ServerFirst));
+    let decided = pins.decide(accept(seen.server.hash)).await.unwrap().unwrap();
+    assert_eq!((decided.server.state, decided.changed.len()), (ServerState::Accepted, 2));
+    assert_eq!(decided.server.decided_by.as_deref(), Some("ann"));
+
+    // And after a restart, for another process too.
+    let seen = place.pins().see(sighting("p", &[("a", "2"), ("b", "1")]), Trust::Ask).await.unwrap();
+    assert_eq!(accepted(&seen), [("a", digest("2")), ("b", digest("1"))]);
+    assert!(!seen.is_first && seen.news.is_empty());
+}
+
+#[tokio::test]
+async fn a_changed_or_renamed_item_waits_and_the_others_go_on() {
+    for trust in [Trust::Ask, Trust::FirstUse] {
+        let pins = Place::new().pins();
+        let seen = pins.see(sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]), trust).await.unwrap();
+        let accept = |hash| Decision::accept("it", digest("target"), hash, "ann");
+        pins.decide(accept(seen.server.hash)).await.unwrap().unwrap();
+        let seen = pins.see(sighting("p", &[("a", "2"), ("b", "1"), ("d", "1")]), trust).await.unwrap();
+        assert_eq!(accepted(&seen), [("b", digest("1"))], "{trust:?}");
+        let news = [(ItemKind::Tool, "a".to_owned(), true), (ItemKind::Tool, "d".to_owned(), false)];
+        assert_eq!(seen.news, news);
+        assert_eq!(waiting(&seen.server), ["a", "d"]);
+
+        // What was seen is not there any more.
+        let a = |hash: &str| accept(digest(hash)).about(ItemKind::Tool, "a");
+        pins.see(sighting("p", &[("a", "3"), ("b", "1"), ("d", "1")]), trust).await.unwrap();
+        assert_eq!(pins.decide(a("2")).await.unwrap(), Err(Refused::Changed));
+        pins.decide(a("3")).await.unwrap().unwrap();
+        let seen = pins.see(sighting("p", &[("a", "3"), ("b", "1"), ("d", "1")]), trust).await.unwrap();
+        assert_eq!(accepted(&seen), [("a", digest("3")), ("b", digest("1"))]);
+        // Back to what was accepted before.
+        let seen = pins.see(sighting("p", &[("a", "1")]), trust).await.unwrap();
+        assert_eq!(accepted(&seen), [("a", digest("1"))]);
+        let reject = Decision::reject("it", digest("target"), "ann").about(ItemKind::Tool, "a");
+        pins.decide(reject).await.unwrap().unwrap();
+        assert!(accepted(&pins.see(sighting("p", &[("a", "1")]), trust).await.unwrap()).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn first_use_trusts_once() {
+    let pins = Place::new().pins();
+    let seen = pins.see(sighting("p", &[("a", "1")]), Trust::FirstUse).await.unwrap();
+    assert_eq!((seen.server.state, accepted(&seen).len()), (ServerState::Accepted, 1));
+    assert_eq!(seen.server.decided_by.as_deref(), Some("first use"));
+    // Another application may be offered more, but nothing else under a name that is known.
+    let mut other = sighting("p", &[("a", "2"), ("b", "1")]);
+    other.sight = "another".to_owned();
+    let seen = pins.see(other, Trust::FirstUse).await.unwrap();
+    assert_eq!(accepted(&seen), [("b", digest("1"))]);
+    let mut again = sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]);
+    again.sight = "another".to_owned();
+    let seen = pins.see(again, Trust::FirstUse).await.unwrap();
+    assert_eq!(accepted(&seen), [("a", digest("1")), ("b", digest("1"))], "known by then");
+    // What somebody has rejected stays so.
+    pins.decide(Decision::reject("it", digest("target"), "ann")).await.unwrap().unwrap();
+    let seen = pins.see(sighting("q", &[("a", "1")]), Trust::FirstUse).await.unwrap();
+    assert_eq!(seen.server.state, ServerState::Rejected);
+}
+
+#[tokio::test]
+async fn another_program_is_not_the_one_that_was_accepted() {
+    let pins = Place::new().pins();
+    let seen = pins.see(sighting("p", &[("a", "1")]), Trust::Ask).await.unwrap();
+    let hash = seen.server.hash;
+    pins.decide(Decision::accept("it", digest("target"), hash, "ann")).await.unwrap().unwrap();
+    let seen = pins.see(sighting("q", &[("a", "1")]), Trust::Ask).await.unwrap();
+    assert!(seen.is_replaced && seen.server.is_replaced());
+    let stale = pins.decide(Decision::accept("it", digest("target"), hash, "ann")).await.unwrap();
+    assert_eq!(stale, Err(Refused::Changed), "the program is part of what is accepted");
+    let seen = pins.see(sighting("q", &[("a", "1")]), Trust::FirstUse).await.unwrap();
+    assert!(!seen.server.is_replaced(), "as it is found");
+}
+
+#[tokio::test]
+async fn what_is_kept_is_bounded() {
+    let place = Place::new();
+    let pins = place.pins();
+    for round in 0..MAX_HISTORY + 10 {
+        let text = round.to_string();
+        pins.see(sighting("p", &[("a", &text)]), Trust::FirstUse).await.unwrap();
+    }
+    let history = pins.history("it", digest("target"), None).await.unwrap();
+    assert_eq!(history.len(), MAX_HISTORY + 2, "the accepted one, the current one, and those before it");
+    assert!(history[0].item.is_current && history[0].definition.is_some());
+    assert!(history.iter().any(|one| one.item.state == ItemState::Accepted));
+    let long = "x".repeat(MAX_TEXT + 1);
+    let mut seen = sighting("p", &[]);
+    seen.definitions.push(Definition::new(ItemKind::Tool, "long", digest("long"), long));
+    pins.see(seen, Trust::FirstUse).await.unwrap();
+    let found =
+        pins.history("it", digest("target"), Some((ItemKind::Tool, "long".to_owned()))).await.unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].definition, None);
+}
+
+/// Of two that see a new server at once one is first, and what it wrote holds for both.
+#[tokio::test]
+async fn two_hosts_share_their_pins() {
+    let place = Place::new();
+    let (one, other) = (place.pins(), place.pins());
+    let (a, b) = tokio::join!(
+        one.see(sighting("p", &[("a", "1")]), Trust::FirstUse),
+        other.see(sighting("p", &[("a", "2")]), Trust::FirstUse)
+    );
+    let (a, b) = (a.unwrap(), b.unwrap());
+    assert_ne!(a.is_first, b.is_first);
+    assert_eq!(accepted(&a).len() + accepted(&b).len(), 1, "the second is a change of the first");
+    let mut changes = other.changes();
+    one.decide(Decision::reject("it", digest("target"), "ann")).await.unwrap().unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(10), changes.changed()).await.unwrap().unwrap();
+    let now = other.server("it", digest("target")).await.unwrap().unwrap();
+    assert_eq!(now.state, ServerState::Rejected);
+}

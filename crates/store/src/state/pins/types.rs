@@ -1,0 +1,294 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::key::{LENGTH, from_hex, to_hex};
+
+/// A SHA-256. Written in hexadecimal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; LENGTH]);
+
+impl Digest {
+    /// These bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; LENGTH]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; LENGTH] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&to_hex(&self.0))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+impl FromStr for Digest {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        from_hex(text).map(|bytes| Self(*bytes)).ok_or(NotADigest)
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A text that is no [`Digest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a hash: wanted {} hexadecimal digits", 2 * LENGTH)]
+#[non_exhaustive]
+pub struct NotADigest;
+
+/// What is pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ItemKind {
+    /// What the server tells models about itself. It has no name.
+    Instructions,
+    /// A tool.
+    Tool,
+    /// A prompt.
+    Prompt,
+    /// A template of resources; its name is the template.
+    Template,
+}
+
+impl ItemKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Instructions, Self::Tool, Self::Prompt, Self::Template];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Instructions => "instructions",
+            Self::Tool => "tool",
+            Self::Prompt => "prompt",
+            Self::Template => "template",
+        }
+    }
+}
+
+/// How a server stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ServerState {
+    /// Nobody has decided.
+    New,
+    /// It may be used.
+    Accepted,
+    /// It may not.
+    Rejected,
+}
+
+/// How a definition stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ItemState {
+    /// Nobody has decided.
+    Waiting,
+    /// It may be used.
+    Accepted,
+    /// It may not.
+    Rejected,
+}
+
+/// What a server is started with, or where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Fingerprint {
+    /// A hash of the whole target: another command line or URL is another target.
+    pub target: Digest,
+    /// The command line or URL as a person reads it, without secrets.
+    pub shown: String,
+    /// The file that is executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The hash of that file, where it can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_hash: Option<Digest>,
+}
+
+impl Fingerprint {
+    /// A target without a file.
+    pub fn new(target: Digest, shown: impl Into<String>) -> Self {
+        Self { target, shown: shown.into(), program: None, program_hash: None }
+    }
+
+    /// The same with the file that is executed.
+    #[must_use]
+    pub fn with_program(mut self, program: Option<String>, hash: Option<Digest>) -> Self {
+        (self.program, self.program_hash) = (program, hash);
+        self
+    }
+}
+
+/// One thing that a server offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Definition {
+    /// What it is.
+    pub kind: ItemKind,
+    /// What the server calls it.
+    pub name: String,
+    /// The hash of all that a model or a person is told about it.
+    pub hash: Digest,
+    /// All that, as JSON.
+    pub text: String,
+    /// What is conspicuous about it, as JSON.
+    pub lints: String,
+}
+
+impl Definition {
+    /// A definition with nothing conspicuous about it.
+    pub fn new(kind: ItemKind, name: impl Into<String>, hash: Digest, text: impl Into<String>) -> Self {
+        Self { kind, name: name.into(), hash, text: text.into(), lints: "[]".to_owned() }
+    }
+}
+
+/// What a server offers, seen on one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sighting {
+    /// What the server is called in the configuration.
+    pub server: String,
+    /// What it is started with, or where it is.
+    pub fingerprint: Fingerprint,
+    /// For whom: servers may offer different things to different users and applications.
+    pub sight: String,
+    /// What it offers.
+    pub definitions: Vec<Definition>,
+    /// Whether that is everything: all its lists could be read.
+    pub is_whole: bool,
+}
+
+impl Sighting {
+    /// Of a server that offers nothing yet.
+    pub fn new(server: impl Into<String>, fingerprint: Fingerprint, sight: impl Into<String>) -> Self {
+        let (server, sight) = (server.into(), sight.into());
+        Self { server, fingerprint, sight, definitions: Vec::new(), is_whole: true }
+    }
+}
+
+/// What is trusted without a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Trust {
+    /// Nothing.
+    Ask,
+    /// A server as it is when it is first seen, and its program when that is replaced.
+    FirstUse,
+}
+
+/// How a server stands after it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Seen {
+    /// The server with all that is known of it.
+    pub server: Server,
+    /// Whether it was never seen before.
+    pub is_first: bool,
+    /// Whether its program is another than the last time.
+    pub is_replaced: bool,
+    /// What was never seen before: kind, name, and whether that name was known with another definition.
+    pub news: Vec<(ItemKind, String, bool)>,
+}
+
+/// A server as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Server {
+    /// What it is called in the configuration.
+    pub name: String,
+    /// What it was last seen with.
+    pub fingerprint: Fingerprint,
+    /// The hash of the program that was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_program: Option<Digest>,
+    /// How it stands.
+    pub state: ServerState,
+    /// A hash over all that there is to decide about: a decision names it.
+    pub hash: Digest,
+    /// When it was first seen, in microseconds since 1970.
+    pub seen_at: i64,
+    /// When somebody decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<i64>,
+    /// Who.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
+    /// What it offers or offered.
+    pub items: Vec<Item>,
+}
+
+impl Server {
+    /// Whether the program is another than the one that was accepted.
+    #[must_use]
+    pub fn is_replaced(&self) -> bool {
+        self.state == ServerState::Accepted && self.accepted_program != self.fingerprint.program_hash
+    }
+}
+
+/// One definition of one thing that a server offers or offered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Item {
+    /// What it is.
+    pub kind: ItemKind,
+    /// What the server calls it.
+    pub name: String,
+    /// The hash of its definition.
+    pub hash: Digest,
+    /// How it stands.
+    pub state: ItemState,
+    /// Whether the server offered it so when it was last seen.
+    pub is_current: bool,
+    /// What is conspicuous about it, as JSON.
+    pub lints: String,
+    /// When it was first seen so, in microseconds since 1970.
+    pub seen_at: i64,
+    /// When somebody decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<i64>,
+    /// Who.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
+}
+
+/// A definition with its text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Recorded {
+    /// How it stands.
+    #[serde(flatten)]
+    pub item: Item,
+    /// The definition as JSON; none where it was too long to be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
+}
