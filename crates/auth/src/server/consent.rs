@@ -1,12 +1,12 @@
 //! The user signs in and decides.
 
-use std::sync::PoisonError;
+mod pending;
+mod remembered;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
-use serde::{Deserialize, Serialize};
 
 use super::authorize::{Asked, Refused, answer, check, check_redirect};
 use super::browser::Browser;
@@ -20,31 +20,11 @@ use super::sign_in::OWNER;
 use super::store::{Kind, Record, StoreError, Taken};
 use super::tokens::{By, CodeRecord, Given, encode};
 use super::{AuthServer, hash, random_text, redirects};
+use crate::ClientId;
 use crate::metadata::is_loopback;
-use crate::{ClientId, Scopes};
 
-/// What somebody came for, while it is found out who they are or they decide, and the browser it came from.
-#[derive(Serialize, Deserialize)]
-struct PendingRecord {
-    errand: Errand,
-    browser: String,
-}
-
-/// What somebody came for.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) enum Errand {
-    /// An application's authorization request.
-    Authorization(Box<Asked>),
-    /// A link to an account elsewhere, by its id.
-    Connection(String),
-}
-
-/// What a user has agreed to before.
-#[derive(Serialize, Deserialize)]
-struct ConsentRecord {
-    scopes: Scopes,
-    redirects: String,
-}
+pub(super) use pending::Errand;
+use pending::PendingRecord;
 
 pub(super) type Page = Result<Response<Bytes>, StoreError>;
 
@@ -178,45 +158,6 @@ impl AuthServer {
         self.give_code(user, &asked).await
     }
 
-    /// The request that a form of ours in this browser is about.
-    async fn pending(&self, form: &Form, browser: &Browser) -> Result<Option<(String, Errand)>, StoreError> {
-        let (Some(request), Some(csrf)) = (form.get("request"), form.get("csrf")) else { return Ok(None) };
-        if !browser.checks(request, csrf) {
-            return Ok(None);
-        }
-        let Some(record) = self.store().get(Kind::Pending, &hash(request), self.now()).await? else {
-            return Ok(None);
-        };
-        let pending: Option<PendingRecord> = serde_json::from_str(&record.value).ok();
-        let ours = pending.filter(|pending| pending.browser == browser.mark());
-        Ok(ours.map(|pending| (request.to_owned(), pending.errand)))
-    }
-
-    async fn put_pending(&self, request: &str, errand: &Errand, browser: &Browser) -> Result<(), StoreError> {
-        let value = encode(&PendingRecord { errand: errand.clone(), browser: browser.mark() });
-        let until = self.now() + self.settings().lifetimes.pending.as_secs();
-        let key = hash(request);
-        self.make_room(&key).await?;
-        self.store().put(Record::new(Kind::Pending, key, value, until)).await?;
-        Ok(())
-    }
-
-    /// Lets the oldest request of all that wait go, if there is no room for one more.
-    pub(super) async fn make_room(&self, key: &str) -> Result<(), StoreError> {
-        let gone = {
-            let mut pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
-            pending.put(key.to_owned(), ())
-        };
-        if let Some(gone) = gone {
-            tracing::warn!(
-                limit = "max_pending_authorizations",
-                "an authorization request had to go for another"
-            );
-            self.store().forget(Kind::Pending, &gone).await?;
-        }
-        Ok(())
-    }
-
     /// The page where the user goes on.
     fn next_page(
         &self,
@@ -283,39 +224,6 @@ impl AuthServer {
         }
         let known = self.settings().scopes.iter().find(|(known, _)| known == scope);
         known.map_or(scope, |(_, words)| words)
-    }
-
-    /// What a consent is remembered under.
-    fn consent_key(&self, user: &str, asked: &Asked) -> String {
-        hash(&encode(&(user, self.0.sign_in.mark(user), &asked.client.id, &asked.resource)))
-    }
-
-    /// Whether the user need not be asked again: nothing is new. A client that has introduced itself is nobody's, and
-    /// what goes to the user's own machine reaches whatever program waits there: both are asked about every time (RFC
-    /// 8252, section 8.6).
-    async fn has_consented(&self, user: &str, asked: &Asked) -> Result<bool, StoreError> {
-        if asked.client.origin == Origin::Registered || !redirects::is_certain(&asked.redirect_uri) {
-            return Ok(false);
-        }
-        let key = self.consent_key(user, asked);
-        let record = self.store().get(Kind::Consent, &key, self.now()).await?;
-        let known = record.and_then(|record| serde_json::from_str::<ConsentRecord>(&record.value).ok());
-        Ok(known.is_some_and(|known| {
-            known.scopes.contains_all(&asked.scopes) && known.redirects == asked.client.redirects_hash()
-        }))
-    }
-
-    async fn remember(&self, user: &str, asked: &Asked) -> Result<(), StoreError> {
-        if asked.client.origin != Origin::Registered && redirects::is_certain(&asked.redirect_uri) {
-            let value = encode(&ConsentRecord {
-                scopes: asked.scopes.clone(),
-                redirects: asked.client.redirects_hash(),
-            });
-            let until = self.now() + self.settings().lifetimes.consent.as_secs();
-            let key = self.consent_key(user, asked);
-            self.store().put(Record::new(Kind::Consent, key, value, until)).await?;
-        }
-        Ok(())
     }
 
     /// Sends the browser back with a code.

@@ -1,0 +1,77 @@
+//! Who asks for a token, and which key they prove.
+
+use http::request::Parts;
+
+use super::{NoToken, refuse};
+use crate::ErrorBody;
+use crate::ErrorCode;
+use crate::proofs::{PROOF_SECONDS, read_proof};
+use crate::server::AuthServer;
+use crate::server::clients::{AuthMethod, Client, Credentials, NoClient};
+use crate::server::documents::Lookup;
+use crate::server::form::Form;
+
+impl AuthServer {
+    /// The key that a request proves, to which its token is bound (RFC 9449, section 5).
+    pub(super) async fn proven_key(&self, parts: &Parts) -> Result<Option<String>, NoToken> {
+        let now = self.now();
+        let bad = |why: &str| refuse(ErrorCode::InvalidDpopProof, why);
+        let Ok(url) = self.endpoint("token").parse() else { return bad("there is no token endpoint") };
+        let proof = match read_proof(&parts.headers, &parts.method, &url, None, now) {
+            Ok(Some(proof)) => proof,
+            Ok(None) => return Ok(None),
+            Err(why) => return bad(why),
+        };
+        if self.settings().proof_nonces && !self.0.nonces.check(&proof, now) {
+            return Err(NoToken::Nonce(self.0.nonces.make(now)));
+        }
+        let key = format!("proof {}", proof.once);
+        if !self.store().claim(&key, now + 2 * PROOF_SECONDS, now).await? {
+            return bad("the proof was used before");
+        }
+        Ok(Some(proof.key))
+    }
+
+    /// The client that a request is from.
+    pub(in crate::server) async fn authenticate(
+        &self,
+        parts: &Parts,
+        form: &Form,
+    ) -> Result<Client, NoToken> {
+        check_repeated(form)?;
+        let credentials = match Credentials::read(&parts.headers, form) {
+            Ok(credentials) => credentials,
+            Err(NoClient::Malformed(why)) => return refuse(ErrorCode::InvalidRequest, why),
+            Err(NoClient::Missing) => return refuse(ErrorCode::InvalidClient, "no client is named"),
+        };
+        match self.client(&credentials.id).await? {
+            Lookup::Client(client) => {
+                let itself = match &credentials.assertion {
+                    Some(assertion) => self.has_signed(&client, assertion).await?,
+                    None => credentials.are_of(&client),
+                };
+                if itself {
+                    return Ok(*client);
+                }
+            }
+            Lookup::Nobody => {}
+            Lookup::Unavailable => return Err(NoToken::Later),
+        }
+        tracing::info!(client = %credentials.id, "a client did not show that it is itself");
+        let body = ErrorBody::new(
+            ErrorCode::InvalidClient,
+            "the client is not known, or has not shown that it is itself",
+        );
+        Err(match credentials.method {
+            AuthMethod::ClientSecretBasic => NoToken::Basic(body),
+            _ => NoToken::Refused(body),
+        })
+    }
+}
+
+/// Of what comes twice nobody knows which is meant (OAuth 2.1, section 3.2).
+pub(super) fn check_repeated(form: &Form) -> Result<(), NoToken> {
+    let Some(name) = form.repeated() else { return Ok(()) };
+    let why = format!("the parameter {} comes more than once", crate::shown(name));
+    refuse(ErrorCode::InvalidRequest, &why)
+}
