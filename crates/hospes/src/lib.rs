@@ -38,6 +38,8 @@ pub mod transport;
 pub use context::{Context, ContextBuilder, MAX_QUEUED_NOTIFICATIONS};
 pub use error::{Error, Result};
 pub use exchange::{Event, Exchange, MAX_ROUNDS};
+#[cfg(all(feature = "validate", any(feature = "server", feature = "client")))]
+pub use json_schema::check_against_schema;
 pub use logging::DEFAULT_LOG_RATE;
 pub use params::{Params, View};
 pub use peer::Peer;

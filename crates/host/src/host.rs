@@ -227,6 +227,12 @@ impl Host {
         Gateway::new(Arc::clone(&self.shared))
     }
 
+    /// Who decides and records, if somebody does.
+    #[must_use]
+    pub fn guard(&self) -> Option<&Arc<Guard>> {
+        self.shared.guard.as_ref()
+    }
+
     /// How the servers are.
     #[must_use]
     pub fn status(&self) -> Status {

@@ -6,6 +6,7 @@
 pub mod accounts;
 pub mod catalogue;
 pub mod config;
+pub mod desk;
 mod gateway;
 mod guard;
 mod host;
@@ -14,6 +15,7 @@ mod status;
 pub mod upstream;
 
 pub use accounts::Accounts;
+pub use desk::Desk;
 pub use gateway::Gateway;
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard};
 pub use host::{BuiltinError, Builtins, Host, HostBuilder, StartError};

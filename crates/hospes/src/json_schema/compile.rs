@@ -1,9 +1,34 @@
 //! JSON Schema validation, offline: no schema makes us fetch anything (JSCH-07).
 
+use hospes_model::RawJson;
 use serde_json::Value;
 
 use super::MAX_SUBSCHEMAS;
 use super::composition::Composition;
+
+/// How many mistakes are told of one value.
+const MAX_TOLD: usize = 5;
+
+/// Whether `value` is valid under the JSON Schema `schema`, as somebody else wrote it: within the limits of
+/// [`MAX_SUBSCHEMAS`](crate::server::MAX_SUBSCHEMAS), and without looking anything up elsewhere.
+///
+/// # Errors
+/// In words: the first five mistakes with their places, or what is wrong with the schema.
+pub fn check_against_schema(value: &RawJson, schema: &RawJson) -> Result<(), String> {
+    if !super::is_bounded(schema) {
+        return Err("the schema is too large or too deep".to_owned());
+    }
+    let read = |json: &RawJson| json.decode::<Value>().map_err(|error| error.to_string());
+    let (value, schema) = (read(value)?, read(schema)?);
+    let compiled = compile(&schema)?;
+    let mut told = Vec::new();
+    for error in compiled.iter_errors(&value).take(MAX_TOLD) {
+        let place = error.instance_path().as_str();
+        let at = if place.is_empty() { String::new() } else { format!("{place}: ") };
+        told.push(format!("{at}{error}"));
+    }
+    if told.is_empty() { Ok(()) } else { Err(told.join("; ")) }
+}
 
 /// Compiles a schema under the dialect it names; 2020-12 if it names none (JSCH-01).
 ///

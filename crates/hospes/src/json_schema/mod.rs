@@ -11,6 +11,8 @@ use hospes_model::RawJson;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 #[cfg(feature = "validate")]
+pub use compile::check_against_schema;
+#[cfg(feature = "validate")]
 pub(crate) use compile::compile;
 
 /// The most nested schemas that one tool's schema may have; beyond it checking arguments costs too much (JSCH-11).

@@ -212,7 +212,12 @@ impl Gateway {
                 return Ok(stopped);
             }
         };
+        let edited = passage.as_ref().and_then(|passage| passage.edited());
         let params = rewrite::with_text(call.params.raw(), "name", &place.name);
+        let params = params.and_then(|params| match edited {
+            Some(edited) => rewrite::with_arguments(&params, edited),
+            None => Ok(params),
+        });
         let params = params.map_err(|error| not_an_object(&error))?;
         let found = match reached {
             Some((server, found)) if server == place.server => Ok(found),

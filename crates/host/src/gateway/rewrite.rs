@@ -13,6 +13,20 @@ pub(super) fn with_text(object: &RawJson, key: &str, to: &str) -> Result<RawJson
     Ok(object.with_member(key, &RawJson::from_serialize(to)?))
 }
 
+/// `object` with `to` for its arguments; everything else stays as it came, byte for byte.
+///
+/// # Errors
+/// When it is no object.
+pub(super) fn with_arguments(object: &RawJson, to: &RawJson) -> Result<RawJson, serde_json::Error> {
+    let refused = || serde::de::Error::custom("not an object");
+    let text = object.as_str().trim_start().strip_prefix('{').ok_or_else(refused)?;
+    if object.members().any(|member| member.key() == "arguments") {
+        return Ok(object.with_member("arguments", to));
+    }
+    let comma = if text.trim_start().starts_with('}') { "" } else { "," };
+    RawJson::parse(format!("{{\"arguments\":{to}{comma}{text}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -25,6 +39,23 @@ mod tests {
         let after = with_text(&raw, "name", "re\"ad").unwrap();
         let expected = before.replacen("files__read", r#"re\"ad"#, 1);
         assert_eq!(after.as_str(), expected);
+    }
+
+    #[test]
+    fn other_arguments_stand_where_there_were_some_or_none() {
+        let to = RawJson::parse("{\"a\":2}").unwrap();
+        for (before, after) in [
+            (
+                r#"{"name":"x","arguments":{"a":1},"n":1e400}"#,
+                r#"{"name":"x","arguments":{"a":2},"n":1e400}"#,
+            ),
+            (r#"{"name":"x","n":1e400}"#, r#"{"arguments":{"a":2},"name":"x","n":1e400}"#),
+            ("{}", r#"{"arguments":{"a":2}}"#),
+        ] {
+            let raw = RawJson::parse(before).unwrap();
+            assert_eq!(with_arguments(&raw, &to).unwrap().as_str(), after);
+        }
+        assert!(with_arguments(&RawJson::parse("[1]").unwrap(), &to).is_err());
     }
 
     #[test]

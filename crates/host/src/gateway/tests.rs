@@ -22,6 +22,7 @@ use crate::upstream::{
 use crate::{Guard, Host, Settings};
 
 mod applications;
+mod console;
 mod faults;
 mod guarded;
 

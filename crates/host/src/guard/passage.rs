@@ -7,8 +7,11 @@ use hospes::{Call, Outcome};
 use hospes_model::{RawJson, Reply, RpcError};
 use hospes_store::{Ending, Entry, StoreError};
 
-use super::approvals::Bond;
-use super::{APPROVED, Going, Guard};
+use super::asking::APPROVED;
+use super::bond::Bond;
+use super::review::Review;
+use super::running::Approved;
+use super::{Going, Guard};
 
 /// How many characters of a name are recorded.
 const MAX_RECORDED: usize = 300;
@@ -22,7 +25,9 @@ pub(crate) struct Passage {
     entry: Option<Entry>,
     server: String,
     /// What was approved, where the person was asked.
-    bond: Option<Bond>,
+    approved: Option<Approved>,
+    /// Where the person is to see what comes back.
+    review: Option<Review>,
 }
 
 impl Passage {
@@ -47,7 +52,8 @@ impl Passage {
             begun: Instant::now(),
             entry,
             server: going.server.to_owned(),
-            bond: None,
+            approved: None,
+            review: None,
         }
     }
 
@@ -66,9 +72,30 @@ impl Passage {
         }
     }
 
-    /// The person approved this; if the server asks something, the next round is approved, too.
-    pub(super) fn approved(&mut self, bond: Bond) {
-        self.bond = Some(bond);
+    /// The person approved this, perhaps with other arguments; if the server asks something, the next round is approved,
+    /// too.
+    pub(super) fn approved(&mut self, bond: Bond, edited: Option<RawJson>) {
+        if let Some(entry) = &mut self.entry
+            && let Some(edited) = &edited
+        {
+            entry.sent = Some(edited.as_str().len() as u64);
+            if self.guard.keeps_arguments
+                && let Some(audit) = &self.guard.audit
+            {
+                audit.seal(entry, edited.as_str());
+            }
+        }
+        self.approved = Some(Approved { bond, edited });
+    }
+
+    /// The person sees what comes back before it goes on.
+    pub(super) fn review(&mut self, review: Review) {
+        self.review = Some(review);
+    }
+
+    /// The arguments that go instead of those that came.
+    pub(crate) fn edited(&self) -> Option<&RawJson> {
+        self.approved.as_ref()?.edited.as_ref()
     }
 
     /// There is nowhere to record it.
@@ -89,6 +116,19 @@ impl Passage {
     pub(crate) async fn came_back(mut self, outcome: Result<Outcome, RpcError>) -> Result<Outcome, RpcError> {
         match outcome {
             Ok(Outcome::Complete(reply)) => {
+                let reply = match self.review.take() {
+                    Some(review) => {
+                        match review.reviewed(&self.guard, &self.server, self.edited(), reply).await {
+                            Ok(reply) => reply,
+                            Err((by, outcome)) => {
+                                self.decided("deny", by);
+                                self.end(Ending::Refused, None, None).await;
+                                return Ok(outcome);
+                            }
+                        }
+                    }
+                    None => reply,
+                };
                 let ending = if is_tool_error(&reply) { Ending::ToolError } else { Ending::Done };
                 self.end(ending, None, length(&reply)).await;
                 Ok(Outcome::Complete(reply))
@@ -104,8 +144,8 @@ impl Passage {
                 )))
             }
             Ok(Outcome::InputRequired(mut questions)) => {
-                if let Some(bond) = self.bond {
-                    match self.guard.approvals.go_on(bond).map(|token| RawJson::from_serialize(&token)) {
+                if let Some(approved) = self.approved.take() {
+                    match self.guard.running.go_on(approved).map(|token| RawJson::from_serialize(&token)) {
                         Ok(Ok(token)) => drop(questions.round.steps.insert(APPROVED.to_owned(), token)),
                         _ => tracing::warn!(
                             "the person will be asked again: too many approved calls are under way"

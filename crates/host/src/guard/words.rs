@@ -6,6 +6,7 @@ use hospes_model::{
 };
 use hospes_policy::{Action, Arguments, Verdict, visible};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{Going, What};
 
@@ -78,6 +79,40 @@ pub(super) fn form(
         .with_required("decision", PrimitiveSchemaDefinition::SingleSelect(decision))
         .with_optional("reason", PrimitiveSchemaDefinition::String(reason));
     ElicitFormParams::new(message, schema)
+}
+
+/// What is said beside the address of the console.
+pub(super) fn decide_at(going: &Going<'_>) -> String {
+    let what = match going.what {
+        What::Tool(name, _) => format!("call the tool `{}`", line(name)),
+        What::Prompt(name) => format!("fetch the prompt `{}`", line(name)),
+        What::Resource(uri) => format!("read `{}`", line(uri)),
+    };
+    format!("May I {what} of the server `{}`? Decide about it in the console.", line(going.server))
+}
+
+/// Conditions of a lasting permission that is no wider than it has to be: the folder of a path, the value of anything else
+/// that is short.
+pub(super) fn suggestion(arguments: &Arguments) -> RawJson {
+    let conditions: serde_json::Map<String, Value> = arguments
+        .as_map()
+        .iter()
+        .filter(|(key, _)| !key.is_empty() && !key.contains(['.', '/', '*']))
+        .filter_map(|(key, value)| {
+            let condition = match value {
+                Value::String(text) if text.len() > 200 => return None,
+                Value::String(text) if text.starts_with('/') && text.len() > 1 => {
+                    let folder = text.trim_end_matches('/').rsplit_once('/').map_or("", |(folder, _)| folder);
+                    let folder = if folder.is_empty() { text.as_str() } else { folder };
+                    json!({ "under": folder })
+                }
+                Value::String(_) | Value::Number(_) | Value::Bool(_) => json!({ "is": value }),
+                _ => return None,
+            };
+            Some((key.clone(), condition))
+        })
+        .collect();
+    Value::Object(conditions).into()
 }
 
 /// Reads the filled-in form. Whatever is not a clear yes is a no.

@@ -12,7 +12,7 @@ use super::*;
 type Anything = Args<std::collections::BTreeMap<String, serde_json::Value>>;
 
 /// A server that counts what was called.
-fn counting(calls: &Arc<AtomicU32>) -> impl Fn() -> Server + Send + Sync + 'static {
+pub(super) fn counting(calls: &Arc<AtomicU32>) -> impl Fn() -> Server + Send + Sync + 'static {
     let calls = Arc::clone(calls);
     move || {
         let (plain, asking, failing) = (Arc::clone(&calls), Arc::clone(&calls), Arc::clone(&calls));
@@ -36,15 +36,19 @@ fn counting(calls: &Arc<AtomicU32>) -> impl Fn() -> Server + Send + Sync + 'stat
     }
 }
 
-fn guard(rules: &str) -> Arc<Guard> {
+pub(super) fn guard(rules: &str) -> Arc<Guard> {
     Arc::new(Guard::new(Policy::read(rules, &Reading::default()).unwrap()))
 }
 
 /// The questions that an application was asked.
-type Asked = Arc<Mutex<Vec<String>>>;
+pub(super) type Asked = Arc<Mutex<Vec<String>>>;
 
 /// An application whose person answers questions about calls so, and all others with a place.
-async fn answering(host: &Host, revision: Revision, answers: Vec<ElicitResult>) -> (Client, Asked) {
+pub(super) async fn answering(
+    host: &Host,
+    revision: Revision,
+    answers: Vec<ElicitResult>,
+) -> (Client, Asked) {
     let asked = Asked::default();
     let seen = Arc::clone(&asked);
     let answers = Arc::new(Mutex::new(answers.into_iter()));
@@ -70,7 +74,7 @@ fn decision(decision: &str) -> ElicitResult {
     ElicitResult::accept(json!({ "decision": decision }).into())
 }
 
-fn pairs() -> impl Iterator<Item = (Revision, Revision)> {
+pub(super) fn pairs() -> impl Iterator<Item = (Revision, Revision)> {
     ERAS.into_iter().flat_map(|up| ERAS.map(|down| (up, down)))
 }
 

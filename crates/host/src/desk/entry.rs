@@ -1,0 +1,144 @@
+//! One matter, and what may be decided about it.
+
+use jiff::Timestamp;
+use tokio::time::{Duration, Instant};
+
+use super::decision::{DecideError, Decided, Decision, MAX_REASON};
+use super::grant::{Grant, GrantEffect, Permission, Scope};
+use super::grants::Grants;
+use super::matter::{CallKind, Card, Matter, MatterState, Offers};
+use super::{Check, Digest, FOREVER, Settled, id};
+
+pub(super) struct Entry {
+    pub(super) matter: Matter,
+    /// In which order it was asked.
+    pub(super) number: u64,
+    pub(super) until: Instant,
+    pub(super) bond: Digest,
+    pub(super) asker: Digest,
+    /// Whether the application that asks may say what its person decided.
+    pub(super) is_weak: bool,
+    pub(super) timeout: Duration,
+    /// What a lasting decision is bound to beside what the matter says.
+    pub(super) definition: Option<String>,
+    pub(super) check: Option<Check>,
+}
+
+impl Entry {
+    /// Whether this may be decided; the part that lasts, if one does.
+    pub(super) fn allows(&self, decision: &Decision) -> Result<Option<Lasting>, DecideError> {
+        let Offers { edit, session, always, block } = self.matter.offers;
+        if self.matter.state != MatterState::Open {
+            return Err(DecideError::Over);
+        }
+        match decision {
+            Decision::Deny { reason: Some(reason), .. } if reason.len() > MAX_REASON => {
+                Err(DecideError::LongReason)
+            }
+            Decision::Deny { block: true, .. } if !block => {
+                Err(DecideError::NotOffered("to deny it from now on"))
+            }
+            Decision::Deny { block: true, .. } => Ok(Some(Lasting::Denied)),
+            Decision::Deny { .. } => Ok(None),
+            Decision::Allow { edited, scope } => {
+                match edited {
+                    Some(_) if !edit => return Err(DecideError::NotOffered("an edit")),
+                    Some(edited) => {
+                        self.check
+                            .as_ref()
+                            .map_or(Ok(()), |check| check(edited))
+                            .map_err(DecideError::Edit)?;
+                    }
+                    None if matches!(self.matter.card, Card::Form(_)) => {
+                        return Err(DecideError::Edit("the form has to be filled in".to_owned()));
+                    }
+                    None => (),
+                }
+                match scope {
+                    Scope::Once => Ok(None),
+                    Scope::Session if !session => {
+                        Err(DecideError::NotOffered("a permission for as long as the host runs"))
+                    }
+                    Scope::Session => Ok(Some(Lasting::Session)),
+                    Scope::Always(_) if !always => Err(DecideError::NotOffered("a lasting permission")),
+                    Scope::Always(permission) => {
+                        let until = Grants::check(permission, Timestamp::now())?;
+                        Ok(Some(Lasting::Until(until, permission.clone())))
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn settle(&mut self, decision: Decision, by: &str) -> Matter {
+        self.matter.state = match decision {
+            Decision::Allow { .. } => MatterState::Allowed,
+            Decision::Deny { .. } => MatterState::Denied,
+        };
+        // Whoever asked has as long to come back for it.
+        let now = Instant::now();
+        self.until = now.checked_add(self.timeout).unwrap_or(now + FOREVER);
+        self.matter.decided = Some(Decided { at: Timestamp::now(), by: by.to_owned(), decision });
+        self.matter.clone()
+    }
+
+    pub(super) fn settled(&self) -> Option<Settled> {
+        let Decided { by, decision, .. } = self.matter.decided.clone()?;
+        Some(match decision {
+            Decision::Allow { edited, scope } => Settled::Allowed { edited, by, lasts: !scope.is_once() },
+            Decision::Deny { reason, .. } => Settled::Denied { reason, by },
+        })
+    }
+
+    pub(super) fn grant(&self, lasting: Lasting, by: &str) -> Grant {
+        let matter = &self.matter;
+        let (what, name) = match &matter.card {
+            Card::Call(card) => (card.what, card.name.clone()),
+            Card::Result(card) => (card.what, card.name.clone()),
+            // Nothing else offers anything that lasts.
+            _ => (CallKind::Tool, String::new()),
+        };
+        let mut grant = Grant {
+            id: id().unwrap_or_else(|_| matter.id.clone()),
+            given_at: Timestamp::now(),
+            by: by.to_owned(),
+            until: None,
+            effect: GrantEffect::Allow,
+            principal: matter.principal.clone(),
+            application: matter.application.clone(),
+            server: matter.server.clone(),
+            what,
+            name,
+            definition: self.definition.clone(),
+            arguments: Default::default(),
+            destinations: Vec::new(),
+            used_at: None,
+            uses: 0,
+        };
+        match lasting {
+            Lasting::Session => (),
+            Lasting::Until(until, permission) => {
+                grant.until = Some(until);
+                grant.arguments = permission.arguments;
+                grant.destinations = permission.destinations;
+                if permission.any_application {
+                    grant.application = None;
+                }
+            }
+            // Whoever asks, and whatever the server makes of the tool.
+            Lasting::Denied => {
+                grant.effect = GrantEffect::Deny;
+                (grant.application, grant.definition) = (None, None);
+            }
+        }
+        grant
+    }
+}
+
+/// The part of a decision that lasts.
+#[derive(Clone, Debug)]
+pub(super) enum Lasting {
+    Session,
+    Until(Timestamp, Permission),
+    Denied,
+}

@@ -1,0 +1,124 @@
+//! What a person decided for longer.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use hospes_policy::Asked;
+use jiff::Timestamp;
+
+use super::decision::DecideError;
+use super::grant::{Conditions, Grant, GrantEffect, Permission};
+use super::matter::CallKind;
+
+/// How many decisions may last at once.
+pub const MAX_GRANTS: usize = 4096;
+
+/// What a call is to the grants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) asked: &'a Asked<'a>,
+    pub(crate) what: CallKind,
+    pub(crate) name: &'a str,
+    /// The hash of the tool's definition.
+    pub(crate) definition: Option<&'a str>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Grants {
+    all: RwLock<HashMap<String, Given>>,
+    /// What was used since it was last written down.
+    used: Mutex<HashMap<String, (Timestamp, u64)>>,
+}
+
+#[derive(Debug)]
+struct Given {
+    grant: Grant,
+    conditions: Conditions,
+}
+
+impl Grants {
+    /// # Errors
+    /// [`DecideError::Rule`] when there is no room, or its conditions cannot be read.
+    pub(super) fn give(&self, grant: Grant) -> Result<(), DecideError> {
+        let conditions = Conditions::new(&grant.arguments, &grant.destinations).map_err(DecideError::Rule)?;
+        let mut all = self.write();
+        let now = Timestamp::now();
+        if all.len() >= MAX_GRANTS {
+            all.retain(|_, given| !given.grant.is_over(now));
+        }
+        if all.len() >= MAX_GRANTS {
+            return Err(DecideError::Rule(format!("there are {MAX_GRANTS} already; revoke some")));
+        }
+        all.insert(grant.id.clone(), Given { grant, conditions });
+        Ok(())
+    }
+
+    /// # Errors
+    /// When what it says of the arguments is no condition.
+    pub(super) fn check(permission: &Permission, now: Timestamp) -> Result<Timestamp, DecideError> {
+        let until = permission.end(now).map_err(DecideError::Rule)?;
+        Conditions::new(&permission.arguments, &permission.destinations).map_err(DecideError::Rule)?;
+        Ok(until)
+    }
+
+    pub(super) fn revoke(&self, id: &str) -> Option<Grant> {
+        self.write().remove(id).map(|given| given.grant)
+    }
+
+    /// Those that hold, the newest first.
+    pub(super) fn list(&self) -> Vec<Grant> {
+        let now = Timestamp::now();
+        let all = self.read();
+        let held = all.values().map(|given| &given.grant).filter(|grant| !grant.is_over(now));
+        let mut grants: Vec<Grant> = held.cloned().collect();
+        grants.sort_by(|one, other| other.given_at.cmp(&one.given_at).then_with(|| one.id.cmp(&other.id)));
+        grants
+    }
+
+    /// Forgets what was given for as long as the host runs.
+    pub(super) fn end_sessions(&self) {
+        self.write()
+            .retain(|_, given| given.grant.until.is_some() || given.grant.effect == GrantEffect::Deny);
+    }
+
+    /// The first that fits, a denial before a permission.
+    pub(super) fn find(&self, subject: &Subject<'_>, effect: GrantEffect) -> Option<Grant> {
+        let now = Timestamp::now();
+        let all = self.read();
+        let found = all.values().find(|given| given.grant.effect == effect && given.fits(subject, now))?;
+        let mut grant = found.grant.clone();
+        drop(all);
+        if let Some(given) = self.write().get_mut(&grant.id) {
+            given.grant.used_at = Some(now);
+            given.grant.uses = given.grant.uses.saturating_add(1);
+            grant = given.grant.clone();
+            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+            used.insert(grant.id.clone(), (now, grant.uses));
+        }
+        Some(grant)
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<String, Given>> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, Given>> {
+        self.all.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Given {
+    fn fits(&self, subject: &Subject<'_>, now: Timestamp) -> bool {
+        let Subject { asked, what, name, definition } = *subject;
+        let grant = &self.grant;
+        let is_same = grant.server == asked.server
+            && grant.what == what
+            && grant.name == name
+            && grant.principal.as_deref() == asked.principal;
+        is_same
+            && grant.application.as_deref().is_none_or(|wanted| asked.application == Some(wanted))
+            && grant.definition.as_deref().is_none_or(|wanted| definition == Some(wanted))
+            && !grant.is_over(now)
+            && self.conditions.fit(asked, now)
+    }
+}

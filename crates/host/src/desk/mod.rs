@@ -1,0 +1,408 @@
+//! Where a person decides: everything that waits for them, and what they decided for longer.
+//!
+//! Whatever needs a person's word is put on the desk as a [`Matter`]. A console, a terminal or the application that asked
+//! decides about it, the first one for all of them. Silence is a no, and so is a caller that went away.
+
+mod decision;
+mod entry;
+mod grant;
+mod grants;
+mod matter;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hospes_model::RawJson;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use entry::Entry;
+pub(crate) use waiting::Waiting;
+
+pub use decision::{DecideError, Decided, Decision, MAX_REASON};
+pub use grant::{DEFAULT_PERMISSION, Grant, GrantEffect, MAX_PERMISSION, Permission, Scope};
+pub use grants::MAX_GRANTS;
+pub(crate) use grants::Subject;
+pub use matter::{
+    CallCard, CallKind, Card, FormCard, Matter, MatterState, Offers, ResultCard, SaidEffects,
+    SamplingRequestCard, SamplingResultCard, UrlCard,
+};
+
+/// How many matters may wait for a decision.
+pub const MAX_OPEN: usize = 1024;
+
+/// How many of them may be of one application.
+pub const MAX_OF_ONE: usize = 64;
+
+/// How many matters that are over can still be looked at.
+const MAX_DONE: usize = 256;
+
+/// Far enough away.
+const FOREVER: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// A digest of everything that a decision is bound to.
+pub(crate) type Digest = [u8; 32];
+
+/// Looks whether an edit can be done.
+pub(crate) type Check = Box<dyn Fn(&RawJson) -> Result<(), String> + Send + Sync>;
+
+/// Where a person decides. Cheap to clone; all clones are one desk.
+#[derive(Clone, Default)]
+pub struct Desk(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    state: Mutex<State>,
+    grants: grants::Grants,
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Open, or decided and not yet used.
+    entries: HashMap<String, Entry>,
+    /// Over, the newest last.
+    done: VecDeque<Matter>,
+    /// How many there were.
+    count: u64,
+    /// Those who show the desk to a person.
+    attending: Vec<(u64, Option<Arc<str>>)>,
+}
+
+/// Something for the desk.
+pub(crate) struct Asking {
+    pub(crate) principal: Option<String>,
+    pub(crate) application: Option<String>,
+    pub(crate) server: String,
+    pub(crate) offers: Offers,
+    pub(crate) card: Card,
+    pub(crate) timeout: Duration,
+    /// What the decision is bound to.
+    pub(crate) bond: Digest,
+    /// Who asks: of one there may be only so many.
+    pub(crate) asker: Digest,
+    /// Whether the application that asks may say what its person decided.
+    pub(crate) is_weak: bool,
+    pub(crate) definition: Option<String>,
+    pub(crate) check: Option<Check>,
+}
+
+/// Why a matter is not, or no longer, on the desk for what wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It was used, or its time is over, or it never was.
+    Expired,
+    /// It was given for something else.
+    Changed,
+    /// Too many are waiting.
+    TooMany,
+}
+
+/// What became of a matter.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Settled {
+    /// It may happen, perhaps in another form; by whom it was allowed, and whether for longer.
+    Allowed { edited: Option<RawJson>, by: String, lasts: bool },
+    /// It may not.
+    Denied { reason: Option<String>, by: String },
+}
+
+/// Somebody shows the desk to a person for as long as this is kept.
+#[must_use = "when it is dropped nobody is there any more"]
+pub struct Attendance {
+    desk: Desk,
+    number: u64,
+}
+
+impl Desk {
+    /// An empty desk, which forgets everything when it is dropped.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Everything that waits, the oldest first.
+    #[must_use]
+    pub fn matters(&self) -> Vec<Matter> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let mut open: Vec<&Entry> =
+            state.entries.values().filter(|entry| entry.matter.state == MatterState::Open).collect();
+        open.sort_by_key(|entry| entry.number);
+        open.into_iter().map(|entry| entry.matter.clone()).collect()
+    }
+
+    /// What waited lately and is over, the newest first.
+    #[must_use]
+    pub fn recent(&self) -> Vec<Matter> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let decided = state.entries.values().filter(|entry| entry.matter.state != MatterState::Open);
+        let mut recent: Vec<Matter> = decided.map(|entry| entry.matter.clone()).collect();
+        recent.sort_by_key(|matter| matter.asked_at);
+        recent.splice(0..0, state.done.iter().cloned());
+        recent.reverse();
+        recent
+    }
+
+    /// One that waits, or did lately.
+    #[must_use]
+    pub fn matter(&self, id: &str) -> Option<Matter> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let done = state.done.iter().find(|matter| matter.id == id);
+        state.entries.get(id).map(|entry| &entry.matter).or(done).cloned()
+    }
+
+    /// Decides about a matter, `by` whom the record says; returns it as it is then. An edit is looked at first, and so is a
+    /// lasting permission.
+    ///
+    /// # Errors
+    /// [`DecideError`]: it does not wait any more, this was not offered, or it cannot be done. Then it still waits.
+    #[expect(clippy::unused_async, reason = "what lasts is written down")]
+    pub async fn decide(&self, id: &str, decision: Decision, by: &str) -> Result<Matter, DecideError> {
+        let matter = {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let Some(entry) = state.entries.get_mut(id) else {
+                let is_over = state.done.iter().any(|matter| matter.id == id);
+                return Err(if is_over { DecideError::Over } else { DecideError::Unknown });
+            };
+            let lasting = entry.allows(&decision)?;
+            if let Some(lasting) = lasting {
+                self.0.grants.give(entry.grant(lasting, by))?;
+            }
+            entry.settle(decision, by)
+        };
+        self.changed();
+        Ok(matter)
+    }
+
+    /// What is allowed or denied for longer, the newest first.
+    #[must_use]
+    pub fn grants(&self) -> Vec<Grant> {
+        self.0.grants.list()
+    }
+
+    /// Ends what was allowed or denied for longer; what that was.
+    ///
+    /// # Errors
+    /// [`DecideError::Unknown`] if there is none of this id.
+    #[expect(clippy::unused_async, reason = "what lasts is written down")]
+    pub async fn revoke(&self, id: &str) -> Result<Grant, DecideError> {
+        let grant = self.0.grants.revoke(id).ok_or(DecideError::Unknown)?;
+        self.changed();
+        Ok(grant)
+    }
+
+    /// Counts changes of anything here: what is seen is shown anew when it grows.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    /// Says that somebody shows the desk to a person, at `url` if in a browser: from now on calls wait for their decision
+    /// rather than be refused at once.
+    pub fn attend(&self, url: Option<&str>) -> Attendance {
+        let mut state = self.state();
+        state.count += 1;
+        let number = state.count;
+        state.attending.push((number, url.map(|url| url.trim_end_matches('/').into())));
+        Attendance { desk: self.clone(), number }
+    }
+
+    /// Whether somebody is there to decide.
+    pub(crate) fn is_attended(&self) -> bool {
+        !self.state().attending.is_empty()
+    }
+
+    /// Where a person can decide about a matter in a browser.
+    pub(crate) fn url_of(&self, id: &str) -> Option<String> {
+        let state = self.state();
+        let url = state.attending.iter().find_map(|(_, url)| url.as_deref())?;
+        Some(format!("{url}/approvals/{id}"))
+    }
+
+    /// Puts something on the desk.
+    pub(crate) fn open(&self, asking: Asking) -> Result<Waiting, Refused> {
+        let id = id()?;
+        let Asking { principal, application, server, offers, card, .. } = asking;
+        let Asking { timeout, bond, asker, is_weak, definition, check, .. } = asking;
+        let (now, asked_at) = (Instant::now(), Timestamp::now());
+        let until = now.checked_add(timeout).unwrap_or(now + FOREVER);
+        let span = SignedDuration::try_from(timeout).ok();
+        let expires_at = span.and_then(|span| asked_at.checked_add(span).ok()).unwrap_or(Timestamp::MAX);
+        let matter = Matter {
+            id: id.clone(),
+            asked_at,
+            expires_at,
+            state: MatterState::Open,
+            decided: None,
+            principal,
+            application,
+            server,
+            offers,
+            card,
+        };
+        {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let of_one = state.entries.values().filter(|entry| entry.asker == asker).count();
+            if state.entries.len() >= MAX_OPEN || of_one >= MAX_OF_ONE {
+                return Err(Refused::TooMany);
+            }
+            state.count += 1;
+            let number = state.count;
+            let entry = Entry { matter, number, until, bond, asker, is_weak, timeout, definition, check };
+            state.entries.insert(id.clone(), entry);
+        }
+        self.changed();
+        Ok(Waiting { desk: self.clone(), id, bond, detached: false })
+    }
+
+    /// Uses up what was decided about a matter. `answer` is what the application's person said, which counts unless
+    /// somebody was quicker. Nothing while nobody has decided.
+    pub(crate) fn redeem(
+        &self,
+        id: &str,
+        bond: &Digest,
+        answer: Option<(Decision, &str)>,
+    ) -> Result<Option<Settled>, Refused> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let Some(entry) = state.entries.get_mut(id) else { return Err(Refused::Expired) };
+        if entry.bond != *bond {
+            // The try uses it up: who holds it for something else is not who was given it.
+            self.finish(&mut state, id, MatterState::Withdrawn);
+            return Err(Refused::Changed);
+        }
+        if entry.matter.state == MatterState::Open
+            && let Some((decision, by)) = answer
+            && (entry.is_weak || matches!(decision, Decision::Deny { .. }))
+        {
+            // What was not offered was not meant.
+            let lasting = entry.allows(&decision);
+            if let Ok(Some(lasting)) = &lasting
+                && self.0.grants.give(entry.grant(lasting.clone(), by)).is_err()
+            {
+                tracing::warn!(
+                    "there is no room for another lasting permission; the person will be asked again"
+                );
+            }
+            let decision = match (lasting, decision) {
+                (Err(_), Decision::Allow { .. }) => Decision::allow(),
+                (Err(_), Decision::Deny { .. }) => Decision::deny(),
+                (Ok(_), decision) => decision,
+            };
+            entry.settle(decision, by);
+        }
+        let settled = entry.settled();
+        if settled.is_some() {
+            let state_now = entry.matter.state;
+            self.finish(&mut state, id, state_now);
+        }
+        drop(state);
+        self.changed();
+        Ok(settled)
+    }
+
+    /// Waits for a decision about a matter that somebody asks for again.
+    pub(crate) fn resume(&self, id: &str, bond: Digest) -> Waiting {
+        Waiting { desk: self.clone(), id: id.to_owned(), bond, detached: false }
+    }
+
+    /// The grant that fits.
+    pub(crate) fn granted(&self, subject: &Subject<'_>, effect: GrantEffect) -> Option<Grant> {
+        self.0.grants.find(subject, effect)
+    }
+
+    /// Forgets what was allowed for as long as the host runs.
+    pub(crate) fn end_sessions(&self) {
+        self.0.grants.end_sessions();
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.0.changes.send_modify(|count| *count += 1);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Silence is a no.
+    fn expire(&self, state: &mut State) {
+        let now = Instant::now();
+        let over = state.entries.iter().filter(|(_, entry)| entry.until <= now);
+        let over: Vec<String> = over.map(|(id, _)| id.clone()).collect();
+        for id in &over {
+            self.finish(state, id, MatterState::Expired);
+        }
+        if !over.is_empty() {
+            self.changed();
+        }
+    }
+
+    fn finish(&self, state: &mut State, id: &str, how: MatterState) {
+        let Some(entry) = state.entries.remove(id) else { return };
+        let mut matter = entry.matter;
+        if matter.state == MatterState::Open {
+            matter.state = how;
+        }
+        if state.done.len() >= MAX_DONE {
+            state.done.pop_front();
+        }
+        state.done.push_back(matter);
+    }
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.desk.state().attending.retain(|(number, _)| *number != self.number);
+    }
+}
+
+impl Refused {
+    /// As the end of a sentence.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Expired => {
+                "there is no approval for it any more: it was used, or nobody decided in time (setting approval_timeout)"
+            }
+            Self::Changed => "what was approved is not what would be called",
+            Self::TooMany => "too many calls are waiting for a decision (1024 in all, 64 of one application)",
+        }
+    }
+
+    /// As the record has it.
+    pub(crate) fn decision(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Changed | Self::TooMany => "deny",
+        }
+    }
+}
+
+impl std::fmt::Debug for Desk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk").field("open", &self.state().entries.len()).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Attendance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attendance").finish_non_exhaustive()
+    }
+}
+
+/// What cannot be guessed.
+pub(crate) fn id() -> Result<String, Refused> {
+    let mut random = [0_u8; 16];
+    aws_lc_rs::rand::fill(&mut random).map_err(|_| Refused::TooMany)?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}

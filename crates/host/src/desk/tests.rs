@@ -1,0 +1,287 @@
+use std::collections::BTreeMap;
+
+use hospes_policy::{Action, Arguments, Asked, Effects};
+use serde_json::json;
+
+use super::*;
+
+const TIMEOUT: Duration = Duration::from_secs(120);
+const CONSOLE: &str = "the person at the console";
+
+fn card(arguments: &str) -> Card {
+    Card::Call(Box::new(CallCard {
+        what: CallKind::Tool,
+        name: "write".to_owned(),
+        title: None,
+        description: None,
+        input_schema: None,
+        arguments: RawJson::parse(arguments.to_owned()).unwrap(),
+        last_arguments: None,
+        effects: None,
+        destinations: Vec::new(),
+        because: "no rule fits".to_owned(),
+        suggestion: None,
+    }))
+}
+
+fn asking(bond: u8, asker: u8) -> Asking {
+    Asking {
+        principal: Some("alice".to_owned()),
+        application: Some("editor".to_owned()),
+        server: "files".to_owned(),
+        offers: Offers { edit: true, session: true, always: true, block: true },
+        card: card(r#"{"path":"/srv/a"}"#),
+        timeout: TIMEOUT,
+        bond: [bond; 32],
+        asker: [asker; 32],
+        is_weak: true,
+        definition: Some("d1".to_owned()),
+        check: Some(Box::new(|edited| {
+            if edited.as_str().contains("bad") { Err("bad is not good".to_owned()) } else { Ok(()) }
+        })),
+    }
+}
+
+fn allowed(by: &str) -> Settled {
+    Settled::Allowed { edited: None, by: by.to_owned(), lasts: false }
+}
+
+/// Whether a call of the tool is granted.
+fn is_granted(desk: &Desk, who: Option<&str>, application: &str, definition: &str, path: &str) -> bool {
+    let arguments = Arguments::read(&json!({ "path": path }).to_string()).unwrap();
+    let asked = Asked::new("files", Action::tool("write", Effects::unknown(), &arguments))
+        .with_principal(who)
+        .with_application(Some(application));
+    let subject =
+        Subject { asked: &asked, what: CallKind::Tool, name: "write", definition: Some(definition) };
+    desk.granted(&subject, GrantEffect::Allow).is_some()
+}
+
+#[tokio::test]
+async fn a_decision_is_used_once_and_only_for_what_it_was_made_about() {
+    let desk = Desk::new();
+    let open = || desk.open(asking(1, 1)).unwrap().detach();
+    let id = open();
+    assert_eq!(desk.redeem(&id, &[1; 32], None), Ok(None), "nobody has decided");
+    desk.decide(&id, Decision::allow(), CONSOLE).await.unwrap();
+    assert_eq!(desk.redeem(&id, &[1; 32], None), Ok(Some(allowed(CONSOLE))));
+    assert_eq!(desk.redeem(&id, &[1; 32], None), Err(Refused::Expired), "used");
+
+    let id = open();
+    desk.decide(&id, Decision::allow(), CONSOLE).await.unwrap();
+    assert_eq!(desk.redeem(&id, &[2; 32], None), Err(Refused::Changed));
+    assert_eq!(desk.redeem(&id, &[1; 32], None), Err(Refused::Expired), "the try used it up");
+    assert_eq!(desk.redeem("forged", &[1; 32], None), Err(Refused::Expired));
+
+    // Decided twice, and of an id that never was.
+    let id = open();
+    desk.decide(&id, Decision::deny_because("wrong folder"), CONSOLE).await.unwrap();
+    assert_eq!(desk.decide(&id, Decision::allow(), CONSOLE).await, Err(DecideError::Over));
+    let denied = Settled::Denied { reason: Some("wrong folder".to_owned()), by: CONSOLE.to_owned() };
+    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::allow(), "app"))), Ok(Some(denied)));
+    assert_eq!(desk.decide(&id, Decision::allow(), CONSOLE).await, Err(DecideError::Over));
+    assert_eq!(desk.decide("none", Decision::allow(), CONSOLE).await, Err(DecideError::Unknown));
+}
+
+/// An application may say no for its person, and yes only where the rules take its word.
+#[tokio::test]
+async fn a_strong_approval_is_not_an_applications_to_give() {
+    let desk = Desk::new();
+    let strong = || Asking { is_weak: false, ..asking(1, 1) };
+    let id = desk.open(strong()).unwrap().detach();
+    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::allow(), "app"))), Ok(None));
+    let denied = Ok(Some(Settled::Denied { reason: None, by: "app".to_owned() }));
+    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::deny(), "app"))), denied);
+    let id = desk.open(asking(1, 1)).unwrap().detach();
+    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::allow(), "app"))), Ok(Some(allowed("app"))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_a_no_and_makes_room() {
+    let desk = Desk::new();
+    let open = |who: u8| desk.open(asking(1, who)).map(Waiting::detach);
+    let first: Vec<String> = (0..MAX_OF_ONE).map(|_| open(0).unwrap()).collect();
+    assert_eq!(open(0), Err(Refused::TooMany), "one application leaves room for others");
+    for who in 1..u8::try_from(MAX_OPEN / MAX_OF_ONE).unwrap() {
+        (0..MAX_OF_ONE).for_each(|_| drop(open(who).unwrap()));
+    }
+    assert_eq!(open(99), Err(Refused::TooMany));
+    assert_eq!(desk.matters().len(), MAX_OPEN);
+    tokio::time::advance(TIMEOUT).await;
+    // Of so many not all are still known to have been.
+    let late = desk.decide(&first[0], Decision::allow(), CONSOLE).await;
+    assert!(matches!(late, Err(DecideError::Over | DecideError::Unknown)), "{late:?}");
+    assert_eq!(desk.redeem(&first[0], &[1; 32], None), Err(Refused::Expired));
+    assert!(desk.matters().is_empty() && desk.recent().iter().all(|m| m.state == MatterState::Expired));
+    assert!(open(0).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_hears_of_it_and_who_goes_away_takes_it_along() {
+    let desk = Desk::new();
+    let waiting = desk.open(asking(1, 1)).unwrap();
+    let id = waiting.id().to_owned();
+    let deciding = async {
+        tokio::task::yield_now().await;
+        desk.decide(&id, Decision::allow(), CONSOLE).await.unwrap();
+    };
+    assert_eq!(tokio::join!(waiting.settled(), deciding).0, Ok(allowed(CONSOLE)));
+
+    let waiting = desk.open(asking(1, 1)).unwrap();
+    assert_eq!(waiting.settled().await, Err(Refused::Expired), "nobody decides");
+
+    let waiting = desk.open(asking(1, 1)).unwrap();
+    let id = waiting.id().to_owned();
+    let mut changes = desk.subscribe();
+    drop(waiting);
+    changes.changed().await.unwrap();
+    assert_eq!(desk.decide(&id, Decision::allow(), CONSOLE).await, Err(DecideError::Over));
+    assert_eq!(desk.matter(&id).unwrap().state, MatterState::Withdrawn);
+}
+
+/// Every answer that a matter does not offer, or that cannot be done; it still waits afterwards.
+#[tokio::test]
+async fn what_is_not_offered_is_refused_and_the_matter_waits() {
+    let desk = Desk::new();
+    let none = Asking { offers: Offers::default(), ..asking(1, 1) };
+    let id = desk.open(none).unwrap().detach();
+    let edited = |text: &str| Decision::Allow {
+        edited: Some(RawJson::parse(text.to_owned()).unwrap()),
+        scope: Scope::Once,
+    };
+    let scoped = |scope| Decision::Allow { edited: None, scope };
+    let block = Decision::Deny { reason: None, block: true };
+    for decision in [
+        edited("{}"),
+        scoped(Scope::Session),
+        scoped(Scope::Always(Permission::default())),
+        block.clone(),
+        Decision::deny_because("x".repeat(MAX_REASON + 1)),
+    ] {
+        assert!(desk.decide(&id, decision.clone(), CONSOLE).await.is_err(), "{decision:?}");
+        assert_eq!(desk.matters().len(), 1);
+        assert!(desk.grants().is_empty());
+    }
+    let id = desk.open(asking(2, 1)).unwrap().detach();
+    let refused = desk.decide(&id, edited(r#"{"path":"bad"}"#), CONSOLE).await;
+    assert_eq!(refused, Err(DecideError::Edit("bad is not good".to_owned())));
+    let past = Permission { until: Some(Timestamp::now()), ..Permission::default() };
+    let far = Permission { until: Some(Timestamp::MAX), ..Permission::default() };
+    let wrong = BTreeMap::from([("path".to_owned(), json!({ "undr": "/srv" }))]);
+    let wrong = Permission { arguments: wrong, ..Permission::default() };
+    for permission in [past, far, wrong] {
+        let refused = desk.decide(&id, scoped(Scope::Always(permission)), CONSOLE).await;
+        assert!(matches!(refused, Err(DecideError::Rule(_))), "{refused:?}");
+    }
+    desk.decide(&id, edited(r#"{"path":"good"}"#), CONSOLE).await.unwrap();
+    let Ok(Some(Settled::Allowed { edited: Some(edited), .. })) = desk.redeem(&id, &[2; 32], None) else {
+        panic!("allowed")
+    };
+    assert_eq!(edited.as_str(), r#"{"path":"good"}"#);
+}
+
+/// A lasting permission covers who was asked, the tool as it was, and what its rule says; nothing beside.
+#[tokio::test]
+async fn a_lasting_permission_is_no_wider_than_it_says() {
+    let desk = Desk::new();
+    let give = async |scope: Scope| {
+        let id = desk.open(asking(1, 1)).unwrap().detach();
+        desk.decide(&id, Decision::Allow { edited: None, scope }, CONSOLE).await.unwrap();
+    };
+    let arguments = BTreeMap::from([("path".to_owned(), json!({ "under": "/srv" }))]);
+    give(Scope::Always(Permission { arguments, ..Permission::default() })).await;
+    assert!(is_granted(&desk, Some("alice"), "editor", "d1", "/srv/b"));
+    for (who, application, definition, path) in [
+        (Some("bob"), "editor", "d1", "/srv/b"),
+        (None, "editor", "d1", "/srv/b"),
+        (Some("alice"), "other", "d1", "/srv/b"),
+        (Some("alice"), "editor", "d2", "/srv/b"),
+        (Some("alice"), "editor", "d1", "/etc/b"),
+        (Some("alice"), "editor", "d1", "/srv/../etc/b"),
+    ] {
+        assert!(!is_granted(&desk, who, application, definition, path), "{who:?} {application} {path}");
+    }
+    let [grant] = &desk.grants()[..] else { panic!("one") };
+    assert_eq!((grant.uses, grant.used_at.is_some(), grant.until.is_some()), (1, true, true));
+    let month = grant.until.unwrap().duration_since(grant.given_at);
+    assert_eq!(month.as_secs().div_euclid(24 * 3600 - 60), 30);
+    desk.revoke(&grant.id).await.unwrap();
+    assert!(!is_granted(&desk, Some("alice"), "editor", "d1", "/srv/b"));
+    assert_eq!(desk.revoke(&grant.id).await, Err(DecideError::Unknown));
+
+    give(Scope::Always(Permission { any_application: true, ..Permission::default() })).await;
+    assert!(is_granted(&desk, Some("alice"), "other", "d1", "/etc/b"));
+    assert!(!is_granted(&desk, Some("bob"), "other", "d1", "/etc/b"));
+    desk.end_sessions();
+    assert_eq!(desk.grants().len(), 1, "until a day is until then");
+    desk.revoke(&desk.grants()[0].id).await.unwrap();
+
+    give(Scope::Session).await;
+    assert!(is_granted(&desk, Some("alice"), "editor", "d1", "/etc/b"));
+    desk.end_sessions();
+    assert!(!is_granted(&desk, Some("alice"), "editor", "d1", "/etc/b"));
+}
+
+#[tokio::test]
+async fn what_is_blocked_stays_so_whoever_asks_and_whatever_the_tool_becomes() {
+    let desk = Desk::new();
+    let id = desk.open(asking(1, 1)).unwrap().detach();
+    desk.decide(&id, Decision::Deny { reason: None, block: true }, CONSOLE).await.unwrap();
+    desk.end_sessions();
+    let arguments = Arguments::none();
+    let asked = |server| {
+        Asked::new(server, Action::tool("write", Effects::unknown(), &arguments))
+            .with_principal(Some("alice"))
+            .with_application(Some("other"))
+    };
+    for (server, name, blocked) in
+        [("files", "write", true), ("files", "read", false), ("mail", "write", false)]
+    {
+        let asked = asked(server);
+        let subject = Subject { asked: &asked, what: CallKind::Tool, name, definition: Some("d9") };
+        assert_eq!(desk.granted(&subject, GrantEffect::Deny).is_some(), blocked, "{server} {name}");
+        assert!(desk.granted(&subject, GrantEffect::Allow).is_none());
+    }
+}
+
+/// What the console sends and gets.
+#[test]
+fn decisions_are_written_as_a_reader_would_guess() {
+    for (text, decision) in [
+        (r#"{"decision":"allow"}"#, Decision::allow()),
+        (r#"{"decision":"deny"}"#, Decision::deny()),
+        (r#"{"decision":"deny","reason":"no"}"#, Decision::deny_because("no")),
+        (
+            r#"{"decision":"allow","scope":"session"}"#,
+            Decision::Allow { edited: None, scope: Scope::Session },
+        ),
+        (
+            r#"{"decision":"allow","scope":{"always":{"arguments":{"path":{"under":"/srv"}}}}}"#,
+            Decision::Allow {
+                edited: None,
+                scope: Scope::Always(Permission {
+                    arguments: BTreeMap::from([("path".to_owned(), json!({ "under": "/srv" }))]),
+                    ..Permission::default()
+                }),
+            },
+        ),
+    ] {
+        assert_eq!(serde_json::from_str::<Decision>(text).unwrap(), decision);
+        assert_eq!(serde_json::to_string(&decision).unwrap(), text);
+    }
+    for text in ["{}", r#"{"decision":"yes"}"#, r#"{"decision":"allow","scoop":"session"}"#, "null", "true"] {
+        assert!(serde_json::from_str::<Decision>(text).is_err(), "{text}: nothing is allowed by default");
+    }
+}
+
+#[tokio::test]
+async fn somebody_is_there_for_as_long_as_they_say() {
+    let desk = Desk::new();
+    assert!(!desk.is_attended());
+    let terminal = desk.attend(None);
+    assert!(desk.is_attended() && desk.url_of("a").is_none());
+    let console = desk.attend(Some("http://127.0.0.1:7338/"));
+    assert_eq!(desk.url_of("a").as_deref(), Some("http://127.0.0.1:7338/approvals/a"));
+    drop((console, terminal));
+    assert!(!desk.is_attended());
+}

@@ -1,0 +1,208 @@
+//! Calls that a person decides about somewhere else than in the application.
+
+use std::sync::atomic::AtomicU32;
+
+use hospes::model::ElicitParams;
+
+use super::guarded::{answering, counting, guard, pairs};
+use super::*;
+use crate::desk::{Card, Decision, Desk, Matter, Scope};
+
+/// Somebody at the console who decides about each matter so, and says what they saw.
+async fn at_console(desk: &Desk, decisions: Vec<Decision>) -> Vec<Matter> {
+    let mut seen = Vec::new();
+    let mut changes = desk.subscribe();
+    for decision in decisions {
+        let matter = loop {
+            changes.mark_unchanged();
+            if let Some(matter) = desk.matters().into_iter().next() {
+                break matter;
+            }
+            changes.changed().await.unwrap();
+        };
+        desk.decide(&matter.id, decision, "the person at the console").await.unwrap();
+        seen.push(matter);
+    }
+    seen
+}
+
+/// Where the application cannot ask, or may not say what its person decided, the call waits for the console.
+///
+/// covers: HOST-01 HOST-07 HOST-08
+#[tokio::test]
+async fn a_call_waits_for_the_console() {
+    for (up, down) in pairs() {
+        for rules in ["", "[[rule]]\ndecide = 'ask'\nstrong = true"] {
+            let called = Arc::default();
+            let rules = guard(rules);
+            let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
+            let attendance = rules.desk().attend(None);
+            let client = plain(&host, down).await;
+            let call = |path: &str| client.call("files__write", json!({ "path": path })).into_future();
+            let decisions = vec![Decision::allow(), Decision::deny_because("wrong folder")];
+            let (results, seen) = tokio::join!(
+                async { (call("/a").await.unwrap(), call("/b").await.unwrap()) },
+                at_console(rules.desk(), decisions)
+            );
+            assert_eq!(results.0.all_text(), "written", "{up} behind {down}");
+            assert!(results.1.failed() && results.1.all_text().contains("the person said no: wrong folder"));
+            assert_eq!(called.load(Ordering::SeqCst), 1);
+            let Card::Call(card) = &seen[1].card else { panic!("a call") };
+            assert_eq!((seen[1].server.as_str(), card.name.as_str()), ("files", "write"));
+            assert_eq!(card.arguments.as_str(), r#"{"path":"/b"}"#);
+            assert_eq!(card.last_arguments.as_ref().map(|last| last.as_str()), Some(r#"{"path":"/a"}"#));
+            drop(attendance);
+        }
+    }
+}
+
+/// The application is not left without a word meanwhile.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_console_is_told_so_and_silence_is_a_no() {
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let rules = guard("");
+        let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
+        let _attendance = rules.desk().attend(None);
+        let told = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&told);
+        let client = plain(&host, down).await;
+        let result = client
+            .call("files__write", json!({ "path": "/a" }))
+            .on_progress(move |_| {
+                count.fetch_add(1, Ordering::SeqCst);
+            })
+            .await
+            .unwrap();
+        assert!(result.failed() && result.all_text().contains("approval_timeout"), "{result:?}");
+        assert!(told.load(Ordering::SeqCst) > 20, "{up} behind {down}: {told:?}");
+        assert_eq!(called.load(Ordering::SeqCst), 0);
+    }
+}
+
+/// What the person makes of a call is what is called, in every round of it, and only if it may be.
+///
+/// covers: HOST-09
+#[tokio::test]
+async fn a_call_may_be_changed_before_it_is_approved() {
+    let rules =
+        "[[rule]]\ndecide = 'deny'\ntool = 'say'\narguments.path = { under = '/etc' }\nreason = 'not there'";
+    let server = || {
+        let said = |path: String| async move { path };
+        Server::new("files", "1").tool("say", move |Args(args): Args<Place>| said(args.path)).tool(
+            "ask",
+            |ctx: Context, Args(args): Args<Place>| async move {
+                let place = ctx.elicit::<String>("Where to?").await?;
+                Ok::<_, Error>(format!("{} {place}", args.path))
+            },
+        )
+    };
+    let edited =
+        |path: &str| Decision::Allow { edited: Some(json!({ "path": path }).into()), scope: Scope::Once };
+    for (up, down) in pairs() {
+        let strong = format!("{rules}\n[[rule]]\ndecide = 'ask'\nabout = 'tool'\nstrong = true");
+        let rules = guard(&strong);
+        let host = House::default().with("files", up, server).guarded(&rules).start();
+        let _attendance = rules.desk().attend(None);
+        let (client, _) = answering(&host, down, vec![]).await;
+        for (tool, expected) in [("files__say", "/srv/b"), ("files__ask", "/srv/b there")] {
+            let (result, _) = tokio::join!(
+                client.call(tool, json!({ "path": "/srv/a" })).into_future(),
+                at_console(rules.desk(), vec![edited("/srv/b")])
+            );
+            assert_eq!(result.unwrap().all_text(), expected, "{up} behind {down}");
+        }
+        let calling = client.call("files__say", json!({ "path": "/srv/a" })).into_future();
+        let deciding = async {
+            let desk = rules.desk();
+            let mut changes = desk.subscribe();
+            let id =
+                changes.wait_for(|_| !desk.matters().is_empty()).await.map(|_| desk.matters()[0].id.clone());
+            let id = id.unwrap();
+            for (wrong, why) in [
+                (json!({ "path": "/etc/passwd" }), "not there"),
+                (json!({ "path": 3 }), "path"),
+                (json!({}), "path"),
+                (json!([]), "object"),
+            ] {
+                let decision = Decision::Allow { edited: Some(wrong.into()), scope: Scope::Once };
+                let refused = desk.decide(&id, decision, "me").await.unwrap_err().to_string();
+                assert!(refused.contains(why), "{refused}");
+            }
+            desk.decide(&id, Decision::deny(), "me").await.unwrap();
+        };
+        assert!(tokio::join!(calling, deciding).0.unwrap().failed());
+    }
+}
+
+#[derive(serde::Deserialize, hospes::schemars::JsonSchema)]
+#[schemars(crate = "hospes::schemars")]
+struct Place {
+    path: String,
+}
+
+/// An application that can show URLs is sent to the console, and the call goes on when the person has decided there. What
+/// such an application says itself is no approval.
+#[tokio::test]
+async fn an_application_that_shows_urls_sends_its_person_to_the_console() {
+    for (up, down) in pairs().filter(|(_, down)| *down >= Revision::V2025_11_25) {
+        for (decision, calls) in [(Decision::allow(), 1), (Decision::deny(), 0)] {
+            let called = Arc::default();
+            let rules = guard("[[rule]]\ndecide = 'ask'\nstrong = true");
+            let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
+            let _attendance = rules.desk().attend(Some("http://127.0.0.1:7338"));
+            let desk = rules.desk().clone();
+            let sent = Arc::new(Mutex::new(Vec::new()));
+            let seen = Arc::clone(&sent);
+            let client = Client::builder()
+                .revision(down)
+                .elicitation(move |params: ElicitParams| {
+                    let ElicitParams::Url(params) = params else { panic!("a URL") };
+                    seen.lock().unwrap().push(params.url);
+                    // A form that nobody put: it approves nothing.
+                    std::future::ready(Ok(ElicitResult::accept(json!({ "decision": "once" }).into())))
+                })
+                .elicitation_urls()
+                .in_memory(host.gateway())
+                .await
+                .unwrap();
+            let (result, matters) = tokio::join!(
+                client.call("files__write", json!({ "path": "/a" })).into_future(),
+                at_console(&desk, vec![decision])
+            );
+            assert_eq!(result.unwrap().failed(), calls == 0, "{up} behind {down}");
+            assert_eq!(called.load(Ordering::SeqCst), calls);
+            let expected = format!("http://127.0.0.1:7338/approvals/{}", matters[0].id);
+            assert_eq!(*sent.lock().unwrap(), [expected]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_is_to_be_reviewed_is_what_the_person_lets_through() {
+    let rules = "[[rule]]\ndecide = 'allow'\nreview = true";
+    let other = json!({ "content": [{ "type": "text", "text": "less" }] });
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let rules = guard(rules);
+        let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
+        let _attendance = rules.desk().attend(None);
+        let client = plain(&host, down).await;
+        let edited = Decision::Allow { edited: Some(other.clone().into()), scope: Scope::Once };
+        for (decision, text) in [
+            (Decision::allow(), "written"),
+            (edited, "less"),
+            (Decision::deny_because("private"), "its result is not shown: the person kept it back: private"),
+        ] {
+            let (result, seen) = tokio::join!(
+                client.call("files__write", json!({ "path": "/a" })).into_future(),
+                at_console(rules.desk(), vec![decision])
+            );
+            let said = result.unwrap().all_text();
+            assert!(said.ends_with(text), "{up} behind {down}: {said}");
+            let Card::Result(card) = &seen[0].card else { panic!("a result") };
+            assert!(card.result.as_str().contains("written"), "{card:?}");
+        }
+        assert_eq!(called.load(Ordering::SeqCst), 3);
+    }
+}

@@ -1,0 +1,377 @@
+//! Having a person asked about a call: through the application, at the console, or with the call kept waiting.
+
+use std::collections::HashMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use hospes::{Call, Outcome};
+use hospes_model::{
+    ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams, InputRequest,
+    Notification, RawJson, RpcError,
+};
+use hospes_policy::{Action, Arguments, Asked, Decision as Ruling, Policy, Verdict};
+use jiff::Timestamp;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::bond::Bond;
+use super::passage::Passage;
+use super::{Going, Guard, What, words};
+use crate::desk::{
+    self, CallCard, Card, Check, Decision, GrantEffect, Offers, Refused, SaidEffects, Scope, Settled,
+    Subject, Waiting,
+};
+
+/// How a round of questions remembers that the call it belongs to was approved.
+pub(super) const APPROVED: &str = "hospes.approved";
+
+/// What the keys of our questions begin with: those with a form, and those that lead to the console.
+const FORM: &str = "hospes.approve.";
+const CONSOLE: &str = "hospes.console.";
+
+/// By whom what an application's form says was decided.
+const THROUGH_APPLICATION: &str = "the person, through the application";
+
+/// How often whoever waits is told that they do.
+const REMINDER: Duration = Duration::from_secs(5);
+
+/// How many approved calls are remembered to be shown beside the next one.
+const MAX_LAST: usize = 256;
+
+/// How long the arguments of such a call may be.
+const MAX_LAST_LENGTH: usize = 64 * 1024;
+
+/// A call that a person is to decide about.
+pub(super) struct Asking<'a, 'g> {
+    pub(super) policy: &'a Policy,
+    pub(super) verdict: &'a Verdict,
+    pub(super) going: &'a Going<'g>,
+    pub(super) asked: &'a Asked<'a>,
+    pub(super) arguments: &'a Arguments,
+    /// The arguments as they came.
+    pub(super) text: &'a str,
+    pub(super) bond: Bond,
+    /// The hash of the tool's definition.
+    pub(super) definition: Option<String>,
+}
+
+impl Guard {
+    /// Comes back without an error once the person has approved exactly this call.
+    pub(super) async fn ask(
+        &self,
+        call: &Call,
+        asking: &Asking<'_, '_>,
+        answer: Option<Answer>,
+        passage: &mut Passage,
+    ) -> Result<(), Outcome> {
+        // What the person said goes before anything that was said about other calls.
+        if let Some(answer) = answer {
+            let said = answer.said(asking.verdict.may_remember).map(|said| (said, THROUGH_APPLICATION));
+            let settled = match self.desk.redeem(&answer.id, &asking.bond.call, said) {
+                Ok(Some(settled)) => Ok(settled),
+                // They are at the console, or on their way.
+                Ok(None) => hold(call, &self.desk.resume(&answer.id, asking.bond.call)).await,
+                Err(refused) => Err(refused),
+            };
+            if answer.at_console {
+                let done = ElicitationCompleteParams::new(&answer.id);
+                call.context.notify(Notification::ElicitationComplete(done));
+            }
+            return self.act_on(settled, asking, passage).await;
+        }
+        let mut round = call.context.round();
+        // A later round of a call that was approved: its server asks something.
+        if let Some(token) = round.steps.remove(APPROVED) {
+            let token: String = token.decode().unwrap_or_default();
+            let edited = match self.running.resume(&token, &asking.bond) {
+                Ok(edited) => edited,
+                Err(refused) => {
+                    return Err(stop(asking, passage, refused.decision(), refused.words()).await);
+                }
+            };
+            call.context.begin_round(round);
+            passage.decided("allow", "approved in an earlier round");
+            passage.approved(asking.bond, edited);
+            return Ok(());
+        }
+        let Asking { going, asked, .. } = asking;
+        let (what, name, definition) = (going.call_kind(), going.subject(), asking.definition.as_deref());
+        let subject = Subject { asked, what, name, definition };
+        // What must be asked about each time is, whatever was granted once.
+        if asking.verdict.may_remember
+            && let Some(grant) = self.desk.granted(&subject, GrantEffect::Allow)
+        {
+            let until = grant.until.map_or_else(|| "the host ends".to_owned(), |until| until.to_string());
+            passage.decided("allow", format!("granted until {until} by {}", grant.by));
+            return Ok(());
+        }
+        self.put_question(call, asking, passage).await
+    }
+
+    /// Has the person asked in the way that there is: a form in the application, the console in a browser, or the call
+    /// waits.
+    async fn put_question(
+        &self,
+        call: &Call,
+        asking: &Asking<'_, '_>,
+        passage: &mut Passage,
+    ) -> Result<(), Outcome> {
+        let capabilities = &call.context.peer().capabilities;
+        let strong = asking.verdict.strong;
+        let by_form = capabilities.elicits_forms() && !strong;
+        if !by_form && !self.desk.is_attended() {
+            let why = if strong {
+                "it wants an approval that an application cannot give, and nobody is there who can"
+            } else {
+                "it wants an approval, and this application cannot ask for one"
+            };
+            return Err(stop(asking, passage, "deny", why).await);
+        }
+        let waiting = match self.desk.open(self.matter(call, asking, by_form)) {
+            Ok(waiting) => waiting,
+            Err(refused) => return Err(stop(asking, passage, refused.decision(), refused.words()).await),
+        };
+        let question = if by_form {
+            let is_trusted = asking.policy.trusts(asking.going.server);
+            let form = words::form(asking.going, asking.arguments, asking.verdict, is_trusted);
+            Some((FORM, ElicitParams::Form(form)))
+        } else {
+            let url = self.desk.url_of(waiting.id()).filter(|_| capabilities.elicits_urls());
+            url.map(|url| {
+                let message = words::decide_at(asking.going);
+                let mut params = ElicitUrlParams::new(message, url);
+                params.elicitation_id = Some(waiting.id().to_owned());
+                (CONSOLE, ElicitParams::Url(params))
+            })
+        };
+        let Some((key, question)) = question else {
+            passage.decided("ask", asking.verdict.because.to_string());
+            let settled = hold(call, &waiting).await;
+            return self.act_on(settled, asking, passage).await;
+        };
+        let id = waiting.detach();
+        call.context.pend(format!("{key}{id}"), InputRequest::Elicit(Box::new(question)));
+        let questions = call.context.take_questions();
+        passage.decided("ask", asking.verdict.because.to_string());
+        passage.end_asked().await;
+        Err(questions.map_or_else(
+            || RpcError::internal("the question about the call is gone").into(),
+            Outcome::InputRequired,
+        ))
+    }
+
+    /// Does what was decided.
+    async fn act_on(
+        &self,
+        settled: Result<Settled, Refused>,
+        asking: &Asking<'_, '_>,
+        passage: &mut Passage,
+    ) -> Result<(), Outcome> {
+        match settled {
+            Ok(Settled::Allowed { edited, by, lasts }) => {
+                // What was approved instead goes by the rules as they are now, too.
+                if let Some(Err(why)) = edited.as_ref().map(|edited| asking.can_become(edited)) {
+                    return Err(stop(asking, passage, "deny", &why).await);
+                }
+                let (changed, longer) = (edited.is_some(), if lasts { ", and for longer" } else { "" });
+                let changed = if changed { " in another form" } else { "" };
+                passage.decided("allow", format!("approved{changed} by {by}{longer}"));
+                self.remember_last(asking, edited.as_ref());
+                passage.approved(asking.bond, edited);
+                Ok(())
+            }
+            Ok(Settled::Denied { reason, by }) => {
+                passage.decided("deny", by);
+                passage.end_refused().await;
+                Err(asking.going.refusal(&reason.map_or_else(
+                    || "the person said no".to_owned(),
+                    |reason| format!("the person said no: {reason}"),
+                )))
+            }
+            Err(refused) => Err(stop(asking, passage, refused.decision(), refused.words()).await),
+        }
+    }
+
+    fn matter(&self, call: &Call, asking: &Asking<'_, '_>, by_form: bool) -> desk::Asking {
+        let Asking { policy, verdict, going, asked, arguments, text, .. } = *asking;
+        let peer = call.context.peer();
+        let action = going.action(arguments);
+        let (effects, destinations) = match &action {
+            Action::Tool { effects, destinations, .. } => {
+                let mut found: Vec<String> = destinations.found().iter().map(ToString::to_string).collect();
+                found.dedup();
+                (Some(SaidEffects::new(*effects, policy.trusts(going.server))), found)
+            }
+            _ => (None, Vec::new()),
+        };
+        let (tool, is_tool) = match going.what {
+            What::Tool(_, tool) => (tool, true),
+            _ => (None, false),
+        };
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let card = CallCard {
+            what: going.call_kind(),
+            name: going.subject().to_owned(),
+            title: tool.and_then(|tool| tool.title.clone()),
+            description: tool.and_then(|tool| tool.description.clone()),
+            input_schema: tool.map(|tool| tool.input_schema.clone()),
+            arguments: RawJson::parse(text.to_owned()).unwrap_or_else(|_| RawJson::empty_object()),
+            last_arguments: last.get(&asking.last_key()).cloned(),
+            effects,
+            destinations,
+            because: verdict.because.to_string(),
+            suggestion: is_tool.then(|| words::suggestion(arguments)),
+        };
+        let remembered = verdict.may_remember && is_tool;
+        desk::Asking {
+            principal: asked.principal.map(str::to_owned),
+            application: peer.info.as_ref().map(|info| info.name.clone()),
+            server: going.server.to_owned(),
+            offers: Offers { edit: is_tool, session: remembered, always: remembered, block: true },
+            card: Card::Call(Box::new(card)),
+            timeout: self.approval_timeout,
+            bond: asking.bond.call,
+            asker: asking.bond.asker,
+            is_weak: by_form,
+            definition: asking.definition.clone(),
+            check: is_tool.then(|| asking.check()),
+        }
+    }
+
+    fn remember_last(&self, asking: &Asking<'_, '_>, edited: Option<&RawJson>) {
+        let text = edited.map_or(asking.text, RawJson::as_str);
+        if !matches!(asking.going.what, What::Tool(..)) || text.len() > MAX_LAST_LENGTH {
+            return;
+        }
+        let Ok(arguments) = RawJson::parse(text.to_owned()) else { return };
+        let mut last: std::sync::MutexGuard<'_, HashMap<String, RawJson>> =
+            self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.len() >= MAX_LAST {
+            last.clear();
+        }
+        last.insert(asking.last_key(), arguments);
+    }
+}
+
+impl Asking<'_, '_> {
+    /// Whether the call may become one with these arguments: as the tool wants them, and not denied.
+    fn can_become(&self, edited: &RawJson) -> Result<(), String> {
+        can_become(self.policy, self.asked.application, self.asked.principal, self.going, edited)
+    }
+
+    /// The same, for later.
+    fn check(&self) -> Check {
+        let policy = self.policy.clone();
+        let application = self.asked.application.map(str::to_owned);
+        let principal = self.asked.principal.map(str::to_owned);
+        let server = self.going.server.to_owned();
+        let (name, tool) = match self.going.what {
+            What::Tool(name, tool) => (name.to_owned(), tool.cloned()),
+            _ => (String::new(), None),
+        };
+        Box::new(move |edited| {
+            let going = Going { server: &server, what: What::Tool(&name, tool.as_ref()) };
+            can_become(&policy, application.as_deref(), principal.as_deref(), &going, edited)
+        })
+    }
+
+    /// Under which the last approved arguments are remembered.
+    fn last_key(&self) -> String {
+        let part =
+            |part: Option<&str>| part.map_or_else(|| "-".to_owned(), |part| format!("{}:{part}", part.len()));
+        let Asked { application, principal, .. } = self.asked;
+        let (server, name) = (self.going.server, self.going.subject());
+        format!("{}/{}/{}/{name}", part(*principal), part(*application), part(Some(server)))
+    }
+}
+
+fn can_become(
+    policy: &Policy,
+    application: Option<&str>,
+    principal: Option<&str>,
+    going: &Going<'_>,
+    edited: &RawJson,
+) -> Result<(), String> {
+    let arguments = Arguments::read(edited.as_str()).map_err(|error| error.to_string())?;
+    if let What::Tool(_, Some(tool)) = going.what {
+        hospes::check_against_schema(edited, &tool.input_schema)?;
+    }
+    let asked = Asked::new(going.server, going.action(&arguments))
+        .with_application(application)
+        .with_principal(principal);
+    let verdict = policy.decide(&asked, Timestamp::now());
+    match verdict.decision {
+        Ruling::Deny => Err(super::denial(&verdict)),
+        Ruling::Allow | Ruling::Ask => Ok(()),
+    }
+}
+
+/// Waits for a decision, and says so now and then: whoever stands between us and the application may have no patience
+/// with a silent call.
+pub(super) async fn hold(call: &Call, waiting: &Waiting) -> Result<Settled, Refused> {
+    let mut reminders = interval_at(Instant::now(), REMINDER);
+    reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let settled = waiting.settled();
+    tokio::pin!(settled);
+    // So small that the server's own progress, which comes after it and must be more, is.
+    let mut progress = 0.0;
+    loop {
+        tokio::select! {
+            biased;
+            settled = &mut settled => return settled,
+            _ = reminders.tick() => {
+                progress += 1e-9;
+                call.context.progress(progress, None, Some("waiting for the person's approval"));
+            }
+        }
+    }
+}
+
+/// The call ends here.
+async fn stop(asking: &Asking<'_, '_>, passage: &mut Passage, decision: &str, why: &str) -> Outcome {
+    passage.decided(decision, why);
+    passage.end_refused().await;
+    asking.going.refusal(why)
+}
+
+/// The answer to a question of ours.
+pub(super) struct Answer {
+    id: String,
+    /// Whether they were sent to the console.
+    at_console: bool,
+    content: RawJson,
+}
+
+/// Takes the answer to a question of ours out of the round: the server's own rounds begin without it.
+pub(super) fn take_answer(call: &Call) -> Option<Answer> {
+    let mut round = call.context.round();
+    let ours = |key: &str| {
+        let form = key.strip_prefix(FORM).map(|id| (id.to_owned(), false));
+        form.or_else(|| key.strip_prefix(CONSOLE).map(|id| (id.to_owned(), true)))
+    };
+    let (key, (id, at_console)) = round.answers.keys().find_map(|key| Some((key.clone(), ours(key)?)))?;
+    let content = round.answers.remove(&key)?;
+    round.fresh.retain(|fresh| *fresh != key);
+    call.context.begin_round(round);
+    Some(Answer { id, at_console, content })
+}
+
+impl Answer {
+    /// What the person said in the application; nothing if they went to the console. Whatever is not a clear yes is a no.
+    fn said(&self, may_remember: bool) -> Option<Decision> {
+        let result = self.content.decode::<ElicitResult>();
+        match result {
+            Ok(ElicitResult { action: ElicitAction::Accept, .. }) if self.at_console => None,
+            Ok(ElicitResult { action: ElicitAction::Accept, content: Some(content), .. }) => {
+                Some(match words::answer(&content) {
+                    words::Answer::Always if may_remember => {
+                        Decision::Allow { edited: None, scope: Scope::Session }
+                    }
+                    // What was not offered was not meant for longer.
+                    words::Answer::Once | words::Answer::Always => Decision::allow(),
+                    words::Answer::No(reason) => Decision::Deny { reason, block: false },
+                })
+            }
+            _ => Some(Decision::deny()),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What would go to a server.
+
+use hospes::Outcome;
+use hospes_model::{CallToolResult, RpcError, Tool};
+use hospes_policy::{Action, Arguments, Effects};
+use hospes_store::EntryKind;
+
+use crate::desk::CallKind;
+
+/// Something that would go to a server.
+#[derive(Debug)]
+pub(crate) struct Going<'a> {
+    /// The name of the server.
+    pub(crate) server: &'a str,
+    pub(crate) what: What<'a>,
+}
+
+/// What it is, by what its server calls it.
+#[derive(Debug)]
+pub(crate) enum What<'a> {
+    /// A tool, and how it is listed.
+    Tool(&'a str, Option<&'a Tool>),
+    Prompt(&'a str),
+    Resource(&'a str),
+}
+
+impl<'a> Going<'a> {
+    pub(super) fn action<'b>(&self, arguments: &'b Arguments) -> Action<'b>
+    where
+        'a: 'b,
+    {
+        match self.what {
+            What::Tool(name, listed) => {
+                let annotations = listed.and_then(|tool| tool.annotations.as_deref());
+                Action::tool(name, Effects::said(annotations), arguments)
+            }
+            What::Prompt(name) => Action::Prompt { name },
+            What::Resource(uri) => Action::Resource { uri },
+        }
+    }
+
+    pub(super) fn kind(&self) -> EntryKind {
+        match self.what {
+            What::Tool(..) => EntryKind::Call,
+            What::Prompt(_) => EntryKind::Prompt,
+            What::Resource(_) => EntryKind::Resource,
+        }
+    }
+
+    pub(super) fn subject(&self) -> &'a str {
+        match self.what {
+            What::Tool(subject, _) | What::Prompt(subject) | What::Resource(subject) => subject,
+        }
+    }
+
+    pub(super) fn call_kind(&self) -> CallKind {
+        match self.what {
+            What::Tool(..) => CallKind::Tool,
+            What::Prompt(_) => CallKind::Prompt,
+            What::Resource(_) => CallKind::Resource,
+        }
+    }
+
+    /// What is said when it does not go. A model reads the result of a tool and does something else; an error of the
+    /// protocol it may never see.
+    pub(super) fn refusal(&self, why: &str) -> Outcome {
+        let server = self.server;
+        match self.what {
+            What::Tool(name, _) => {
+                let text = format!("`{name}` of the server `{server}` was not called: {why}");
+                Outcome::Complete(CallToolResult::error(text).into())
+            }
+            What::Prompt(name) => RpcError::invalid_request(format!(
+                "the prompt `{name}` of the server `{server}` was not fetched: {why}"
+            ))
+            .into(),
+            What::Resource(uri) => {
+                RpcError::invalid_request(format!("`{uri}` of the server `{server}` was not read: {why}"))
+                    .into()
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Results that a person sees before they go on: to an application, and so to its model.
+
+use std::time::Duration;
+
+use hospes::{Call, Outcome};
+use hospes_model::{CallToolResult, GetPromptResult, Method, RawJson, ReadResourceResult, Reply, RpcError};
+use sha2::{Digest as _, Sha256};
+
+use super::asking::hold;
+use super::{Going, Guard};
+use crate::desk::{Asking, CallKind, Card, Offers, ResultCard, Settled};
+use crate::upstream::decoded;
+
+/// What has to be known when the result is there.
+#[derive(Debug)]
+pub(super) struct Review {
+    call: Call,
+    what: CallKind,
+    name: String,
+    because: String,
+}
+
+impl Review {
+    pub(super) fn new(call: &Call, going: &Going<'_>, because: String) -> Self {
+        let call = Call::new(call.method.clone(), call.params.raw().clone(), call.context.clone());
+        Self { call, what: going.call_kind(), name: going.subject().to_owned(), because }
+    }
+
+    /// The reply that the person lets through, else by whom it was kept back, and what is said instead.
+    pub(super) async fn reviewed(
+        self,
+        guard: &Guard,
+        server: &str,
+        edited: Option<&RawJson>,
+        reply: Reply,
+    ) -> Result<Reply, (String, Outcome)> {
+        let method = self.call.method.clone();
+        let refused = |by: &str, why: String| (by.to_owned(), self.refusal(server, &why));
+        if matches!(reply, Reply::CreateTask(_)) {
+            let why = "it became a task, whose result nobody could review";
+            return Err(refused("the result is to be reviewed", why.to_owned()));
+        }
+        let unreadable = |error: RpcError| refused("the result cannot be shown", error.message.to_string());
+        let shown = decoded(&method, reply.clone()).and_then(|reply| written(&reply)).map_err(unreadable)?;
+        let arguments = edited.or_else(|| self.call.params.view().arguments.as_ref()).cloned();
+        let peer = self.call.context.peer();
+        let mut asker = Sha256::new();
+        asker.update(self.call.context.principal().unwrap_or_default());
+        asker.update([0]);
+        asker.update(peer.info.as_ref().map(|info| info.name.as_str()).unwrap_or_default());
+        let card = ResultCard {
+            what: self.what,
+            name: self.name.clone(),
+            arguments: arguments.unwrap_or_else(RawJson::empty_object),
+            result: shown.clone(),
+            because: self.because.clone(),
+        };
+        let reads = method.clone();
+        let asking = Asking {
+            principal: self.call.context.principal().map(str::to_owned),
+            application: peer.info.as_ref().map(|info| info.name.clone()),
+            server: server.to_owned(),
+            offers: Offers { edit: true, block: true, ..Offers::default() },
+            card: Card::Result(Box::new(card)),
+            timeout: guard.approval_timeout.max(Duration::from_secs(1)),
+            bond: Sha256::digest(shown.as_bytes()).into(),
+            asker: asker.finalize().into(),
+            is_weak: false,
+            definition: None,
+            check: Some(Box::new(move |edited| read(&reads, edited).map(drop))),
+        };
+        let waiting = guard.desk.open(asking).map_err(|error| refused("nobody", error.words().to_owned()))?;
+        match hold(&self.call, &waiting).await {
+            Ok(Settled::Allowed { edited: None, .. }) => Ok(reply),
+            Ok(Settled::Allowed { edited: Some(edited), by, .. }) => {
+                read(&method, &edited).map_err(|why| refused(&by, why))
+            }
+            Ok(Settled::Denied { reason, by }) => {
+                let why = reason.map_or_else(
+                    || "the person kept it back".to_owned(),
+                    |reason| format!("the person kept it back: {reason}"),
+                );
+                Err(refused(&by, why))
+            }
+            Err(error) => Err(refused("nobody decided", error.words().to_owned())),
+        }
+    }
+
+    /// What is said instead of the result. It was called: a model that believes it was not would call again.
+    fn refusal(&self, server: &str, why: &str) -> Outcome {
+        let name = &self.name;
+        let text = format!("`{name}` of the server `{server}` was called; its result is not shown: {why}");
+        match self.what {
+            CallKind::Tool => Outcome::Complete(CallToolResult::error(text).into()),
+            CallKind::Prompt | CallKind::Resource => RpcError::invalid_request(text).into(),
+        }
+    }
+}
+
+/// A result as JSON, in the shape of the newest revision.
+fn written(reply: &Reply) -> Result<RawJson, RpcError> {
+    let json = match reply {
+        Reply::CallTool(result) => RawJson::from_serialize(result),
+        Reply::GetPrompt(result) => RawJson::from_serialize(result),
+        Reply::ReadResource(result) => RawJson::from_serialize(result),
+        _ => return Err(RpcError::internal("a result of another kind than was asked for")),
+    };
+    json.map_err(|error| RpcError::internal(error.to_string()))
+}
+
+/// What a person made of it.
+fn read(method: &Method, edited: &RawJson) -> Result<Reply, String> {
+    let words = |error: serde_json::Error| error.to_string();
+    match method {
+        Method::ToolsCall => edited.decode::<CallToolResult>().map(Into::into).map_err(words),
+        Method::PromptsGet => {
+            edited.decode::<GetPromptResult>().map(|result| Reply::GetPrompt(Box::new(result))).map_err(words)
+        }
+        Method::ResourcesRead => edited
+            .decode::<ReadResourceResult>()
+            .map(|result| Reply::ReadResource(Box::new(result)))
+            .map_err(words),
+        _ => Err("nothing of this kind can be reviewed".to_owned()),
+    }
+}

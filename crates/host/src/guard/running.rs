@@ -1,0 +1,54 @@
+//! Approved calls whose servers ask something in between: the next round is approved, too.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hospes_model::RawJson;
+use tokio::time::Instant;
+
+use super::bond::Bond;
+use crate::desk::{Refused, id};
+
+/// How many approved calls may wait for the answer to a question of their server's.
+const MAX_RUNNING: usize = 4096;
+
+/// How long they may: longer than any call of an older server is kept waiting.
+const RUNNING: Duration = Duration::from_secs(24 * 3600);
+
+/// What was approved, and with which arguments instead of the ones that were asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Approved {
+    pub(super) bond: Bond,
+    pub(super) edited: Option<RawJson>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Running(Mutex<HashMap<String, (Approved, Instant)>>);
+
+impl Running {
+    /// The word that the next round is approved.
+    pub(super) fn go_on(&self, approved: Approved) -> Result<String, Refused> {
+        let (id, now) = (id()?, Instant::now());
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.len() >= MAX_RUNNING {
+            running.retain(|_, (_, until)| *until > now);
+        }
+        if running.len() >= MAX_RUNNING {
+            return Err(Refused::TooMany);
+        }
+        running.insert(id.clone(), (approved, now + RUNNING));
+        Ok(id)
+    }
+
+    /// Uses up that word; the arguments that go instead of those that were asked for.
+    pub(super) fn resume(&self, id: &str, bond: &Bond) -> Result<Option<RawJson>, Refused> {
+        let given = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        match given {
+            Some((_, until)) if until <= Instant::now() => Err(Refused::Expired),
+            Some((approved, _)) if approved.bond == *bond => Ok(approved.edited),
+            Some(_) => Err(Refused::Changed),
+            None => Err(Refused::Expired),
+        }
+    }
+}
