@@ -17,6 +17,7 @@ mod key_pair;
 mod keys;
 mod merged;
 pub mod metadata;
+mod nonces;
 pub mod pkce;
 mod proofs;
 pub mod resource;

@@ -3,7 +3,6 @@
 use std::sync::{Mutex, PoisonError};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, Method};
@@ -21,8 +20,6 @@ use crate::resource::{ALGORITHMS, read_signed};
 const MAX_PROOF_LENGTH: usize = 8 * 1024;
 /// How far the time of a proof may be from ours, in seconds.
 pub(crate) const PROOF_SECONDS: u64 = 300;
-/// For how long a nonce is good, in seconds.
-const NONCE_SECONDS: u64 = 300;
 /// How many proofs are remembered as used: the limit `max_remembered_proofs`. At the cap the oldest is forgotten.
 const MAX_USED: usize = 64 * 1024;
 
@@ -32,7 +29,7 @@ pub(crate) struct Proof {
     pub(crate) key: String,
     /// What may be used once.
     pub(crate) once: String,
-    nonce: Option<String>,
+    pub(crate) nonce: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -106,31 +103,6 @@ pub(crate) fn read_proof(
     Ok(Some(Proof { key, once, nonce: claims.nonce }))
 }
 
-/// Says what proofs have to carry, so that none can be made beforehand; and knows it again. Another process does not: it
-/// answers with a nonce of its own.
-pub(crate) struct Nonces(hmac::Key);
-
-impl Nonces {
-    pub(crate) fn new(secret: &[u8]) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
-    }
-
-    /// What a proof that is made now has to carry.
-    pub(crate) fn make(&self, now: u64) -> String {
-        let tag = hmac::sign(&self.0, &now.to_be_bytes());
-        URL_SAFE_NO_PAD.encode([&now.to_be_bytes(), tag.as_ref()].concat())
-    }
-
-    pub(crate) fn check(&self, proof: &Proof, now: u64) -> bool {
-        let shown = proof.nonce.as_ref().and_then(|nonce| URL_SAFE_NO_PAD.decode(nonce).ok());
-        let Some((time, tag)) = shown.as_deref().and_then(<[u8]>::split_first_chunk::<8>) else {
-            return false;
-        };
-        let made = u64::from_be_bytes(*time);
-        hmac::verify(&self.0, time, tag).is_ok() && made <= now && now - made < NONCE_SECONDS
-    }
-}
-
 /// The proofs that were used where there is no store.
 pub(crate) struct Used(Mutex<Bounded<String, u64>>);
 
@@ -144,11 +116,17 @@ impl Used {
     /// Uses a proof; false when it was used before.
     pub(crate) fn claim(&self, proof: &Proof, now: u64) -> bool {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = used.get(&proof.once).is_none_or(|until| *until <= now);
-        if new && used.put(proof.once.clone(), now + 2 * PROOF_SECONDS).is_some() {
-            tracing::debug!(limit = "max_remembered_proofs", "a proof was forgotten");
+        if used.get(&proof.once).is_some_and(|until| *until > now) {
+            tracing::warn!(key = proof.key, "a proof was shown again: somebody may have listened");
+            return false;
         }
-        new
+        if used.put(proof.once.clone(), now + 2 * PROOF_SECONDS).is_some() {
+            tracing::warn!(
+                limit = "max_remembered_proofs",
+                "a proof was forgotten, and could be shown again"
+            );
+        }
+        true
     }
 }
 

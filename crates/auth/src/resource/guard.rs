@@ -24,8 +24,10 @@ use super::{Flaw, Principal, Refused, ScopeRules, Verify};
 use crate::Scopes;
 use crate::client::DPOP;
 use crate::clock::Clock;
-use crate::proofs::{Nonces, Used, read_proof};
+use crate::nonces::ProofNonces;
+use crate::proofs::{Proof, Used, read_proof};
 use crate::secret::fingerprint;
+use crate::server::StoreError;
 
 pub use builder::GuardBuilder;
 use shown::{Scheme, token};
@@ -54,7 +56,7 @@ struct Inner {
     scopes: Scopes,
     /// Whether only tokens that are bound to a key are taken.
     bound_only: bool,
-    nonces: Option<Nonces>,
+    nonces: Option<ProofNonces>,
     used: Used,
 }
 
@@ -151,7 +153,10 @@ impl Guard {
             }
         };
         match (&principal.proof_key, scheme) {
-            (Some(key), Scheme::Dpop) => self.check_proof(request, token, key, now)?,
+            (Some(key), Scheme::Dpop) => {
+                let proof = self.proof(request, token, key, now)?;
+                self.use_proof(&proof, now).await?;
+            }
             (None, Scheme::Bearer) if !inner.bound_only => {}
             // Who has stolen it must not be let in because they leave out the proof.
             _ => {
@@ -167,7 +172,7 @@ impl Guard {
     }
 
     /// Checks that whoever shows `token` has the key that it is bound to (RFC 9449, section 7).
-    fn check_proof<B>(&self, request: &Request<B>, token: &str, key: &str, now: u64) -> Result<(), Refused> {
+    fn proof<B>(&self, request: &Request<B>, token: &str, key: &str, now: u64) -> Result<Proof, Refused> {
         let inner = &self.0;
         let url = inner.doors.first().and_then(|door| door.url.as_ref()).map(|url| {
             let mut url = url.clone();
@@ -180,12 +185,20 @@ impl Guard {
         if proof.key != key {
             return Err(Refused::Proof("the proof is by another key"));
         }
-        if let Some(nonces) = &inner.nonces
-            && !nonces.check(&proof, now)
-        {
-            return Err(Refused::Nonce(nonces.make(now)));
+        Ok(proof)
+    }
+
+    async fn use_proof(&self, proof: &Proof, now: u64) -> Result<(), Refused> {
+        if let Some(nonces) = &self.0.nonces {
+            let lost = |error: StoreError| {
+                tracing::error!(%error, "the keys of nonces could not be looked up");
+                Refused::Token(Flaw::Unavailable)
+            };
+            if !nonces.check(proof, now).await.map_err(lost)? {
+                return Err(Refused::Nonce(nonces.make(now).await.map_err(lost)?));
+            }
         }
-        if !inner.used.claim(&proof, now) {
+        if !self.0.used.claim(proof, now) {
             return Err(Refused::Proof("the proof was used before"));
         }
         Ok(())

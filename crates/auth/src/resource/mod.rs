@@ -16,6 +16,7 @@ mod tests;
 mod tokens;
 mod verify;
 
+pub use crate::nonces::ProofNonces;
 pub use guard::{DEFAULT_METADATA_AGE, Guard, GuardBuilder};
 pub use introspection::Introspection;
 pub(crate) use jwt::read_signed;

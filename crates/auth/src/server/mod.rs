@@ -14,6 +14,7 @@ mod consent;
 mod delegated;
 mod documents;
 mod form;
+mod keeper;
 mod limits;
 mod pages;
 mod redirects;
@@ -53,10 +54,12 @@ use crate::clock::Clock;
 use crate::fetch::Fetch;
 use crate::keys::PublishedKeys;
 use crate::metadata::is_secure;
-use crate::proofs::Nonces;
+use crate::nonces::ProofNonces;
 use crate::{ClientId, Issuer, Seed};
 use assertions::Trusted;
 use documents::{Documents, Lookup};
+use keeper::Seal;
+pub(crate) use keeper::{Keeper, KeptKey};
 use limits::Limit;
 
 /// How often what has run out is dropped, in seconds.
@@ -83,7 +86,9 @@ struct Inner {
     /// The keys of clients that publish them, by where they are.
     /// By whether the configuration names them, and where they are.
     client_keys: Mutex<Bounded<(bool, String), PublishedKeys>>,
-    nonces: Nonces,
+    /// The keys that all nodes share.
+    keeper: Arc<Keeper>,
+    nonces: ProofNonces,
     connections: Option<Arc<dyn Connections>>,
     clock: Clock,
     documents: Documents,
@@ -118,6 +123,7 @@ impl AuthServer {
     ) -> Result<Self, InsecureIssuer> {
         let url = settings.issuer.url().filter(is_secure);
         let url = url.ok_or_else(|| InsecureIssuer(settings.issuer.clone()))?;
+        let keeper = Arc::new(Keeper::new(Arc::clone(&store), None));
         let path = url.path().trim_end_matches('/').to_owned();
         Ok(Self(Arc::new(Inner {
             https: url.scheme() == "https",
@@ -129,13 +135,14 @@ impl AuthServer {
             authorizations: Limit::per_minute(settings.authorizations_per_minute),
             pending: Mutex::new(Bounded::new(MAX_PENDING)),
             settings,
-            store,
             sign_in,
             fetch: None,
             provider: None,
             trusted: Vec::new(),
             client_keys: Mutex::new(Bounded::new(MAX_CLIENT_KEYS)),
-            nonces: Nonces::new(random_text().as_bytes()),
+            nonces: ProofNonces::shared(Arc::clone(&keeper)),
+            keeper,
+            store,
             connections: None,
             clock: Clock::system(),
             documents: Documents::default(),
@@ -147,6 +154,27 @@ impl AuthServer {
     #[must_use]
     pub fn fetching(self, fetch: impl Fetch) -> Self {
         self.with(|inner| inner.fetch = Some(Arc::new(fetch)))
+    }
+
+    /// Seals the keys of this server in the store, those of tokens and of nonces, so that whoever reads the store can sign
+    /// nothing. `key` must be the same at every node and after every start, and must not be where the store is. What was
+    /// kept before without a seal is sealed when it is next needed. To be called before
+    /// [`proof_nonces`](Self::proof_nonces).
+    ///
+    /// # Errors
+    /// When the key cannot be used.
+    pub fn sealing(self, key: &[u8; 32]) -> Result<Self, UnusableKey> {
+        let seal = Seal::new(key)?;
+        Ok(self.with(|inner| {
+            inner.keeper = Arc::new(Keeper::new(Arc::clone(&inner.store), Some(seal)));
+            inner.nonces = ProofNonces::shared(Arc::clone(&inner.keeper));
+        }))
+    }
+
+    /// The nonces that this server asks for, and every other on the same store: for a guard beside it.
+    #[must_use]
+    pub fn proof_nonces(&self) -> ProofNonces {
+        self.0.nonces.clone()
     }
 
     /// Goes by this clock.

@@ -102,8 +102,8 @@ pub struct ServerSettings {
     pub private_schemes: bool,
     /// What access tokens are like. Opaque unless told otherwise.
     pub access_tokens: AccessTokens,
-    /// Whether proofs of keys have to carry what this server has said a moment ago (RFC 9449, section 8). Of several nodes
-    /// each has its own. Off unless told otherwise.
+    /// Whether proofs of keys have to carry what this server has said a moment ago (RFC 9449, section 8), or another on the
+    /// same store. Off unless told otherwise.
     pub proof_nonces: bool,
     /// How long things last.
     pub lifetimes: Lifetimes,

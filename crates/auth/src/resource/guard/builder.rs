@@ -8,9 +8,10 @@ use url::Url;
 use super::{Door, Guard, Inner};
 use crate::clock::Clock;
 use crate::metadata::{ProtectedResource, resource_metadata_urls};
-use crate::proofs::{Nonces, Used, algorithm_names};
+use crate::nonces::ProofNonces;
+use crate::proofs::{Used, algorithm_names};
 use crate::resource::{ScopeRules, Verify};
-use crate::{Issuer, Resource, Scopes, Seed};
+use crate::{Issuer, Resource, Scopes};
 
 /// Makes a [`Guard`].
 pub struct GuardBuilder {
@@ -22,7 +23,7 @@ pub struct GuardBuilder {
     clock: Clock,
     alone: bool,
     bound_only: bool,
-    nonces: bool,
+    nonces: Option<ProofNonces>,
 }
 
 impl Guard {
@@ -40,7 +41,7 @@ impl Guard {
             clock: Clock::system(),
             alone: true,
             bound_only: false,
-            nonces: false,
+            nonces: None,
         }
     }
 }
@@ -98,11 +99,11 @@ impl GuardBuilder {
         self.offer_proofs()
     }
 
-    /// Has proofs carry what this guard has said a moment ago, so that none can be made beforehand. A client that does not
-    /// know it yet is told, and asks once more. Of several processes behind one address each has its own.
+    /// Has proofs carry one of these nonces, which the guard has said a moment ago, so that none can be made beforehand. A
+    /// client that does not know it yet is told, and asks once more.
     #[must_use]
-    pub fn proof_nonces(mut self) -> Self {
-        self.nonces = true;
+    pub fn proof_nonces(mut self, nonces: ProofNonces) -> Self {
+        self.nonces = Some(nonces);
         self
     }
 
@@ -133,8 +134,6 @@ impl GuardBuilder {
             self.metadata.resource = resource;
             doors.push(door(&self.metadata, false));
         }
-        // Without randomness there are no secrets.
-        let secret = || Seed::from_system().expect("the operating system has randomness").draw();
         Guard(Arc::new(Inner {
             verify: self.verify,
             rules: self.rules,
@@ -142,7 +141,7 @@ impl GuardBuilder {
             doors,
             scopes,
             bound_only: self.bound_only,
-            nonces: self.nonces.then(|| Nonces::new(&secret())),
+            nonces: self.nonces,
             used: Used::default(),
         }))
     }

@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::client::ProofKey;
 use crate::clock::Clock;
-use crate::resource::{Guard, GuardBuilder, Principal, StaticTokens};
+use crate::resource::{Guard, GuardBuilder, Principal, ProofNonces, StaticTokens};
 use crate::testing::SigningKey;
 use crate::{Challenge, Issuer, Resource, Scopes};
 
@@ -186,7 +186,7 @@ async fn a_proof_shows_its_public_key_alone() {
 
 #[tokio::test]
 async fn a_guard_may_want_nonces_and_proofs_of_all() {
-    let place = Place::with(GuardBuilder::proof_nonces);
+    let place = Place::with(|guard| guard.proof_nonces(ProofNonces::of_this_process()));
     let response = place.call("DPoP bound", &[&place.proof("1", None)]).await.unwrap_err();
     assert_eq!(Challenge::for_tokens(response.headers()).unwrap().get("error"), Some("use_dpop_nonce"));
     let nonce = response.headers()["dpop-nonce"].to_str().unwrap().to_owned();

@@ -12,13 +12,13 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 
 use super::AuthServer;
+use super::keeper::Seal;
 use super::store::StoreError;
 use super::tokens::encode;
 use crate::fetch::Fetch;
@@ -35,7 +35,7 @@ pub struct Provider {
     parameters: Vec<(String, String)>,
     admission: Admission,
     fetch: Arc<dyn Fetch>,
-    seal: RandomizedNonceKey,
+    seal: Seal,
     sign: hmac::Key,
     found: Mutex<Option<Arc<Found>>>,
     /// Whether it has refused to say if a token holds, which is told once.
@@ -54,7 +54,7 @@ pub const OWN_PARAMETERS: [&str; 9] = [
     "scope",
 ];
 
-/// Why a provider cannot be used.
+/// Why a key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key cannot seal anything")]
 #[non_exhaustive]
@@ -74,7 +74,7 @@ impl Provider {
         fetch: impl Fetch,
     ) -> Result<Self, UnusableKey> {
         let mut seed = Seed::new(key);
-        let seal = RandomizedNonceKey::new(&AES_256_GCM, &seed.draw()).map_err(|_| UnusableKey)?;
+        let seal = Seal::new(&seed.draw())?;
         let sign = hmac::Key::new(hmac::HMAC_SHA256, &seed.draw());
         let scopes = Scopes::parse("openid");
         Ok(Self {
@@ -131,20 +131,12 @@ impl Provider {
     }
 
     fn seal(&self, grant: &str, text: &str) -> Option<String> {
-        let mut sealed = text.as_bytes().to_vec();
-        let nonce = self.seal.seal_in_place_append_tag(Aad::from(grant), &mut sealed).ok()?;
-        let mut all = nonce.as_ref().to_vec();
-        all.append(&mut sealed);
-        Some(URL_SAFE_NO_PAD.encode(all))
+        self.seal.seal(grant, text.as_bytes())
     }
 
     fn open(&self, grant: &str, sealed: &str) -> Option<SecretString> {
-        let all = URL_SAFE_NO_PAD.decode(sealed).ok()?;
-        let (nonce, rest) = all.split_at_checked(12)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let mut rest = rest.to_vec();
-        let plain = self.seal.open_in_place(nonce, Aad::from(grant), &mut rest).ok()?;
-        Some(std::str::from_utf8(plain).ok()?.to_owned().into())
+        let plain = self.seal.open(grant, sealed)?;
+        Some(std::str::from_utf8(&plain).ok()?.to_owned().into())
     }
 
     /// What the browser has to bring back with the answer: signed, and good for this state and this client alone.

@@ -41,6 +41,8 @@ pub enum Kind {
     Key,
     /// An account at somebody else's that a grant rests on.
     Upstream,
+    /// A key that nonces are made with.
+    Nonce,
 }
 
 impl Kind {
@@ -58,12 +60,14 @@ impl Kind {
             Self::Claim => "claim",
             Self::Key => "key",
             Self::Upstream => "upstream",
+            Self::Nonce => "nonce",
         }
     }
 }
 
 /// One thing that is kept. Secrets are kept as hashes: in the key, never in the value. What has to be read again is sealed
-/// in the value, but for [`Kind::Key`]: whoever can read a store with these can sign tokens.
+/// in the value, but for [`Kind::Key`] and [`Kind::Nonce`] of a server that seals nothing
+/// ([`AuthServer::sealing`](super::AuthServer::sealing)): whoever can read a store with these can sign tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {

@@ -1,12 +1,17 @@
 //! Tokens that are bound to a key of whoever shows them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
 use http::{Method, StatusCode};
 use serde_json::json;
 use url::Url;
 
+use super::watched::{Pause, Step, Steps, Watched};
 use super::{APP, Answer, Ask, Browser, RESOURCE, Site, basic};
 use crate::client::ProofKey;
-use crate::resource::Verify as _;
+use crate::resource::{ProofNonces, Verify as _};
+use crate::server::{Kind, MemoryStore, Store};
 
 /// A proof for the token endpoint.
 fn proof(key: &ProofKey, site: &Site, id: &str, nonce: Option<&str>) -> String {
@@ -172,4 +177,89 @@ async fn a_code_may_be_bound_to_a_key_from_the_beginning() {
     }
     let back = site.get(&Ask::new().and("dpop_jkt", "x").path()).await;
     assert_eq!(back.answer()["error"], "invalid_request");
+}
+
+/// Two nodes that ask for nonces.
+fn asking([one, other]: [Arc<dyn Store>; 2]) -> [Site; 2] {
+    let time = Arc::new(AtomicU64::new(1_000_000));
+    [one, other].map(|store| Site::on(store, |settings| settings.proof_nonces = true, Arc::clone(&time)))
+}
+
+/// A client that asks one node and then the other is not sent back and forth, however long both have been there and
+/// whichever of them was there first.
+#[tokio::test]
+async fn a_nonce_of_one_node_is_good_at_the_others() {
+    for (one, other, _folder) in super::grants::stores() {
+        let nodes = asking([one, other]);
+        let key = ProofKey::generate().unwrap();
+        for (round, pause) in [0, 299, 3600, 1, 7200, 30 * 24 * 3600].into_iter().enumerate() {
+            nodes[0].pass(pause);
+            // Without a proof no nonce is asked for.
+            let (_, token) = nodes[round % 2].tokens().await;
+            let (near, far) = (&nodes[round % 2], &nodes[(round + 1) % 2]);
+            let first = refresh(near, &token, Some(&proof(&key, near, &format!("{round}a"), None))).await;
+            assert_eq!(first.error().1, "use_dpop_nonce");
+            let nonce = first.header("dpop-nonce").to_owned();
+            let carried = proof(&key, far, &format!("{round}b"), Some(&nonce));
+            let (_, next) = refresh(far, &token, Some(&carried)).await.tokens();
+            let again = refresh(near, &next, Some(&carried)).await;
+            assert_eq!(again.error().1, "invalid_dpop_proof", "a proof is good once at all of them");
+        }
+        // Nobody makes one up, nor before its time.
+        let (_, token) = nodes[0].tokens().await;
+        let ahead = nodes[1].server.proof_nonces().make(nodes[1].now() + 61).await.unwrap();
+        let skewed = nodes[1].server.proof_nonces().make(nodes[1].now() + 60).await.unwrap();
+        let strange = Site::with(|settings| settings.proof_nonces = true);
+        let strange = strange.server.proof_nonces().make(nodes[0].now()).await.unwrap();
+        for (id, bad) in [("x", ahead), ("y", strange)] {
+            let answer = refresh(&nodes[0], &token, Some(&proof(&key, &nodes[0], id, Some(&bad)))).await;
+            assert_eq!(answer.error().1, "use_dpop_nonce", "{id}");
+        }
+        let good = proof(&key, &nodes[0], "z", Some(&skewed));
+        refresh(&nodes[0], &token, Some(&good)).await.tokens();
+    }
+}
+
+/// The keys of nonces change, each is there as long as a nonce of it is good, and no longer; the store is not asked for
+/// what somebody makes up more than once a second.
+#[tokio::test]
+async fn the_keys_of_nonces_change() {
+    let looked = Arc::new(AtomicUsize::new(0));
+    let store: Arc<dyn Store> = Arc::new(Watched::new(MemoryStore::new(), Looks(Arc::clone(&looked))));
+    let site =
+        Site::on(Arc::clone(&store), |settings| settings.proof_nonces = true, Arc::new(1_000_000.into()));
+    let nonces = site.server.proof_nonces();
+    let kept = async || store.count(Kind::Nonce).await.unwrap();
+    nonces.make(site.now()).await.unwrap();
+    assert_eq!(kept().await, 1);
+    site.pass(3599);
+    let last = nonces.make(site.now()).await.unwrap();
+    site.pass(1);
+    nonces.make(site.now()).await.unwrap();
+    assert_eq!(kept().await, 2);
+    let key = ProofKey::generate().unwrap();
+    let (_, token) = site.tokens().await;
+    let (_, token) = refresh(&site, &token, Some(&proof(&key, &site, "1", Some(&last)))).await.tokens();
+    let made_up = ProofNonces::of_this_process().make(site.now()).await.unwrap();
+    let before = looked.load(Ordering::Relaxed);
+    for id in 0..20 {
+        let proof = proof(&key, &site, &format!("m{id}"), Some(&made_up));
+        assert_eq!(refresh(&site, &token, Some(&proof)).await.error().1, "use_dpop_nonce");
+    }
+    assert!(looked.load(Ordering::Relaxed) - before <= 1);
+    site.pass(300 + 60);
+    store.sweep(site.now()).await.unwrap();
+    assert_eq!(kept().await, 1);
+}
+
+/// Counts how often records are listed.
+struct Looks(Arc<AtomicUsize>);
+
+impl Steps for Looks {
+    fn before(&self, step: Step) -> Pause<'_> {
+        if step == Step::List {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        Box::pin(std::future::ready(()))
+    }
 }

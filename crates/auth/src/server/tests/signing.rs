@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{APP, ASKED, Ask, ISSUER, RESOURCE, Site};
 use crate::fetch::{Fetch, FetchFuture};
 use crate::resource::{Guard, IssuerTokens, JwtRules, Principal, Verify as _};
-use crate::server::{AccessTokens, MemoryStore, Store};
+use crate::server::{AccessTokens, Kind, MemoryStore, Store};
 use crate::{Issuer, Request, Resource, Response};
 
 const HOUR: u64 = 3600;
@@ -186,4 +186,61 @@ async fn no_user_is_given_a_token_that_reads_as_a_clients() {
     let ask = Ask::of("ann", ASKED);
     let code = site.code(&ask).await;
     assert_eq!(site.redeem(&ask, &code).await.error().0, 503);
+}
+
+/// Whoever reads the store of a server that seals its keys can sign nothing with what is there.
+#[tokio::test]
+async fn keys_are_sealed_where_they_are_kept() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let time = Arc::new(AtomicU64::new(1_000_000));
+    let node = |seal: Option<u8>| {
+        let mut site = Site::on(
+            Arc::clone(&store),
+            |settings| {
+                signing(settings);
+                settings.proof_nonces = true;
+            },
+            Arc::clone(&time),
+        );
+        if let Some(seal) = seal {
+            site.server = site.server.sealing(&[seal; 32]).unwrap();
+        }
+        site
+    };
+    let kept = async |kind: Kind| {
+        let records = store.list(kind, time.load(Ordering::Relaxed), 10).await.unwrap();
+        records.into_iter().map(|record| serde_json::from_str(&record.value).unwrap()).collect::<Vec<Value>>()
+    };
+    let key = |token: &str| parts(token).0["kid"].clone();
+    // Kept before there was a seal: sealed with the next look, and the same key.
+    let (before, _) = node(None).tokens().await;
+    assert_eq!(kept(Kind::Key).await[0]["sealed"], false);
+    let plain = kept(Kind::Key).await[0]["document"].as_str().unwrap().to_owned();
+    let site = node(Some(7));
+    let (token, _) = site.tokens().await;
+    assert_eq!(key(&token), key(&before));
+    site.server.proof_nonces().make(site.now()).await.unwrap();
+    for kind in [Kind::Key, Kind::Nonce] {
+        for record in kept(kind).await {
+            assert_eq!(record["sealed"], true);
+            assert!(!record["document"].as_str().unwrap().contains(&plain[20..60]), "{kind:?}");
+        }
+    }
+    assert_eq!(key(&node(Some(7)).tokens().await.0), key(&token), "another start, the same seal");
+    let (tokens, _) = elsewhere(&site);
+    assert!(
+        tokens.verify(&token, site.now()).await.is_ok() && tokens.verify(&before, site.now()).await.is_ok()
+    );
+    // Under another seal they are nobody's, and a new key signs.
+    for other in [Some(8), None] {
+        let (token, _) = node(other).tokens().await;
+        assert_ne!(key(&token), key(&before), "{other:?}");
+    }
+    // What was sealed as one key opens as no other.
+    let id = key(&token).as_str().unwrap().to_owned();
+    let mut moved = store.get(Kind::Key, &id, site.now()).await.unwrap().unwrap();
+    moved.key = "another".to_owned();
+    store.put(moved).await.unwrap();
+    let published = site.get("/jwks").await.json();
+    assert!(published["keys"].as_array().unwrap().iter().all(|key| key["kid"] != "another"));
 }

@@ -22,11 +22,12 @@ impl AuthServer {
             Ok(None) => return Ok(None),
             Err(why) => return bad(why),
         };
-        if self.settings().proof_nonces && !self.0.nonces.check(&proof, now) {
-            return Err(NoToken::Nonce(self.0.nonces.make(now)));
+        if self.settings().proof_nonces && !self.0.nonces.check(&proof, now).await? {
+            return Err(NoToken::Nonce(self.0.nonces.make(now).await?));
         }
         let key = format!("proof {}", proof.once);
         if !self.store().claim(&key, now + 2 * PROOF_SECONDS, now).await? {
+            tracing::warn!(key = proof.key, "a proof was shown again: somebody may have listened");
             return bad("the proof was used before");
         }
         Ok(Some(proof.key))
