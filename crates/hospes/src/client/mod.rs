@@ -75,6 +75,6 @@ pub use settings::{
     DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_INPUT_ROUNDS, DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TIMEOUT,
     DEFAULT_PARK_TIMEOUT, DEFAULT_QUESTION_RATE, DEFAULT_TIMEOUT, MAX_PARKED_CALLS,
 };
-pub use target::{Command, Target, Url};
+pub use target::{Command, Launcher, Target, Url};
 pub use tasks::{RunningTask, TaskRequest};
 pub use url_review::{UrlRefusal, UrlReview, UrlWarning};

@@ -40,7 +40,36 @@ pub struct Command {
     pub env: Vec<(OsString, OsString)>,
     /// The folder it starts in; ours when there is none.
     pub cwd: Option<PathBuf>,
+    /// The names of our own variables that it gets, in place of the few that every child gets.
+    pub inherited: Option<Vec<OsString>>,
+    /// What starts it, in our place.
+    pub launcher: Option<Launcher>,
     shown: Option<String>,
+}
+
+/// A program that starts servers and looks after them: it is run with its arguments, `--`, the server's program and the
+/// server's arguments, and with the server's pipes. Its exit is the server's.
+///
+/// `SIGTERM` tells it to have the server end, `SIGQUIT` to kill the server and all that it has started. It is killed
+/// itself only when it does not end then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Launcher {
+    /// The program.
+    pub program: PathBuf,
+    /// Its own arguments.
+    pub args: Vec<OsString>,
+    /// What stands before the names of the server's variables in its environment: a variable that changes how programs are
+    /// loaded is meant for the server.
+    pub env_prefix: OsString,
+}
+
+impl Launcher {
+    /// A program with its arguments, which is told the server's variables behind this prefix.
+    #[must_use]
+    pub fn new(program: impl Into<PathBuf>, args: Vec<OsString>, env_prefix: impl Into<OsString>) -> Self {
+        Self { program: program.into(), args, env_prefix: env_prefix.into() }
+    }
 }
 
 /// A server's URL, and headers for every request to it.
@@ -59,7 +88,15 @@ pub struct Url {
 impl Target {
     /// A program to start.
     pub fn command(program: impl Into<OsString>) -> Command {
-        Command { program: program.into(), args: Vec::new(), env: Vec::new(), cwd: None, shown: None }
+        Command {
+            program: program.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            cwd: None,
+            inherited: None,
+            launcher: None,
+            shown: None,
+        }
     }
 
     /// A URL to reach.
@@ -129,6 +166,21 @@ impl Command {
     #[must_use]
     pub fn cwd(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cwd = Some(folder.into());
+        self
+    }
+
+    /// Hands on those of our own variables that have these names, if they are set, in place of the few that every child
+    /// gets (see [`env`](Self::env)).
+    #[must_use]
+    pub fn inherit<N: Into<OsString>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.inherited = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Has it started by another program, which looks after it.
+    #[must_use]
+    pub fn launched_by(mut self, launcher: Launcher) -> Self {
+        self.launcher = Some(launcher);
         self
     }
 
@@ -247,6 +299,8 @@ impl fmt::Debug for Command {
             .field("args", &self.args)
             .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .field("cwd", &self.cwd)
+            .field("inherited", &self.inherited)
+            .field("launcher", &self.launcher)
             .finish()
     }
 }

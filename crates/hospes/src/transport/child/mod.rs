@@ -3,7 +3,7 @@
 
 mod stderr;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +26,8 @@ pub(crate) const EXIT_GRACE: Duration = Duration::from_millis(1000);
 pub(crate) const TERMINATE_GRACE: Duration = Duration::from_millis(500);
 /// How long we wait for the kernel once it was killed.
 const KILL_GRACE: Duration = Duration::from_millis(300);
+/// How long a launcher may take to kill all that the server has started.
+const LAUNCHER_GRACE: Duration = Duration::from_secs(2);
 /// How long what a server started may outlive it before it is killed.
 const SWEEP_GRACE: Duration = Duration::from_millis(100);
 /// How long the end of stderr is waited for once the process has ended.
@@ -98,7 +100,8 @@ impl Child {
         let mut reader = tokio::spawn(Arc::clone(&stderr).read(errors));
         let (announce, life) = watch::channel(Life::Running);
         let (stop, stopped) = oneshot::channel();
-        let supervised = Supervised { child, left_alone: false };
+        let is_launcher = command.launcher.is_some();
+        let supervised = Supervised { child, is_launcher, left_alone: false };
         tokio::spawn(async move {
             supervised.run(stopped, announce, &mut reader).await;
             reader.abort();
@@ -141,6 +144,8 @@ impl ChildHandle {
 /// A child and everything it started; killed when this is dropped too early, as at the end of the runtime.
 struct Supervised {
     child: Box<dyn ChildWrapper>,
+    /// It kills what the server has started, if it is told; killed itself, it could not.
+    is_launcher: bool,
     left_alone: bool,
 }
 
@@ -174,8 +179,24 @@ impl Supervised {
         if let Ok(status) = timeout(TERMINATE_GRACE, self.child.wait()).await {
             return status.ok();
         }
-        let _ = self.child.start_kill();
+        self.kill();
+        if self.is_launcher {
+            if let Ok(status) = timeout(LAUNCHER_GRACE, self.child.wait()).await {
+                return status.ok();
+            }
+            let _ = self.child.start_kill();
+        }
         timeout(KILL_GRACE, self.child.wait()).await.ok()?.ok()
+    }
+
+    /// Everything at once.
+    fn kill(&mut self) {
+        #[cfg(unix)]
+        if self.is_launcher {
+            let _ = self.child.signal(rustix::process::Signal::QUIT.as_raw());
+            return;
+        }
+        let _ = self.child.start_kill();
     }
 
     /// The group is signalled even when its leader has ended: helpers outlive the wrapper that started them.
@@ -202,13 +223,17 @@ impl Supervised {
 impl Drop for Supervised {
     fn drop(&mut self) {
         if !self.left_alone {
-            let _ = self.child.start_kill();
+            self.kill();
         }
     }
 }
 
 fn prepare(command: &Command) -> CommandWrap {
-    let mut wrap = CommandWrap::with_new(&command.program, |process| {
+    let program = command.launcher.as_ref().map_or(command.program.as_os_str(), |it| it.program.as_os_str());
+    let mut wrap = CommandWrap::with_new(program, |process| {
+        if let Some(launcher) = &command.launcher {
+            process.args(&launcher.args).arg("--").arg(&command.program);
+        }
         process.args(&command.args).env_clear().envs(environment(command));
         process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(folder) = &command.cwd {
@@ -223,13 +248,24 @@ fn prepare(command: &Command) -> CommandWrap {
 }
 
 fn environment(command: &Command) -> Vec<(OsString, OsString)> {
-    let inherited = INHERITED.iter().filter_map(|name| {
+    let names: Vec<&OsStr> = match &command.inherited {
+        Some(names) => names.iter().map(OsString::as_os_str).collect(),
+        None => INHERITED.iter().map(OsStr::new).collect(),
+    };
+    let inherited = names.into_iter().filter_map(|name| {
         let value = std::env::var_os(name)?;
         // A shell function that travels in a variable is code, not a setting.
         let is_function = value.to_string_lossy().starts_with("()");
-        (!is_function).then(|| (OsString::from(*name), value))
+        (!is_function).then(|| (name.to_owned(), value))
     });
-    inherited.chain(command.env.iter().cloned()).collect()
+    let all = inherited.chain(command.env.iter().cloned());
+    let Some(launcher) = &command.launcher else { return all.collect() };
+    let prefixed = all.map(|(name, value)| {
+        let mut behind = launcher.env_prefix.clone();
+        behind.push(name);
+        (behind, value)
+    });
+    prefixed.collect()
 }
 
 fn describe(status: ExitStatus) -> String {

@@ -127,3 +127,49 @@ async fn what_a_child_alone_was_told_is_hidden_in_its_stderr() {
     assert_eq!(child.handle.stderr().as_deref(), Some(line));
     assert_eq!(*heard.lock().unwrap(), [line]);
 }
+
+fn launched(script: &str, launcher: &str) -> Command {
+    let args = ["-c", launcher, "launcher"].map(OsString::from).to_vec();
+    sh(script).launched_by(crate::client::Launcher::new("/bin/sh", args, "FOR_CHILD_"))
+}
+
+/// A variable that changes how programs are loaded would change the launcher, too.
+#[tokio::test]
+async fn a_launcher_gets_the_command_and_its_variables_behind_a_prefix() {
+    let command =
+        launched("server", r#"echo "$1 $2 $3 $4"; env; read x"#).env("LD_PRELOAD", "/x.so").inherit(["PATH"]);
+    let child = Child::spawn(&command, None).unwrap();
+    let mut lines = BufReader::new(child.stdout).lines();
+    assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("-- sh -c server"));
+    drop(child.stdin);
+    let mut names = Vec::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        names.extend(line.split_once('=').map(|(name, _)| name.to_owned()));
+    }
+    // The shell sets these itself.
+    names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(&name.as_str()));
+    names.sort();
+    assert_eq!(names, ["FOR_CHILD_LD_PRELOAD", "FOR_CHILD_PATH"]);
+}
+
+/// Killed itself, it could not kill what the server has started.
+#[tokio::test]
+async fn a_launcher_is_told_to_kill() {
+    let script =
+        r#"trap 'echo asked >&2' TERM; trap 'echo told >&2; exit 9' QUIT; while :; do sleep 0.02; done"#;
+    let child = Child::spawn(&launched("server", script), None).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    drop(child.stdin);
+    child.handle.stop();
+    child.handle.gone().await;
+    assert_eq!(&*child.handle.exited().await, "exited with status 9");
+    let said = child.handle.stderr().unwrap_or_default();
+    assert!(said.starts_with("asked\n") && said.ends_with("told"), "{said}");
+    let script = "trap '' TERM QUIT; while :; do sleep 0.02; done";
+    let child = Child::spawn(&launched("server", script), None).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    drop(child.stdin);
+    child.handle.stop();
+    child.handle.gone().await;
+    assert_eq!(&*child.handle.exited().await, "was ended by signal 9", "one that does not listen");
+}
