@@ -66,6 +66,13 @@ fn rust(report: &mut Report) {
             "../shared/spec/schema is absent, so tests that validate against it skip".to_owned(),
         )
     });
+    if cfg!(target_os = "linux") {
+        // Else the tests of confined servers leave half of it out.
+        report.part("bubblewrap", || match Versions::read().and_then(|pins| pins.provide("bwrap")) {
+            Ok(()) => Outcome::Passed("installed".to_owned()),
+            Err(error) => Outcome::CannotRun(format!("{error:#}")),
+        });
+    }
     report.part("rust tests", || {
         if tools::works("cargo-nextest") {
             let profile = if place::ci() { "ci" } else { "default" };

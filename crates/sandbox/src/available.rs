@@ -1,0 +1,71 @@
+//! What can confine a program on this machine.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+use crate::profile::{Kind, Means, Profile};
+use crate::run::{bubblewrap, landlock, seccomp};
+use crate::{Network, Unenforceable};
+
+/// Where bubblewrap is, once it has worked: whoever installs it need not start the host again.
+static BUBBLEWRAP: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// What is to enforce this profile, and where bubblewrap is if that does.
+pub(crate) fn choose(profile: &Profile) -> Result<(Means, Option<PathBuf>), Unenforceable> {
+    match profile.kind {
+        Kind::Off => Ok((Means::Nothing, None)),
+        Kind::Auto if !profile.is_demanding() => Ok((Means::Nothing, None)),
+        Kind::Bubblewrap => {
+            let found = works().map_err(Unenforceable::Bubblewrap)?;
+            Ok((Means::Bubblewrap, Some(found)))
+        }
+        Kind::Landlock => {
+            kernel().map_err(Unenforceable::Landlock)?;
+            Ok((Means::Landlock, None))
+        }
+        Kind::Auto => match works() {
+            Ok(found) => Ok((Means::Bubblewrap, Some(found))),
+            Err(bubblewrap) => match kernel() {
+                Ok(()) => Ok((Means::Landlock, None)),
+                Err(landlock) => Err(Unenforceable::Neither { bubblewrap, landlock }),
+            },
+        },
+    }
+}
+
+/// Bubblewrap that has shown that it can do all that a profile may demand.
+fn works() -> Result<PathBuf, String> {
+    let mut known = BUBBLEWRAP.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(found) = known.as_ref().filter(|found| found.is_file()) {
+        return Ok(found.clone());
+    }
+    let path = std::env::var_os("PATH");
+    let found = crate::resolve("bwrap".as_ref(), path.as_deref(), Path::new("/"))
+        .map_err(|_| "bubblewrap is not installed".to_owned())?;
+    let mut probe = Command::new(&found);
+    probe.args(bubblewrap::isolation(Network::None)).args([
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+    ]);
+    probe.args(["--", "/bin/sh", "-c", "exit 0"]).env_clear();
+    let ended =
+        probe.stdin(Stdio::null()).output().map_err(|error| format!("bubblewrap does not start: {error}"))?;
+    if !ended.status.success() {
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let said = said.lines().next().unwrap_or("it says nothing");
+        return Err(format!("bubblewrap does not work here ({said})"));
+    }
+    Ok(known.insert(found).clone())
+}
+
+/// Landlock and seccomp of this kernel.
+fn kernel() -> Result<(), String> {
+    landlock::works()?;
+    seccomp::works()
+}

@@ -1,0 +1,79 @@
+//! From a profile to the helper's command line.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::profile::Confinement;
+#[cfg(not(target_os = "linux"))]
+use crate::profile::Means;
+use crate::{Profile, Unenforceable};
+
+/// The program that starts servers: one whose `main` calls `entry`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Helper {
+    /// The program.
+    pub program: PathBuf,
+    /// The word by which it knows that it is the helper; none for a program that is nothing else.
+    pub word: Option<OsString>,
+}
+
+/// How to start a server: the helper with these arguments, then `--`, the server's program and its arguments. The server's
+/// variables stand in the helper's environment behind [`ENV_PREFIX`](crate::ENV_PREFIX).
+///
+/// The helper takes the server's place: it has its pipes, and its exit is the server's. `SIGTERM` has the server asked to
+/// end, `SIGQUIT` kills it and all that it has started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Launch {
+    /// The helper.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// How the server is confined.
+    pub confinement: Confinement,
+}
+
+impl Helper {
+    /// The program that runs, even if its file has been replaced since: it is the helper when its first argument is
+    /// `word`.
+    #[must_use]
+    pub fn this_program(word: impl Into<OsString>) -> Self {
+        Self { program: "/proc/self/exe".into(), word: Some(word.into()) }
+    }
+
+    /// Another program, which is nothing else.
+    #[must_use]
+    pub fn at(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), word: None }
+    }
+
+    /// How to start a server with this profile. May start a program to find out what works here, so it may block.
+    ///
+    /// `cwd` is the folder that the server is to start in, if that was said.
+    ///
+    /// # Errors
+    /// When something that the profile demands cannot be enforced: the server must not be started.
+    #[cfg(target_os = "linux")]
+    pub fn launch(&self, profile: &Profile, cwd: Option<&Path>) -> Result<Launch, Unenforceable> {
+        let order = crate::run::order(profile, cwd)?;
+        let confinement = order.confinement();
+        let args = self.word.iter().cloned().chain(order.into_args()).collect();
+        Ok(Launch { program: self.program.clone(), args, confinement })
+    }
+
+    /// There is no helper on this system, so nothing can be demanded.
+    ///
+    /// # Errors
+    /// When the profile demands something.
+    #[cfg(not(target_os = "linux"))]
+    pub fn launch(&self, _: &Profile, _: Option<&Path>) -> Result<Launch, Unenforceable> {
+        Err(Unenforceable::System)
+    }
+
+    /// Whether servers are started by a helper on this system.
+    #[must_use]
+    pub fn is_of_use() -> bool {
+        cfg!(target_os = "linux")
+    }
+}

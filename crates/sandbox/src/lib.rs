@@ -1,0 +1,48 @@
+//! What a server that runs as a child process may touch, and that nothing of it outlives the host.
+//!
+//! On Linux a server is not started by the host itself but by a *helper*, which is the host's own program again
+//! ([`entry`]). It stays beside the server for two reasons:
+//!
+//! - **Orphans.** The helper is the reaper of all that the server starts, however it was started: in a group or session of
+//!   its own, by a parent that has ended. It ends them all when the server has ended, when it is told to, and when the
+//!   host has died, however that came about.
+//! - **Confinement.** What a [`Profile`] demands is enforced before the server's first instruction: by bubblewrap where it
+//!   is installed and works, else by Landlock and seccomp of the kernel. What cannot be enforced here is an error
+//!   ([`Unenforceable`]), and the server is not started.
+//!
+//! Elsewhere there is no helper, and a profile that demands anything is an error.
+//!
+//! # What is enforced
+//!
+//! | | bubblewrap | Landlock and seccomp |
+//! |---|---|---|
+//! | files that are not granted | are not there | cannot be read, listed, written or executed; their names, modes and times can be seen, and changed as far as their owner may |
+//! | system programs and libraries, a few files of `/etc` | can be read | can be read |
+//! | `/tmp` | is empty and private | cannot be used; `TMPDIR` names a private folder |
+//! | other processes | are not there | cannot be traced, nor (Linux 6.12) signalled; their command lines can be read |
+//! | network `none` | there is no interface | no socket but Unix ones can be made |
+//! | Unix sockets | only those in granted folders | none, where files are confined |
+//! | orphans | ended by the kernel, with the helper | ended by the helper |
+
+mod error;
+mod launch;
+mod loader;
+mod profile;
+mod resolve;
+
+#[cfg(target_os = "linux")]
+mod available;
+#[cfg(target_os = "linux")]
+mod run;
+
+pub use error::Unenforceable;
+pub use launch::{Helper, Launch};
+pub use loader::is_loader_variable;
+pub use profile::{Confinement, Files, Kind, Means, Network, Profile};
+pub use resolve::{NotFound, resolve};
+#[cfg(target_os = "linux")]
+pub use run::entry;
+
+/// What stands before the names of the server's variables in the environment of the helper: `LD_PRELOAD` for the server is
+/// none for the helper, which is not confined.
+pub const ENV_PREFIX: &str = "HOSPES_CHILD_";

@@ -1,0 +1,193 @@
+//! What a server may touch, as the operator says it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// What a server may touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Profile {
+    /// What enforces it.
+    pub kind: Kind,
+    /// The files it may use; none for all that its user may.
+    pub files: Option<Files>,
+    /// The network it may use.
+    pub network: Network,
+}
+
+/// What enforces a profile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Bubblewrap where it works, else Landlock; nothing where nothing is demanded.
+    #[default]
+    Auto,
+    /// Bubblewrap, also where nothing is demanded: then the server has a process tree of its own, which ends with it.
+    Bubblewrap,
+    /// Landlock and seccomp.
+    Landlock,
+    /// Nothing.
+    Off,
+}
+
+/// Files that a server may use besides those of the system, absolute; what is below a folder too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Files {
+    /// To read and execute.
+    pub read: Vec<PathBuf>,
+    /// To write as well.
+    pub write: Vec<PathBuf>,
+}
+
+/// The network that a server may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Network {
+    /// That of the host.
+    #[default]
+    Host,
+    /// None.
+    None,
+}
+
+impl Profile {
+    /// What demands nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same enforced by this.
+    #[must_use]
+    pub fn with_kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The same for these files only.
+    #[must_use]
+    pub fn with_files(mut self, files: Files) -> Self {
+        self.files = Some(files);
+        self
+    }
+
+    /// The same with this network.
+    #[must_use]
+    pub fn with_network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// Whether there is anything to enforce.
+    #[must_use]
+    pub fn is_demanding(&self) -> bool {
+        self.files.is_some() || self.network == Network::None
+    }
+}
+
+impl Files {
+    /// Only those of the system.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One more to read.
+    #[must_use]
+    pub fn read(mut self, path: impl Into<PathBuf>) -> Self {
+        self.read.push(path.into());
+        self
+    }
+
+    /// One more to write.
+    #[must_use]
+    pub fn write(mut self, path: impl Into<PathBuf>) -> Self {
+        self.write.push(path.into());
+        self
+    }
+}
+
+/// What keeps a server within its profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Means {
+    /// Nothing does.
+    Nothing,
+    /// Bubblewrap: namespaces.
+    Bubblewrap,
+    /// Landlock and seccomp.
+    Landlock,
+}
+
+impl Means {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::Bubblewrap => "bubblewrap",
+            Self::Landlock => "landlock",
+        }
+    }
+}
+
+/// How a server is confined, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Confinement {
+    /// What keeps it there.
+    pub means: Means,
+    /// The files it may use besides those of the system; none for all that its user may.
+    pub files: Option<Files>,
+    /// The network it may use.
+    pub network: Network,
+}
+
+impl fmt::Display for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.means {
+            Means::Nothing => return f.write_str("not confined: all files and the network of its user"),
+            means => f.write_str(means.as_str())?,
+        }
+        match &self.files {
+            None => f.write_str(": all files")?,
+            Some(files) if files.read.is_empty() && files.write.is_empty() => f.write_str(": no files")?,
+            Some(files) => {
+                let mut lead = ": ";
+                for (word, paths) in [("reads", &files.read), ("writes", &files.write)] {
+                    if !paths.is_empty() {
+                        let names: Vec<String> =
+                            paths.iter().map(|path| path.display().to_string()).collect();
+                        write!(f, "{lead}{word} {}", names.join(" "))?;
+                        lead = ", ";
+                    }
+                }
+            }
+        }
+        f.write_str(match self.network {
+            Network::Host => ", the network",
+            Network::None => ", no network",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_may_is_one_line() {
+        let mut confinement = Confinement { means: Means::Nothing, files: None, network: Network::Host };
+        assert_eq!(confinement.to_string(), "not confined: all files and the network of its user");
+        confinement.means = Means::Landlock;
+        confinement.network = Network::None;
+        assert_eq!(confinement.to_string(), "landlock: all files, no network");
+        confinement.files = Some(Files::new());
+        assert_eq!(confinement.to_string(), "landlock: no files, no network");
+        confinement.means = Means::Bubblewrap;
+        confinement.files = Some(Files::new().read("/a").read("/b").write("/c"));
+        confinement.network = Network::Host;
+        assert_eq!(confinement.to_string(), "bubblewrap: reads /a /b, writes /c, the network");
+    }
+}

@@ -1,0 +1,94 @@
+//! Which file a command means.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// There is no such program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotFound {
+    /// The command is a path, and there is no file.
+    #[error("there is no file {}", .0.display())]
+    File(PathBuf),
+    /// The file may not be run.
+    #[error("{} may not be run; is it executable?", .0.display())]
+    NotExecutable(PathBuf),
+    /// The command is a name, and no folder of `PATH` has it.
+    #[error("there is no program {0} in PATH; is it installed?")]
+    Name(String),
+}
+
+/// The absolute path of the file that `program` means: a path as it is, below `cwd` if it is relative; a name by the first
+/// folder of `path`, a `PATH`, that has such a program. Symbolic links stay, since some programs go by their name.
+///
+/// # Errors
+/// When there is no such file, or it may not be executed.
+pub fn resolve(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, NotFound> {
+    let below = |path: &Path| cwd.join(path);
+    if Path::new(program).components().count() > 1 || program.as_encoded_bytes().contains(&b'/') {
+        let file = below(Path::new(program));
+        return match () {
+            () if !file.is_file() => Err(NotFound::File(file)),
+            () if !is_executable(&file) => Err(NotFound::NotExecutable(file)),
+            () => Ok(file),
+        };
+    }
+    // What the C library takes where there is none.
+    let path = path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin"));
+    let mut candidates = std::env::split_paths(path).map(|folder| below(&folder).join(program));
+    let mut blocked = None;
+    let found = candidates.find(|file| {
+        let is_file = file.is_file();
+        if is_file && !is_executable(file) {
+            blocked.get_or_insert_with(|| file.clone());
+            return false;
+        }
+        is_file
+    });
+    found.ok_or_else(|| match blocked {
+        Some(file) => NotFound::NotExecutable(file),
+        None => NotFound::Name(program.to_string_lossy().into_owned()),
+    })
+}
+
+#[cfg(unix)]
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.metadata().is_ok_and(|found| found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(_: &Path) -> bool {
+    true
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_command_is_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+        for (folder, mode) in [(&first, 0o644), (&second, 0o755)] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("tool"), "").unwrap();
+            fs::set_permissions(folder.join("tool"), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let path = std::env::join_paths([&first, &second]).unwrap();
+        let find = |program: &str| resolve(OsStr::new(program), Some(&path), folder.path());
+        assert_eq!(find("tool"), Ok(second.join("tool")), "what may not be run is passed over");
+        assert_eq!(find("second/tool"), Ok(folder.path().join("second/tool")));
+        assert_eq!(find(second.join("tool").to_str().unwrap()), Ok(second.join("tool")));
+        assert_eq!(find("first/tool"), Err(NotFound::NotExecutable(first.join("tool"))));
+        assert_eq!(find("third/tool"), Err(NotFound::File(folder.path().join("third/tool"))));
+        assert_eq!(find("nothing"), Err(NotFound::Name("nothing".into())));
+        assert_eq!(find("nothing; tool"), Err(NotFound::Name("nothing; tool".into())));
+        let only = resolve(OsStr::new("tool"), Some(first.as_os_str()), folder.path());
+        assert_eq!(only, Err(NotFound::NotExecutable(first.join("tool"))));
+        assert!(resolve(OsStr::new("sh"), None, folder.path()).is_ok());
+    }
+}

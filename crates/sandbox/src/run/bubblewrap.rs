@@ -1,0 +1,78 @@
+//! Bubblewrap's arguments.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::order::{Order, SETTINGS, SYSTEM};
+use crate::Network;
+use crate::profile::Files;
+
+/// Namespaces of its own, no capabilities, no terminal, and an end with whoever started it.
+pub(crate) fn isolation(network: Network) -> Vec<OsString> {
+    let mut args = vec![
+        "--die-with-parent",
+        "--new-session",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        "--cap-drop",
+        "ALL",
+    ];
+    args.extend((network == Network::None).then_some("--unshare-net"));
+    args.into_iter().map(OsString::from).collect()
+}
+
+/// What stands before the command, which is `inner`, the helper's second stage.
+pub(super) fn arguments(order: &Order, inner: &Path, home: Option<&Path>) -> Vec<OsString> {
+    let mut args = isolation(order.network);
+    match &order.files {
+        None => args.extend(["--dev-bind", "/", "/", "--proc", "/proc"].map(OsString::from)),
+        Some(files) => confined(files, order, inner, home, &mut args),
+    }
+    args.push("--".into());
+    args
+}
+
+fn confined(files: &Files, order: &Order, inner: &Path, home: Option<&Path>, args: &mut Vec<OsString>) {
+    let mut add = |flag: &str, from: &Path, to: &Path| args.extend([flag.into(), from.into(), to.into()]);
+    for path in SYSTEM.iter().chain(&SETTINGS) {
+        add("--ro-bind-try", Path::new(path), Path::new(path));
+    }
+    let visible = |path: &Path| {
+        let granted = files.read.iter().chain(&files.write).map(PathBuf::as_path);
+        SYSTEM.iter().map(Path::new).chain(granted).any(|seen| path.starts_with(seen) && path != seen)
+    };
+    args.extend(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"].map(OsString::from));
+    // Many programs want to find their home, be it empty.
+    if let Some(home) = home.filter(|home| home.is_absolute()) {
+        args.extend(["--dir".into(), home.into()]);
+    }
+    let program = order.command.first().map(PathBuf::from);
+    // What is below something else comes after it, so that what may be written in what may be read can be.
+    let read = files.read.iter().map(|path| (path.as_path(), "--ro-bind"));
+    let write = files.write.iter().map(|path| (path.as_path(), "--bind"));
+    let mut grants: Vec<_> =
+        read.chain(write).filter_map(|(path, flag)| Some((path.canonicalize().ok()?, flag, path))).collect();
+    grants.sort_by_key(|(real, flag, _)| (real.components().count(), *flag == "--bind"));
+    for (real, flag, _) in &grants {
+        args.extend([(*flag).into(), real.into(), real.into()]);
+    }
+    let own = program.iter().map(PathBuf::as_path).chain([inner]);
+    for path in own.clone() {
+        if let Ok(real) = path.canonicalize() {
+            args.extend(["--ro-bind".into(), real.clone().into(), real.into()]);
+        }
+    }
+    // The same by the names under which they were given.
+    for path in grants.iter().map(|(_, _, path)| *path).chain(own) {
+        if let Ok(real) = path.canonicalize()
+            && real != path
+            && !visible(path)
+        {
+            args.extend(["--symlink".into(), real.into(), path.into()]);
+        }
+    }
+    // What was written there would be lost with the server; better it hears so at once.
+    args.extend(["--remount-ro", "/"].map(OsString::from));
+}

@@ -1,0 +1,90 @@
+//! The second stage: it confines itself and becomes the server.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+use nix::sys::signal::SigSet;
+use rustix::process::Signal;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use super::order::Order;
+use super::{CANNOT_START, landlock, say, seccomp};
+use crate::ENV_PREFIX;
+use crate::profile::Means;
+
+/// Returns only if it fails.
+pub(super) fn become_server(order: &Order) -> ExitCode {
+    let Some((program, args)) = order.command.split_first() else { return ExitCode::from(CANNOT_START) };
+    if let Err(why) = prepare(order) {
+        say(&why);
+        return ExitCode::from(CANNOT_START);
+    }
+    let mut command = Command::new(program);
+    command.args(args).env_clear().envs(environment());
+    if let Some(folder) = &order.temporary
+        && !environment().any(|(name, _)| name == "TMPDIR")
+    {
+        command.env("TMPDIR", folder);
+    }
+    let error = command.exec();
+    say(&format!("{} could not be started: {error}", program.display()));
+    ExitCode::from(CANNOT_START)
+}
+
+fn prepare(order: &Order) -> Result<(), String> {
+    let say = |what: &str, error: &dyn std::fmt::Display| {
+        format!("the server cannot be started safely: {what}: {error}")
+    };
+    // The first stage keeps its signals for itself; the server is to have them.
+    SigSet::empty().thread_set_mask().map_err(|error| say("signals", &error))?;
+    if order.means != Means::Bubblewrap {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(|error| say("its end with ours", &error))?;
+        // It may have ended before that was said.
+        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+        if parent != Some(order.parent) {
+            return Err("the host is gone".to_owned());
+        }
+    }
+    if order.means == Means::Nothing {
+        return Ok(());
+    }
+    if order.means == Means::Landlock {
+        // Its terminal is not to be the host's.
+        rustix::process::setsid().map_err(|error| say("a session of its own", &error))?;
+        drop_capabilities().map_err(|error| say("capabilities", &error))?;
+        landlock::restrict(order).map_err(|error| say("files", &error))?;
+    }
+    seccomp::restrict(order).map_err(|error| say("system calls", &error))
+}
+
+/// Root is to be a user as others are: what it may besides would open every door.
+fn drop_capabilities() -> rustix::io::Result<()> {
+    for number in 0..u64::BITS {
+        let one = CapabilitySet::from_bits_retain(1 << number);
+        match rustix::thread::capability_is_in_bounding_set(one) {
+            Ok(true) => match rustix::thread::remove_capability_from_bounding_set(one) {
+                // A user without capabilities has none to lose.
+                Ok(()) | Err(rustix::io::Errno::PERM) => {}
+                Err(error) => return Err(error),
+            },
+            Ok(false) => {}
+            Err(_) => break,
+        }
+    }
+    let none = CapabilitySet::empty();
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets { effective: none, permitted: none, inheritable: none },
+    )
+}
+
+/// The server's variables, by their own names.
+fn environment() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os().filter_map(|(name, value)| {
+        let own = name.as_bytes().strip_prefix(ENV_PREFIX.as_bytes())?;
+        Some((OsStr::from_bytes(own).to_owned(), value))
+    })
+}

@@ -1,0 +1,90 @@
+//! What of the file system may be used, said to the kernel.
+
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
+    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
+};
+
+use super::order::{Order, SETTINGS, SYSTEM};
+use crate::Network;
+
+/// The first that also forbids to truncate; what comes without it would let files be emptied.
+const NEEDED: ABI = ABI::V3;
+/// What else is taken where the kernel has it: devices, signals, abstract sockets.
+const KNOWN: ABI = ABI::V6;
+
+/// Devices that every program may use.
+const DEVICES: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+
+/// Whether this kernel can do it.
+pub(crate) fn works() -> Result<(), String> {
+    match ruleset(true, Network::None) {
+        Ok(_) => Ok(()),
+        Err(_) => Err("Landlock of this kernel is off, or older than Linux 6.2".to_owned()),
+    }
+}
+
+/// Confines this process and all that it will start.
+pub(super) fn restrict(order: &Order) -> Result<(), String> {
+    let fail = |error: &dyn std::fmt::Display| format!("Landlock does not confine it: {error}");
+    let mut ruleset = ruleset(order.files.is_some(), order.network).map_err(|error| fail(&error))?;
+    if let Some(files) = &order.files {
+        let read = AccessFs::from_read(KNOWN);
+        let all = AccessFs::from_all(KNOWN);
+        let mut grants: Vec<(PathBuf, BitFlags<AccessFs>, bool)> = Vec::new();
+        grants.extend(SYSTEM.iter().chain(&SETTINGS).map(|path| (path.into(), read, false)));
+        grants.push(("/proc".into(), read, false));
+        let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir | AccessFs::IoctlDev;
+        grants.extend(DEVICES.iter().map(|path| (path.into(), device, false)));
+        grants.extend(order.command.first().map(|program| (program.into(), read, true)));
+        grants.extend(files.read.iter().map(|path| (path.clone(), read, true)));
+        grants.extend(files.write.iter().chain(&order.temporary).map(|path| (path.clone(), all, true)));
+        for (path, access, is_needed) in grants {
+            ruleset = match rule(&path, access) {
+                Ok(rule) => ruleset.add_rule(rule).map_err(|error| fail(&error))?,
+                Err(why) if is_needed => return Err(fail(&format!("{}: {why}", path.display()))),
+                Err(_) => ruleset,
+            };
+        }
+    }
+    let status = ruleset.restrict_self().map_err(|error| fail(&error))?;
+    if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
+        return Err(fail(&"the kernel does not enforce it"));
+    }
+    Ok(())
+}
+
+fn ruleset(files: bool, network: Network) -> Result<RulesetCreated, RulesetError> {
+    let mut ruleset =
+        Ruleset::default().set_compatibility(CompatLevel::BestEffort).scope(Scope::from_all(KNOWN))?;
+    if network == Network::None {
+        // Besides seccomp, which is what forbids sockets.
+        ruleset = ruleset.handle_access(AccessNet::from_all(KNOWN))?;
+    }
+    if files {
+        ruleset = ruleset.handle_access(AccessFs::from_all(KNOWN))?;
+        ruleset = ruleset
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(NEEDED))?;
+        ruleset = ruleset.set_compatibility(CompatLevel::BestEffort);
+    }
+    ruleset.create()
+}
+
+fn rule(path: &Path, access: BitFlags<AccessFs>) -> Result<PathBeneath<PathFd>, String> {
+    let is_folder = path.metadata().map_err(|error| error.to_string())?.is_dir();
+    let access = if is_folder { access } else { access & AccessFs::from_file(KNOWN) };
+    let file = PathFd::new(path).map_err(|error| error.to_string())?;
+    Ok(PathBeneath::new(file, access))
+}

@@ -1,0 +1,56 @@
+//! The helper: what runs between the host and a server. Its first stage ([`supervise`]) stays beside the server, its second
+//! ([`become_server`](confine::become_server)) turns into the server.
+
+pub(crate) mod bubblewrap;
+mod confine;
+mod host;
+pub(crate) mod landlock;
+mod order;
+pub(crate) mod seccomp;
+mod supervise;
+mod tree;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(crate) use order::Order;
+use order::Stage;
+
+use crate::{Profile, Unenforceable, available};
+
+/// What the helper is to do for a server of this profile.
+pub(crate) fn order(profile: &Profile, cwd: Option<&Path>) -> Result<Order, Unenforceable> {
+    let (means, bubblewrap) = available::choose(profile)?;
+    Order::new(profile, means, bubblewrap, cwd)
+}
+
+/// The helper's `main`: to be called first in that of the program which is the [`Helper`](crate::Helper), with the arguments
+/// behind the word, and `word` itself.
+///
+/// It returns when the server has ended, or could not be started.
+#[must_use]
+pub fn entry(word: Option<OsString>, args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let order = match Order::parse(args) {
+        Ok(order) => order,
+        Err(why) => {
+            say(&format!("this is what Hospes starts servers with, and nothing for people ({why})"));
+            return ExitCode::from(USAGE);
+        }
+    };
+    match order.stage {
+        Stage::Supervise => supervise::supervise(&order, word),
+        Stage::Become => confine::become_server(&order),
+    }
+}
+
+/// As shells have it: the command was found, and could not be started.
+const CANNOT_START: u8 = 126;
+/// The helper itself was started wrongly.
+const USAGE: u8 = 64;
+
+/// The host shows the last lines of stderr where a server does not start.
+#[expect(clippy::print_stderr, reason = "stderr is how a server's process explains itself")]
+fn say(what: &str) {
+    eprintln!("hospes: {what}");
+}

@@ -1,0 +1,226 @@
+//! The first stage: it starts the server, and stays until nothing of it is left.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SigSet, Signal as Caught};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper,
+    setrlimit, wait,
+};
+use tempfile::TempDir;
+
+use super::host::Host;
+use super::order::{Order, Stage};
+use super::{CANNOT_START, bubblewrap, say, tree};
+use crate::ENV_PREFIX;
+use crate::profile::Means;
+
+/// How long the server may take to end once the host has died.
+const HOST_GRACE: Duration = Duration::from_millis(500);
+/// How long what the server has started may outlive it.
+const SWEEP_GRACE: Duration = Duration::from_millis(100);
+/// How often killed processes are looked for again, until there are none.
+const KILL_INTERVAL: Duration = Duration::from_millis(10);
+/// How often the host is looked for where the kernel does not tell of its end.
+const HOST_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Starts the server and returns how it ended, once nothing of it is left.
+pub(super) fn supervise(order: &Order, word: Option<OsString>) -> ExitCode {
+    let cannot = |why: &dyn std::fmt::Display| {
+        say(&format!("the server cannot be started: {why}"));
+        ExitCode::from(CANNOT_START)
+    };
+    // It is seen in lists of processes under the name of its file otherwise, which is `exe`.
+    let _only_a_name = rustix::thread::set_name(c"hospes-child");
+    let host = Host::watch(order.parent);
+    let signals = match signals() {
+        Ok(signals) => signals,
+        Err(error) => return cannot(&error),
+    };
+    if let Err(error) = set_child_subreaper(Some(getpid())) {
+        return cannot(&error);
+    }
+    if host.is_gone() {
+        return cannot(&"the host is gone");
+    }
+    let temporary = (order.means == Means::Landlock && order.files.is_some())
+        .then(|| tempfile::Builder::new().prefix("hospes-").tempdir());
+    let temporary = match temporary.transpose() {
+        Ok(temporary) => temporary,
+        Err(error) => return cannot(&format_args!("no folder for its temporary files: {error}")),
+    };
+    let server = match start(order, word, temporary.as_ref()) {
+        Ok(server) => server,
+        Err(error) => return cannot(&error),
+    };
+    let mut watch = Watch { host, signals, server, order, status: None, deadline: None, killing: false };
+    watch.run();
+    drop(temporary);
+    end_like(watch.status)
+}
+
+/// The signals that this process waits for, and nobody else.
+fn signals() -> nix::Result<SignalFd> {
+    let mut set = SigSet::empty();
+    for signal in [Caught::SIGCHLD, Caught::SIGTERM, Caught::SIGINT, Caught::SIGHUP, Caught::SIGQUIT] {
+        set.add(signal);
+    }
+    set.thread_block()?;
+    SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+}
+
+/// Starts the second stage, within bubblewrap if that confines the server.
+fn start(order: &Order, word: Option<OsString>, temporary: Option<&TempDir>) -> io::Result<Pid> {
+    let this = PathBuf::from("/proc/self/exe");
+    let mut inner = order.clone();
+    inner.stage = Stage::Become;
+    inner.parent = std::process::id();
+    inner.bubblewrap = None;
+    inner.temporary = temporary.map(|folder| folder.path().to_owned());
+    let mut process = match &order.bubblewrap {
+        None => Command::new(&this),
+        Some(program) => {
+            // Within, the link would be bubblewrap's.
+            let this = this.read_link()?;
+            let home = std::env::var_os(format!("{ENV_PREFIX}HOME")).map(PathBuf::from);
+            let mut process = Command::new(program);
+            process.args(bubblewrap::arguments(order, &this, home.as_deref())).arg(&this);
+            process
+        }
+    };
+    process.args(word).args(inner.into_args()).arg("--").args(&order.command);
+    // Confined servers have a session of their own, which the leader of a group cannot begin.
+    if order.means == Means::Nothing {
+        process.process_group(0);
+    }
+    let child = process.spawn().map_err(|error| match &order.bubblewrap {
+        Some(program) => io::Error::new(error.kind(), format!("{}: {error}", program.display())),
+        None => error,
+    })?;
+    leave_pipes()?;
+    i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| io::Error::other("it has no process id"))
+}
+
+/// The pipes are the server's alone: nobody else is to keep them open.
+fn leave_pipes() -> io::Result<()> {
+    let nothing = File::options().read(true).write(true).open(Path::new("/dev/null"))?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    rustix::stdio::dup2_stderr(&nothing)?;
+    Ok(())
+}
+
+/// Ends as the server did.
+fn end_like(status: Option<WaitStatus>) -> ExitCode {
+    let Some(status) = status else { return ExitCode::from(CANNOT_START) };
+    if let Some(code) = status.exit_status() {
+        return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
+    }
+    let Some(number) = status.terminating_signal() else { return ExitCode::from(CANNOT_START) };
+    // One core is enough.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = SigSet::empty().thread_set_mask();
+    if let Some(signal) = Signal::from_named_raw(number) {
+        let _ = kill_process(getpid(), signal);
+    }
+    ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))
+}
+
+struct Watch<'o> {
+    host: Host,
+    signals: SignalFd,
+    /// What was started: the server, or bubblewrap around it.
+    server: Pid,
+    order: &'o Order,
+    /// How it ended.
+    status: Option<WaitStatus>,
+    /// When everything that is left is killed.
+    deadline: Option<Instant>,
+    killing: bool,
+}
+
+impl Watch<'_> {
+    fn run(&mut self) {
+        let mut host_is_gone = false;
+        while self.reap() {
+            if !host_is_gone && self.host.is_gone() {
+                host_is_gone = true;
+                self.terminate();
+                self.by(HOST_GRACE);
+            }
+            if self.killing || self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                self.killing = true;
+                tree::kill();
+            }
+            self.wait(host_is_gone);
+            while let Ok(Some(signal)) = self.signals.read_signal() {
+                match i32::try_from(signal.ssi_signo).ok().and_then(|number| Caught::try_from(number).ok()) {
+                    Some(Caught::SIGCHLD) | None => {}
+                    Some(Caught::SIGQUIT) => self.killing = true,
+                    Some(_) => self.terminate(),
+                }
+            }
+        }
+    }
+
+    /// Takes leave of those that have ended; whether any are left.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.server => {
+                    self.status = Some(status);
+                    self.terminate();
+                    self.by(SWEEP_GRACE);
+                }
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn by(&mut self, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
+    }
+
+    /// Asks everything to end. Bubblewrap is not asked: it would end on the spot, and all within it.
+    fn terminate(&self) {
+        let mut asked = tree::descendants();
+        if self.order.means == Means::Bubblewrap {
+            asked.remove(&self.server);
+            for inner in tree::children(self.server) {
+                asked.remove(&inner);
+            }
+        }
+        asked.into_iter().for_each(|pid| tree::send(pid, Signal::TERM));
+    }
+
+    /// Waits for a signal, the end of the host, or the deadline.
+    fn wait(&self, host_is_gone: bool) {
+        let mut limit = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if self.killing {
+            limit = Some(KILL_INTERVAL);
+        } else if self.host.end.is_none() && !host_is_gone {
+            limit = Some(limit.map_or(HOST_INTERVAL, |limit| limit.min(HOST_INTERVAL)));
+        }
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let mut ends = vec![PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN)];
+        if let (Some(end), false) = (&self.host.end, host_is_gone) {
+            ends.push(PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
+        }
+        let _interrupted = poll(&mut ends, limit.as_ref());
+    }
+}
