@@ -53,6 +53,8 @@ mod tasks;
 mod trace;
 mod url_review;
 
+#[cfg(feature = "http")]
+pub use crate::transport::http_client::proxy::proxy_to;
 #[cfg(all(feature = "http", feature = "tls"))]
 pub use crate::transport::http_client::trust::tls_config;
 pub use api::Client;

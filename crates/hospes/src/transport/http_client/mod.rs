@@ -6,7 +6,7 @@ mod authorize;
 mod call;
 mod outside;
 mod pool;
-mod proxy;
+pub(crate) mod proxy;
 mod reader;
 mod session;
 mod sse;

@@ -16,6 +16,16 @@ pub(super) struct Via {
     pub(super) auth: Option<HeaderValue>,
 }
 
+/// The proxy that the environment names for an origin (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`): where it is,
+/// and what it is told of who asks. None where the origin is reached straight, as everything on this machine is. It is what
+/// this crate's own client goes by, for whoever asks other servers on its account.
+///
+/// # Errors
+/// Which variable cannot be used, and why.
+pub fn proxy_to(origin: &Uri) -> Result<Option<(Uri, Option<HeaderValue>)>, String> {
+    Ok(Via::to(origin, &Proxy::Environment)?.map(|via| (via.uri, via.auth)))
+}
+
 impl Via {
     /// The one that leads to `origin`; none where it is reached straight.
     ///

@@ -1,0 +1,147 @@
+//! Who pays, and what they may spend.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Money;
+
+/// Who pays for a request. It is written as `server:NAME` or `principal:NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Account {
+    /// The server that asks, by its configured name.
+    Server(String),
+    /// The person, or machine, on whose behalf it does.
+    Principal(String),
+}
+
+impl Account {
+    /// A server's.
+    pub fn server(name: impl Into<String>) -> Self {
+        Self::Server(name.into())
+    }
+
+    /// A principal's.
+    pub fn principal(name: impl Into<String>) -> Self {
+        Self::Principal(name.into())
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(name) => write!(f, "server:{name}"),
+            Self::Principal(name) => write!(f, "principal:{name}"),
+        }
+    }
+}
+
+/// A text that names no account.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an account is written as server:NAME or principal:NAME")]
+#[non_exhaustive]
+pub struct BadAccount;
+
+impl FromStr for Account {
+    type Err = BadAccount;
+
+    fn from_str(text: &str) -> Result<Self, BadAccount> {
+        match text.split_once(':') {
+            Some(("server", name)) => Ok(Self::server(name)),
+            Some(("principal", name)) => Ok(Self::principal(name)),
+            _ => Err(BadAccount),
+        }
+    }
+}
+
+impl Serialize for Account {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Account {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// What an account may spend. A limit that is none does not bind; every one that is set does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Allowance {
+    /// Tokens, in and out, within a window.
+    pub tokens: Option<u64>,
+    /// Money within a window. A model without prices cannot be used then.
+    pub money: Option<Money>,
+    /// How long what is spent counts (one day).
+    pub window: Duration,
+    /// How often it may ask.
+    pub rate: Option<Rate>,
+}
+
+/// So many requests in such a time: all of them at once, then one whenever its share of the time has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Rate {
+    /// How many; 0 is never.
+    pub calls: u32,
+    /// In what time.
+    pub per: Duration,
+}
+
+impl Rate {
+    /// So many in such a time.
+    #[must_use]
+    pub fn new(calls: u32, per: Duration) -> Self {
+        Self { calls, per }
+    }
+}
+
+impl Allowance {
+    /// How long what is spent counts, unless told otherwise.
+    pub const WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// As much as it likes.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        Self { tokens: None, money: None, window: Self::WINDOW, rate: None }
+    }
+
+    /// So many tokens a day.
+    #[must_use]
+    pub fn tokens(tokens: u64) -> Self {
+        Self { tokens: Some(tokens), ..Self::unlimited() }
+    }
+
+    /// So much money a day.
+    #[must_use]
+    pub fn money(money: Money) -> Self {
+        Self { money: Some(money), ..Self::unlimited() }
+    }
+
+    /// And no more tokens than these.
+    #[must_use]
+    pub fn and_tokens(mut self, tokens: u64) -> Self {
+        self.tokens = Some(tokens);
+        self
+    }
+
+    /// In this time in place of a day.
+    #[must_use]
+    pub fn every(mut self, window: Duration) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// No more often than this.
+    #[must_use]
+    pub fn rate(mut self, rate: Rate) -> Self {
+        self.rate = Some(rate);
+        self
+    }
+}

@@ -1,0 +1,91 @@
+//! What one account has spent, and when.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::Rate;
+use crate::Money;
+
+/// Into how many parts a window is cut. What was spent in one counts until the last of it is a window old, so that never
+/// more than the allowance is spent in any window, and for up to a 64th of it longer than need be.
+const PARTS: u32 = 64;
+
+/// Amounts by time, oldest first: at most [`PARTS`] and a few.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Ledger {
+    slots: VecDeque<Slot>,
+    /// When the next call would come if all had come evenly, in microseconds: the generic cell rate algorithm's one number.
+    due: i64,
+}
+
+/// What was spent until `end`, in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Slot {
+    end: i64,
+    tokens: u64,
+    money: Money,
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+impl Ledger {
+    /// What still counts.
+    pub(super) fn spent(&self, window: Duration, now: Timestamp) -> (u64, Money) {
+        let counted = self.slots.iter().filter(|slot| slot.counts(window, now));
+        counted.fold((0, Money::ZERO), |(tokens, money), slot| {
+            (tokens.saturating_add(slot.tokens), money.plus(slot.money))
+        })
+    }
+
+    /// Counts some more. A clock that went back puts it with the latest there is.
+    pub(super) fn spend(&mut self, tokens: u64, money: Money, window: Duration, now: Timestamp) {
+        let now = now.as_microsecond();
+        match self.slots.back_mut() {
+            Some(slot) if now < slot.end => {
+                slot.tokens = slot.tokens.saturating_add(tokens);
+                slot.money = slot.money.plus(money);
+            }
+            _ => {
+                let end = now.saturating_add(micros(window / PARTS).max(1));
+                self.slots.push_back(Slot { end, tokens, money });
+            }
+        }
+    }
+
+    /// How long a call would have to wait; none if it may come now.
+    pub(super) fn wait(&self, rate: Rate, now: Timestamp) -> Option<Duration> {
+        if rate.calls == 0 {
+            return Some(Duration::MAX);
+        }
+        let step = micros(rate.per / rate.calls);
+        let early = self.due.saturating_sub(micros(rate.per).saturating_sub(step));
+        let wait = early.saturating_sub(now.as_microsecond());
+        u64::try_from(wait).ok().filter(|wait| *wait > 0).map(Duration::from_micros)
+    }
+
+    /// Counts a call.
+    pub(super) fn called(&mut self, rate: Rate, now: Timestamp) {
+        let step = micros(rate.per / rate.calls.max(1));
+        self.due = self.due.max(now.as_microsecond()).saturating_add(step);
+    }
+
+    /// Forgets what no longer counts.
+    pub(super) fn tidy(&mut self, window: Duration, now: Timestamp) {
+        self.slots.retain(|slot| slot.counts(window, now));
+    }
+
+    pub(super) fn is_empty(&self, now: Timestamp) -> bool {
+        self.slots.is_empty() && self.due <= now.as_microsecond()
+    }
+}
+
+impl Slot {
+    fn counts(&self, window: Duration, now: Timestamp) -> bool {
+        self.end.saturating_add(micros(window)) > now.as_microsecond()
+    }
+}

@@ -1,0 +1,303 @@
+//! What servers and principals may spend on models.
+
+mod account;
+mod ledger;
+mod refused;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Answer, Estimate, Failure, Money, Prices, Usage, estimate};
+use ledger::Ledger;
+
+pub use account::{Account, Allowance, BadAccount, Rate};
+pub use refused::Refused;
+
+/// How many requests may be open at once: a wall against what forgets to settle.
+const MAX_OPEN: usize = 10_000;
+
+/// What servers and principals may spend, and what they have spent.
+///
+/// An account without an allowance may spend nothing. Before a request the most that it can take is
+/// [reserved](Self::reserve) from every account that pays for it, or it is refused; after it what it took is
+/// [settled](Self::settle), so that two requests at once can never spend the same tokens. Amounts count for as long as the
+/// allowance's window after they were spent. Serialized, it is whole; after it is read back, [`recover`](Self::recover)
+/// closes what was open.
+///
+/// ```
+/// use hospes_models::{Account, Allowance, Budget, Model, Scripted, Estimate, Spent, Usage};
+/// use hospes_model::{CreateMessageParams, SamplingMessage};
+///
+/// let model = Model::new("demo", Scripted::new(["Hello."]));
+/// let params = CreateMessageParams::new(vec![SamplingMessage::user("Say hello.")], 100);
+/// let estimate = Estimate::of(&model, &params);
+/// let (files, now) = (Account::server("files"), jiff::Timestamp::now());
+///
+/// let mut budget = Budget::new();
+/// assert!(budget.reserve(&[files.clone()], &estimate, now).is_err(), "nothing until it is set");
+/// budget.allow(files.clone(), Allowance::tokens(1_000));
+/// let reserved = budget.reserve(&[files.clone()], &estimate, now)?;
+/// budget.settle(reserved, Spent::Used(Usage::new(12, 3)), now);
+/// assert_eq!(budget.left(&files, now).unwrap().tokens, Some(985));
+/// # Ok::<(), hospes_models::Refused>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Budget {
+    allowances: BTreeMap<Account, Allowance>,
+    /// For servers, and for principals, that have none of their own.
+    servers: Option<Allowance>,
+    principals: Option<Allowance>,
+    ledgers: BTreeMap<Account, Ledger>,
+    open: BTreeMap<u64, Open>,
+    next: u64,
+}
+
+/// A request that is being made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Open {
+    accounts: Vec<Account>,
+    tokens: u64,
+    money: Money,
+    /// For a million tokens in and out.
+    prices: Option<(Money, Money)>,
+}
+
+/// What was reserved for one request. It counts as spent until it is [settled](Budget::settle).
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "what is reserved counts as spent until it is settled"]
+pub struct Reservation(u64);
+
+/// What a request took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Spent {
+    /// These tokens.
+    Used(Usage),
+    /// Nothing: it never got to a model.
+    Nothing,
+    /// Nobody knows: all that was reserved.
+    Unknown,
+}
+
+impl Spent {
+    /// What an answer took: the provider's count, or the estimate of the text that came where it gave none.
+    #[must_use]
+    pub fn of_answer(answer: &Answer, estimate: &Estimate) -> Self {
+        let text = || {
+            let blocks = serde_json::to_string(&answer.result.content).unwrap_or_default();
+            Usage::new(estimate.input.likely, estimate::text_tokens(&blocks))
+        };
+        Self::Used(answer.usage.unwrap_or_else(text))
+    }
+
+    /// What a failure took.
+    #[must_use]
+    pub fn of_failure(failure: &Failure) -> Self {
+        match failure.usage {
+            // A count from the middle of an answer is not that of its end.
+            _ if failure.may_have_cost => Self::Unknown,
+            Some(usage) => Self::Used(usage),
+            None => Self::Nothing,
+        }
+    }
+}
+
+/// What an account can still spend. None means: as much as it likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Left {
+    /// Tokens, in and out.
+    pub tokens: Option<u64>,
+    /// Money.
+    pub money: Option<Money>,
+    /// How long what is spent counts.
+    pub window: Duration,
+}
+
+impl Budget {
+    /// One in which nobody may spend anything.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets what an account may spend, in place of what was set before.
+    pub fn allow(&mut self, account: Account, allowance: Allowance) {
+        self.allowances.insert(account, allowance);
+    }
+
+    /// Takes an account's own allowance away; one for all of its kind holds then, if there is one.
+    pub fn forbid(&mut self, account: &Account) {
+        self.allowances.remove(account);
+    }
+
+    /// Sets what every server may spend that has no allowance of its own; none is nothing.
+    pub fn allow_servers(&mut self, allowance: Option<Allowance>) {
+        self.servers = allowance;
+    }
+
+    /// Sets what every principal may spend who has no allowance of their own; none is nothing.
+    pub fn allow_principals(&mut self, allowance: Option<Allowance>) {
+        self.principals = allowance;
+    }
+
+    /// What an account may spend; none if nothing has been set for it.
+    #[must_use]
+    pub fn allowance(&self, account: &Account) -> Option<&Allowance> {
+        let of_all = match account {
+            Account::Server(_) => self.servers.as_ref(),
+            Account::Principal(_) => self.principals.as_ref(),
+        };
+        self.allowances.get(account).or(of_all)
+    }
+
+    /// Whether a request could be reserved now. The error is a sentence for [`choose_within`](crate::Catalogue::choose_within).
+    ///
+    /// # Errors
+    /// Which account cannot pay, and why.
+    pub fn check(&self, accounts: &[Account], estimate: &Estimate, now: Timestamp) -> Result<(), Refused> {
+        if self.open.len() >= MAX_OPEN {
+            return Err(Refused::TooManyOpen { limit: MAX_OPEN });
+        }
+        accounts.iter().try_for_each(|account| self.check_one(account, estimate, now))
+    }
+
+    fn check_one(&self, account: &Account, estimate: &Estimate, now: Timestamp) -> Result<(), Refused> {
+        let who = || account.clone();
+        let Some(allowance) = self.allowance(account) else { return Err(Refused::NotSet { account: who() }) };
+        let ledger = self.ledgers.get(account);
+        if let Some(rate) = allowance.rate
+            && let Some(wait) = ledger.and_then(|ledger| ledger.wait(rate, now))
+        {
+            return Err(Refused::Rate { account: who(), rate, wait });
+        }
+        let (spent_tokens, spent_money) = self.spent(account, allowance.window, now);
+        if let Some(limit) = allowance.tokens {
+            let (needed, left) = (estimate.most_tokens(), limit.saturating_sub(spent_tokens));
+            if needed > left {
+                return Err(Refused::Tokens {
+                    account: who(),
+                    needed,
+                    left,
+                    limit,
+                    window: allowance.window,
+                });
+            }
+        }
+        if let Some(limit) = allowance.money {
+            // Money that cannot be counted cannot be limited.
+            let Some(needed) = estimate.cost else { return Err(Refused::NoPrices { account: who() }) };
+            let left = limit.minus(spent_money);
+            if needed > left {
+                return Err(Refused::Money { account: who(), needed, left, limit, window: allowance.window });
+            }
+        }
+        Ok(())
+    }
+
+    /// Reserves the most that a request can take from every one of the accounts, or from none.
+    ///
+    /// # Errors
+    /// Which account cannot pay, and why.
+    pub fn reserve(
+        &mut self,
+        accounts: &[Account],
+        estimate: &Estimate,
+        now: Timestamp,
+    ) -> Result<Reservation, Refused> {
+        self.check(accounts, estimate, now)?;
+        for account in accounts {
+            let rate = self.allowance(account).and_then(|allowance| allowance.rate);
+            if let Some(rate) = rate {
+                self.ledgers.entry(account.clone()).or_default().called(rate, now);
+            }
+        }
+        let open = Open {
+            accounts: accounts.to_vec(),
+            tokens: estimate.most_tokens(),
+            money: estimate.cost.unwrap_or_default(),
+            prices: estimate.prices.map(|prices| (prices.input, prices.output)),
+        };
+        let id = self.next;
+        self.next = self.next.wrapping_add(1);
+        self.open.insert(id, open);
+        self.tidy(now);
+        Ok(Reservation(id))
+    }
+
+    /// Counts what a request took in place of what was reserved for it, even if it is more, and says what it was.
+    #[expect(clippy::needless_pass_by_value, reason = "what is reserved is settled once")]
+    pub fn settle(&mut self, reservation: Reservation, spent: Spent, now: Timestamp) -> (u64, Money) {
+        let Reservation(id) = reservation;
+        let Some(open) = self.open.remove(&id) else { return (0, Money::ZERO) };
+        let (tokens, money) = match spent {
+            Spent::Nothing => return (0, Money::ZERO),
+            Spent::Unknown => (open.tokens, open.money),
+            Spent::Used(usage) => {
+                let cost = |(input, output)| Prices::new(input, output).of(usage);
+                (usage.total(), open.prices.map(cost).unwrap_or_default())
+            }
+        };
+        self.charge(&open.accounts, tokens, money, now);
+        (tokens, money)
+    }
+
+    /// Counts everything that is open as spent: after a restart nobody can settle it any more. Says how many it was.
+    pub fn recover(&mut self, now: Timestamp) -> usize {
+        let open = std::mem::take(&mut self.open);
+        for open in open.values() {
+            self.charge(&open.accounts, open.tokens, open.money, now);
+        }
+        open.len()
+    }
+
+    /// What an account can still spend; none if nothing has been set for it.
+    #[must_use]
+    pub fn left(&self, account: &Account, now: Timestamp) -> Option<Left> {
+        let allowance = self.allowance(account)?;
+        let (tokens, money) = self.spent(account, allowance.window, now);
+        Some(Left {
+            tokens: allowance.tokens.map(|limit| limit.saturating_sub(tokens)),
+            money: allowance.money.map(|limit| limit.minus(money)),
+            window: allowance.window,
+        })
+    }
+
+    /// What counts against an account now: spent within the window, or reserved.
+    fn spent(&self, account: &Account, window: Duration, now: Timestamp) -> (u64, Money) {
+        let (mut tokens, mut money) = match self.ledgers.get(account) {
+            Some(ledger) => ledger.spent(window, now),
+            None => (0, Money::ZERO),
+        };
+        for open in self.open.values().filter(|open| open.accounts.contains(account)) {
+            tokens = tokens.saturating_add(open.tokens);
+            money = money.plus(open.money);
+        }
+        (tokens, money)
+    }
+
+    fn charge(&mut self, accounts: &[Account], tokens: u64, money: Money, now: Timestamp) {
+        for account in accounts {
+            let window = self.allowance(account).map_or(Allowance::WINDOW, |allowance| allowance.window);
+            self.ledgers.entry(account.clone()).or_default().spend(tokens, money, window, now);
+        }
+    }
+
+    /// Forgets what no longer counts.
+    fn tidy(&mut self, now: Timestamp) {
+        let mut ledgers = std::mem::take(&mut self.ledgers);
+        ledgers.retain(|account, ledger| {
+            let window = self.allowance(account).map_or(Allowance::WINDOW, |allowance| allowance.window);
+            ledger.tidy(window, now);
+            !ledger.is_empty(now)
+        });
+        self.ledgers = ledgers;
+    }
+}
+
+#[cfg(test)]
+mod tests;

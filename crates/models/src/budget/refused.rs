@@ -1,0 +1,68 @@
+//! Why a request is not paid for.
+
+use std::time::Duration;
+
+use super::{Account, Rate};
+use crate::Money;
+
+/// Why a request is not paid for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Nobody has said what the account may spend, so it may spend nothing.
+    #[error("{account} has no budget for models; until one is set it is 0")]
+    NotSet {
+        /// Who cannot pay.
+        account: Account,
+    },
+    /// Not enough tokens are left.
+    #[error("{account} has {left} of {limit} tokens left in {window:?}, and the request may take {needed}")]
+    Tokens {
+        /// Who cannot pay.
+        account: Account,
+        /// The most that the request can take.
+        needed: u64,
+        /// What is left.
+        left: u64,
+        /// The allowance.
+        limit: u64,
+        /// The time that it is for.
+        window: Duration,
+    },
+    /// Not enough money is left.
+    #[error("{account} has {left} of {limit} left in {window:?}, and the request may cost {needed}")]
+    Money {
+        /// Who cannot pay.
+        account: Account,
+        /// The most that the request can cost.
+        needed: Money,
+        /// What is left.
+        left: Money,
+        /// The allowance.
+        limit: Money,
+        /// The time that it is for.
+        window: Duration,
+    },
+    /// The account's budget is in money, and the model has no prices.
+    #[error("{account} has a budget of money, and the model has no prices (setting prices)")]
+    NoPrices {
+        /// Who cannot pay.
+        account: Account,
+    },
+    /// It asks too often.
+    #[error("{account} may ask {} times in {:?}; the next time is in {wait:?}", rate.calls, rate.per)]
+    Rate {
+        /// Who asks too often.
+        account: Account,
+        /// How often it may.
+        rate: Rate,
+        /// How long it has to wait.
+        wait: Duration,
+    },
+    /// Too many requests are open at once.
+    #[error("{limit} requests to models are open, and no more may be")]
+    TooManyOpen {
+        /// How many may be.
+        limit: usize,
+    },
+}

@@ -1,0 +1,273 @@
+//! The choice (host.md's order): hints first, then priorities, of what can take the request at all.
+
+use hospes_model::{
+    ContentBlock, CreateMessageParams, ModelPreferences, SamplingMessageContentBlock as Block,
+};
+
+use super::reason::{Matched, PassedOver, Reason, Weighed, Wish};
+use super::{Catalogue, Model, Scores};
+use crate::estimate::{self, TokenEstimate};
+use crate::{Money, Prices, Usage};
+
+/// The model that suits a request best, and why it does.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Choice<'c> {
+    /// The model.
+    pub model: &'c Model,
+    /// Why it is this one.
+    pub reason: Reason,
+    /// What the request will take.
+    pub estimate: Estimate,
+}
+
+/// What a request to a certain model will take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Estimate {
+    /// The tokens of the prompt.
+    pub input: TokenEstimate,
+    /// The most tokens of the answer: what was asked for, or less where the model gives no more. Send this as
+    /// `max_tokens`.
+    pub max_tokens: u64,
+    /// The most money it will cost, by [`TokenEstimate::high`] and all of `max_tokens`; none where there are no prices.
+    pub cost: Option<Money>,
+    /// The model's prices.
+    #[serde(skip)]
+    pub prices: Option<Prices>,
+}
+
+impl Estimate {
+    /// Of a request to this model.
+    #[must_use]
+    pub fn of(model: &Model, params: &CreateMessageParams) -> Self {
+        Self::with(model, params, estimate::input_tokens(params))
+    }
+
+    fn with(model: &Model, params: &CreateMessageParams, input: TokenEstimate) -> Self {
+        let max_tokens = model.abilities.max_output.unwrap_or(u64::MAX).min(params.max_tokens);
+        let cost = model.prices.map(|prices| prices.of(Usage::new(input.high, max_tokens)));
+        Self { input, max_tokens, cost, prices: model.prices }
+    }
+
+    /// The most tokens in all: what a budget reserves.
+    #[must_use]
+    pub fn most_tokens(&self) -> u64 {
+        self.input.high.saturating_add(self.max_tokens)
+    }
+}
+
+/// Why a model is passed over.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "why", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Shortage {
+    /// It takes no pictures, and there are some.
+    Images,
+    /// It takes no sounds, and there are some.
+    Audio,
+    /// It takes no tools, and there are some.
+    Tools,
+    /// It has not so much room.
+    Context {
+        /// What the request needs.
+        needed: u64,
+        /// What there is.
+        room: u64,
+    },
+    /// There is no budget for it, in the budget's words.
+    Budget {
+        /// Such as `the budget of the server "files" has 120 of 1000 tokens left`.
+        words: String,
+    },
+}
+
+/// No model can take a request.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("no model can take this request{}", shown(passed_over))]
+#[non_exhaustive]
+pub struct NoModel {
+    /// Each of those that there are, and why it cannot. Empty if there are none.
+    pub passed_over: Vec<PassedOver>,
+}
+
+fn shown(passed_over: &[PassedOver]) -> String {
+    if passed_over.is_empty() {
+        return ": none is configured".to_owned();
+    }
+    let each: Vec<String> = passed_over.iter().map(ToString::to_string).collect();
+    format!(": {}", each.join("; "))
+}
+
+impl Catalogue {
+    /// The model that suits a request best, whatever it costs.
+    ///
+    /// # Errors
+    /// When none can take it.
+    pub fn choose(&self, params: &CreateMessageParams) -> Result<Choice<'_>, NoModel> {
+        self.choose_within(params, |_, _| Ok(()))
+    }
+
+    /// The same of those for which `affordable` says yes, or why not. It is asked of models that could take the request.
+    ///
+    /// Hints count in their order, each as a part of a model's names or aliases, in any case (SAMP-17, SAMP-18, SAMP-20):
+    /// the first that finds a model decides among those that it finds. Then the sum of priority times score is largest
+    /// (SAMP-19); what is equal goes by the order of the configuration. A priority that is no number from 0 to 1 counts as
+    /// the nearest one.
+    ///
+    /// # Errors
+    /// When none can take it.
+    pub fn choose_within(
+        &self,
+        params: &CreateMessageParams,
+        affordable: impl Fn(&Model, &Estimate) -> Result<(), String>,
+    ) -> Result<Choice<'_>, NoModel> {
+        let needs = Needs::of(params);
+        let (mut able, mut passed_over) = (Vec::new(), Vec::new());
+        for model in &self.models {
+            let estimate = Estimate::with(model, params, needs.input);
+            let words = |words| Shortage::Budget { words };
+            let short = needs
+                .short_of(model, &estimate)
+                .map_or_else(|| affordable(model, &estimate).err().map(words), Some);
+            match short {
+                Some(shortage) => passed_over.push(PassedOver { model: model.name.clone(), shortage }),
+                None => able.push((model, estimate)),
+            }
+        }
+        let wishes = params.model_preferences.clone().unwrap_or_default();
+        let mut missed = Vec::new();
+        for hint in
+            wishes.hints.iter().filter_map(|hint| hint.name.as_deref()).filter(|name| !name.trim().is_empty())
+        {
+            let found: Vec<_> = able
+                .iter()
+                .filter_map(|&(model, estimate)| Some((model, estimate, matches(model, hint)?)))
+                .collect();
+            let others = found.len();
+            let Some((model, estimate, matched)) = best(&wishes, found, |(model, ..)| *model) else {
+                missed.push(hint.to_owned());
+                continue;
+            };
+            let reason = Reason {
+                model: model.name.clone(),
+                hint: Some((hint.to_owned(), matched)),
+                missed,
+                weighed: weighed(&wishes, model, others),
+                among: others,
+                passed_over,
+            };
+            return Ok(Choice { model, reason, estimate });
+        }
+        let among = able.len();
+        match best(&wishes, able, |(model, _)| *model) {
+            Some((model, estimate)) => {
+                let (name, weighed) = (model.name.clone(), weighed(&wishes, model, among));
+                let reason = Reason { model: name, hint: None, missed, weighed, among, passed_over };
+                Ok(Choice { model, reason, estimate })
+            }
+            None => Err(NoModel { passed_over }),
+        }
+    }
+}
+
+/// How a hint finds a model: by its name here, its name at the provider, or an alias.
+fn matches(model: &Model, hint: &str) -> Option<Matched> {
+    let hint = hint.trim().to_lowercase();
+    let holds = |name: &str| name.to_lowercase().contains(&hint);
+    if holds(&model.name) || holds(model.provider.model()) {
+        return Some(Matched::Name);
+    }
+    model.aliases.iter().find(|alias| holds(alias)).map(|alias| Matched::Alias(alias.clone()))
+}
+
+/// The first of those with the largest sum.
+fn best<'m, T>(wishes: &ModelPreferences, of: Vec<T>, model: impl Fn(&T) -> &'m Model) -> Option<T> {
+    let mut best: Option<(f64, T)> = None;
+    for one in of {
+        let sum = wishes_of(wishes).map(|(wish, priority)| priority * score(wish, &model(&one).scores)).sum();
+        if best.as_ref().is_none_or(|(most, _)| sum > *most) {
+            best = Some((sum, one));
+        }
+    }
+    best.map(|(_, one)| one)
+}
+
+fn wishes_of(wishes: &ModelPreferences) -> impl Iterator<Item = (Wish, f64)> {
+    let all = [
+        (Wish::Cost, wishes.cost_priority),
+        (Wish::Speed, wishes.speed_priority),
+        (Wish::Intelligence, wishes.intelligence_priority),
+    ];
+    all.into_iter().filter_map(|(wish, priority)| {
+        priority.filter(|priority| !priority.is_nan()).map(|priority| (wish, priority.clamp(0.0, 1.0)))
+    })
+}
+
+fn score(wish: Wish, scores: &Scores) -> f64 {
+    let score = match wish {
+        Wish::Cost => scores.cost,
+        Wish::Speed => scores.speed,
+        Wish::Intelligence => scores.intelligence,
+    };
+    if score.is_finite() { score.clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// What was weighed, where there was something to weigh: the weightiest first.
+fn weighed(wishes: &ModelPreferences, model: &Model, among: usize) -> Vec<Weighed> {
+    if among < 2 {
+        return Vec::new();
+    }
+    let mut weighed: Vec<Weighed> = wishes_of(wishes)
+        .filter(|(_, priority)| *priority > 0.0)
+        .map(|(wish, priority)| Weighed { wish, priority, score: score(wish, &model.scores) })
+        .collect();
+    weighed.sort_by(|one, other| other.priority.total_cmp(&one.priority));
+    weighed
+}
+
+/// What a request needs of a model.
+struct Needs {
+    images: bool,
+    audio: bool,
+    tools: bool,
+    input: TokenEstimate,
+}
+
+impl Needs {
+    fn of(params: &CreateMessageParams) -> Self {
+        let mut needs = Self {
+            images: false,
+            audio: false,
+            tools: !params.tools.is_empty(),
+            input: estimate::input_tokens(params),
+        };
+        for block in params.messages.iter().flat_map(|message| &message.content) {
+            match block {
+                Block::Image(_) => needs.images = true,
+                Block::Audio(_) => needs.audio = true,
+                Block::ToolUse(_) => needs.tools = true,
+                Block::ToolResult(result) => {
+                    needs.tools = true;
+                    needs.images |=
+                        result.content.iter().any(|block| matches!(block, ContentBlock::Image(_)));
+                    needs.audio |= result.content.iter().any(|block| matches!(block, ContentBlock::Audio(_)));
+                }
+                _ => {}
+            }
+        }
+        needs
+    }
+
+    fn short_of(&self, model: &Model, estimate: &Estimate) -> Option<Shortage> {
+        let able = model.abilities;
+        let needed = self.input.likely.saturating_add(estimate.max_tokens);
+        match able.context {
+            _ if self.images && !able.images => Some(Shortage::Images),
+            _ if self.audio && !able.audio => Some(Shortage::Audio),
+            _ if self.tools && !able.tools => Some(Shortage::Tools),
+            Some(room) if needed > room => Some(Shortage::Context { needed, room }),
+            _ => None,
+        }
+    }
+}

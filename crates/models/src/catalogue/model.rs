@@ -1,0 +1,205 @@
+//! Models, as they are configured.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::{Prices, Provider};
+
+/// A configured model.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Model {
+    /// The name it is configured under.
+    pub name: String,
+    /// What asks it.
+    pub provider: Arc<dyn Provider>,
+    /// Other models' names that it stands in for. A server's hint that is a part of one finds this model (SAMP-20).
+    pub aliases: Vec<String>,
+    /// How good it is at what servers may care for.
+    pub scores: Scores,
+    /// What it costs; none where nobody has said. Only a budget of money minds.
+    pub prices: Option<Prices>,
+    /// What it takes.
+    pub abilities: Abilities,
+}
+
+/// How good a model is, from 0 to 1 each, as the operator sees it. What is not said is in the middle.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Scores {
+    /// How cheap it is: 1 is the cheapest.
+    pub cost: f64,
+    /// How fast it is: 1 is the fastest.
+    pub speed: f64,
+    /// How much it can: 1 is the most.
+    pub intelligence: f64,
+}
+
+impl Scores {
+    /// These, each from 0 to 1.
+    #[must_use]
+    pub fn new(cost: f64, speed: f64, intelligence: f64) -> Self {
+        Self { cost, speed, intelligence }
+    }
+}
+
+impl Default for Scores {
+    fn default() -> Self {
+        Self { cost: 0.5, speed: 0.5, intelligence: 0.5 }
+    }
+}
+
+/// What a model takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Abilities {
+    /// Pictures.
+    pub images: bool,
+    /// Sounds.
+    pub audio: bool,
+    /// Tools on offer, and what they returned.
+    pub tools: bool,
+    /// The tokens that prompt and answer may have together; none where it is not known.
+    pub context: Option<u64>,
+    /// The tokens that an answer may have; none where it is not known. A request for more is lowered to it (SAMP-14).
+    pub max_output: Option<u64>,
+}
+
+impl Default for Abilities {
+    /// Text and tools, of any length.
+    fn default() -> Self {
+        Self { images: false, audio: false, tools: true, context: None, max_output: None }
+    }
+}
+
+impl Model {
+    /// A model of which nothing is known but that it takes text and tools.
+    pub fn new(name: impl Into<String>, provider: impl Provider) -> Self {
+        Self::shared(name, Arc::new(provider))
+    }
+
+    /// The same, with a provider that others have too.
+    pub fn shared(name: impl Into<String>, provider: Arc<dyn Provider>) -> Self {
+        Self {
+            name: name.into(),
+            provider,
+            aliases: Vec::new(),
+            scores: Scores::default(),
+            prices: None,
+            abilities: Abilities::default(),
+        }
+    }
+
+    /// Stands in for these.
+    #[must_use]
+    pub fn aliases<S: Into<String>>(mut self, aliases: impl IntoIterator<Item = S>) -> Self {
+        self.aliases.extend(aliases.into_iter().map(Into::into));
+        self
+    }
+
+    /// With scores.
+    #[must_use]
+    pub fn scores(mut self, scores: Scores) -> Self {
+        self.scores = scores;
+        self
+    }
+
+    /// With prices.
+    #[must_use]
+    pub fn prices(mut self, prices: Prices) -> Self {
+        self.prices = Some(prices);
+        self
+    }
+
+    /// Takes pictures too.
+    #[must_use]
+    pub fn images(mut self) -> Self {
+        self.abilities.images = true;
+        self
+    }
+
+    /// Takes sounds too.
+    #[must_use]
+    pub fn audio(mut self) -> Self {
+        self.abilities.audio = true;
+        self
+    }
+
+    /// Takes no tools.
+    #[must_use]
+    pub fn without_tools(mut self) -> Self {
+        self.abilities.tools = false;
+        self
+    }
+
+    /// Takes so many tokens, prompt and answer together.
+    #[must_use]
+    pub fn context(mut self, tokens: u64) -> Self {
+        self.abilities.context = Some(tokens);
+        self
+    }
+
+    /// Answers with so many tokens at most.
+    #[must_use]
+    pub fn max_output(mut self, tokens: u64) -> Self {
+        self.abilities.max_output = Some(tokens);
+        self
+    }
+}
+
+/// The configured models, in the order of the configuration, which settles ties.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    pub(super) models: Vec<Model>,
+}
+
+/// Two models have one name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there are two models with the name `{name}`")]
+#[non_exhaustive]
+pub struct DuplicateModel {
+    /// The name.
+    pub name: String,
+}
+
+impl Catalogue {
+    /// These models.
+    ///
+    /// # Errors
+    /// When two have one name.
+    pub fn new(models: impl IntoIterator<Item = Model>) -> Result<Self, DuplicateModel> {
+        let mut catalogue = Self::default();
+        for model in models {
+            if catalogue.get(&model.name).is_some() {
+                return Err(DuplicateModel { name: model.name });
+            }
+            catalogue.models.push(model);
+        }
+        Ok(catalogue)
+    }
+
+    /// The model with this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Model> {
+        self.models.iter().find(|model| model.name == name)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Model> {
+        self.models.iter()
+    }
+
+    /// Whether there are none; then a host does not offer sampling.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
+    }
+
+    /// Whether one of them takes tools; else a host does not declare `sampling.tools`.
+    #[must_use]
+    pub fn takes_tools(&self) -> bool {
+        self.models.iter().any(|model| model.abilities.tools)
+    }
+}

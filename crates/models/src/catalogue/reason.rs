@@ -1,0 +1,151 @@
+//! Why a model was chosen, for people and for the record.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::Shortage;
+
+/// Why a model was chosen. It prints as a sentence without a full stop.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Reason {
+    /// The model's name.
+    pub model: String,
+    /// The hint that found it, and how.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<(String, Matched)>,
+    /// The hints before that one, which found no model that can take the request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<String>,
+    /// The priorities that were weighed, the weightiest first; none where there was nothing to weigh.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub weighed: Vec<Weighed>,
+    /// How many models it was chosen of.
+    pub among: usize,
+    /// The models that cannot take the request, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// What of a model a hint is a part of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Matched {
+    /// Its name.
+    Name,
+    /// This alias.
+    Alias(String),
+}
+
+/// What a server may care for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Wish {
+    /// That it is cheap.
+    Cost,
+    /// That it is fast.
+    Speed,
+    /// That it can much.
+    Intelligence,
+}
+
+/// A priority of the server's, and the score that the chosen model has there.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Weighed {
+    /// What for.
+    pub wish: Wish,
+    /// From 0 to 1.
+    pub priority: f64,
+    /// From 0 to 1.
+    pub score: f64,
+}
+
+/// A model that cannot take the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct PassedOver {
+    /// Its name.
+    pub model: String,
+    /// Why it cannot.
+    #[serde(flatten)]
+    pub shortage: Shortage,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let model = &self.model;
+        match &self.hint {
+            Some((hint, Matched::Name)) => write!(f, "hint `{hint}` → `{model}`")?,
+            Some((hint, Matched::Alias(alias))) if hint.eq_ignore_ascii_case(alias) => {
+                write!(f, "hint `{hint}` → alias of `{model}`")?;
+            }
+            Some((hint, Matched::Alias(alias))) => {
+                write!(f, "hint `{hint}` → `{alias}`, alias of `{model}`")?
+            }
+            None => write!(f, "`{model}`")?,
+        }
+        match (self.missed.as_slice(), &self.hint) {
+            ([], Some(_)) => {}
+            ([], None) => f.write_str(", no hint given")?,
+            (missed, _) => write!(f, ", no model for {}", hints(missed))?,
+        }
+        for (index, weighed) in self.weighed.iter().enumerate() {
+            let sign = if index == 0 { ", priority" } else { " and" };
+            write!(f, "{sign} {weighed}")?;
+        }
+        match self.among {
+            1 if self.hint.is_some() => f.write_str(", the only one that fits the hint"),
+            1 => f.write_str(", the only one that can take it"),
+            many if self.weighed.is_empty() => write!(f, ", the first of {many} in the configuration"),
+            many => write!(f, ", the best of {many}"),
+        }?;
+        for (index, passed) in self.passed_over.iter().enumerate() {
+            write!(f, "{}{passed}", if index == 0 { "; passed over: " } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+fn hints(hints: &[String]) -> String {
+    let shown: Vec<String> = hints.iter().map(|hint| format!("`{hint}`")).collect();
+    shown.join(", ")
+}
+
+impl fmt::Display for Weighed {
+    /// `intelligence 0.8 (it has 0.9)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} (it has {})", self.wish, self.priority, self.score)
+    }
+}
+
+impl fmt::Display for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cost => "cost",
+            Self::Speed => "speed",
+            Self::Intelligence => "intelligence",
+        })
+    }
+}
+
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.model, self.shortage)
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Images => f.write_str("takes no pictures"),
+            Self::Audio => f.write_str("takes no sounds"),
+            Self::Tools => f.write_str("takes no tools"),
+            Self::Context { needed, room } => write!(f, "has room for {room} tokens, not for {needed}"),
+            Self::Budget { words } => f.write_str(words),
+        }
+    }
+}

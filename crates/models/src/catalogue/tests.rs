@@ -1,0 +1,1 @@
+//! What is checked without a provider.

@@ -1,0 +1,268 @@
+//! Models as they are configured: the tables `[models.NAME]`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
+
+use crate::{
+    Abilities, Access, Anthropic, ApiKey, Gemini, Limits, MaxTokensField, Model, Ollama, OpenAi, Prices,
+    Provider, Scores, Scripted, SettingError,
+};
+
+/// One table `[models.NAME]`.
+///
+/// ```
+/// let fast: hospes_models::ModelConfig = toml::from_str(r#"
+///     provider = "openai"                 # or anthropic, gemini, ollama, scripted
+///     model = "gpt-5-mini"                # its name there; the table's name if it is left out
+///     api_key = "sk-…"                    # a reference in the file: "${OPENAI_API_KEY}"
+///     # base_url = "http://127.0.0.1:8080/v1"
+///     # headers = { X-Title = "hospes" }  # kept secret, like the key
+///     aliases = ["claude-3-haiku"]        # hints that find it, besides its own names
+///     scores = { cost = 0.9, speed = 0.8, intelligence = 0.5 }
+///     prices = { input = 0.25, output = 2.00 }   # for a million tokens
+///     modalities = ["text", "image"]      # and "audio"; text alone by default
+///     tools = true
+///     context = 400_000                   # tokens, prompt and answer together
+///     max_output = 128_000
+///     timeout = "5m"                      # and connect_timeout, first_byte_timeout, idle_timeout
+///     retries = 2                         # and max_retry_wait, max_answer_bytes
+/// "#)?;
+/// let model = fast.build("fast")?;
+/// assert_eq!((model.name.as_str(), model.provider.name(), model.provider.model()), ("fast", "OpenAI", "gpt-5-mini"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// References to variables are replaced by whoever reads the file, with [`expand`](Self::expand).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ModelConfig {
+    /// Whose wire it is.
+    pub provider: ProviderKind,
+    /// The model's name at the provider; the table's name by default.
+    pub model: Option<String>,
+    /// Where the provider is; its own public address by default, for Ollama this machine.
+    pub base_url: Option<String>,
+    /// The key.
+    pub api_key: Option<ApiKey>,
+    /// Further headers, which are kept secret too.
+    #[serde(default)]
+    pub headers: BTreeMap<String, ApiKey>,
+    /// Other models that it stands in for.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// How good it is.
+    #[serde(default)]
+    pub scores: Scores,
+    /// What it costs.
+    pub prices: Option<Prices>,
+    /// What it takes; text by default, and always.
+    #[serde(default)]
+    pub modalities: Vec<Modality>,
+    /// Whether it takes tools; yes by default.
+    pub tools: Option<bool>,
+    /// The tokens that prompt and answer may have together.
+    pub context: Option<u64>,
+    /// The tokens that an answer may have.
+    pub max_output: Option<u64>,
+    /// Whether it is used at all; yes by default.
+    pub enabled: Option<bool>,
+    /// OpenAI's format: what the most tokens are called.
+    pub max_tokens_field: Option<MaxTokensField>,
+    /// OpenAI's format: whether the count of tokens is asked for; yes by default.
+    pub stream_usage: Option<bool>,
+    /// Ollama: the context that the model is loaded with.
+    pub num_ctx: Option<u64>,
+    /// `scripted`: what it says, over and over.
+    #[serde(default)]
+    pub replies: Vec<String>,
+    #[serde(default, deserialize_with = "time")]
+    connect_timeout: Option<Duration>,
+    #[serde(default, deserialize_with = "time")]
+    first_byte_timeout: Option<Duration>,
+    #[serde(default, deserialize_with = "time")]
+    idle_timeout: Option<Duration>,
+    #[serde(default, deserialize_with = "time")]
+    timeout: Option<Duration>,
+    #[serde(default, deserialize_with = "time")]
+    max_retry_wait: Option<Duration>,
+    retries: Option<u32>,
+    max_answer_bytes: Option<usize>,
+}
+
+/// Whose wire a model is asked over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ProviderKind {
+    /// OpenAI's chat completions, at OpenAI or at whatever is compatible.
+    #[serde(alias = "openai-compatible")]
+    OpenAi,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Google's Gemini.
+    #[serde(alias = "google")]
+    Gemini,
+    /// Ollama.
+    Ollama,
+    /// A script, for tests and to show the rest.
+    Scripted,
+}
+
+/// What a model reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Modality {
+    /// Text, which each reads.
+    Text,
+    /// Pictures.
+    Image,
+    /// Sounds.
+    Audio,
+}
+
+impl ModelConfig {
+    /// Replaces the references in what may hold some: `model`, `base_url`, `api_key`, the headers. `replace` is told the
+    /// setting's name and the text as written.
+    ///
+    /// # Errors
+    /// The first that `replace` gives.
+    pub fn expand<E>(&mut self, mut replace: impl FnMut(&str, &str) -> Result<String, E>) -> Result<(), E> {
+        for (setting, text) in [("model", &mut self.model), ("base_url", &mut self.base_url)] {
+            if let Some(text) = text {
+                *text = replace(setting, text)?;
+            }
+        }
+        if let Some(key) = &mut self.api_key {
+            *key = ApiKey::new(replace("api_key", key.reveal())?);
+        }
+        for (name, value) in &mut self.headers {
+            *value = ApiKey::new(replace(&format!("headers.{name}"), value.reveal())?);
+        }
+        Ok(())
+    }
+
+    /// The model, under this name.
+    ///
+    /// # Errors
+    /// Which setting cannot be used, with its whole name, and why.
+    pub fn build(&self, name: &str) -> Result<Model, SettingError> {
+        self.build_here(name)
+            .map_err(|error| SettingError::new(format!("models.{name}.{}", error.setting), error.why))
+    }
+
+    fn build_here(&self, name: &str) -> Result<Model, SettingError> {
+        self.check()?;
+        let mut model = Model::shared(name, self.provider(name)?);
+        model.aliases.clone_from(&self.aliases);
+        (model.scores, model.prices) = (self.scores, self.prices);
+        model.abilities = Abilities {
+            images: self.modalities.contains(&Modality::Image),
+            audio: self.modalities.contains(&Modality::Audio),
+            tools: self.tools.unwrap_or(true),
+            context: self.context,
+            max_output: self.max_output,
+        };
+        Ok(model)
+    }
+
+    /// What is wrong whatever the provider says: numbers out of range, settings of another provider.
+    fn check(&self) -> Result<(), SettingError> {
+        let Scores { cost, speed, intelligence } = self.scores;
+        for (setting, score) in [("cost", cost), ("speed", speed), ("intelligence", intelligence)] {
+            if !(0.0..=1.0).contains(&score) {
+                return Err(SettingError::new(
+                    format!("scores.{setting}"),
+                    format!("{score} is not between 0 and 1"),
+                ));
+            }
+        }
+        if self.aliases.iter().any(|alias| alias.trim().is_empty()) {
+            return Err(SettingError::new("aliases", "one of them is empty, which is a part of every hint"));
+        }
+        for (setting, zero) in [
+            ("context", self.context == Some(0)),
+            ("max_output", self.max_output == Some(0)),
+            ("max_answer_bytes", self.max_answer_bytes == Some(0)),
+        ] {
+            if zero {
+                return Err(SettingError::new(setting, "it has to be above 0"));
+            }
+        }
+        let of = |kind, setting: &str, set: bool| {
+            if set && self.provider != kind {
+                let why = format!("it is a setting of the provider {kind:?}");
+                return Err(SettingError::new(setting, why.to_lowercase()));
+            }
+            Ok(())
+        };
+        of(ProviderKind::OpenAi, "max_tokens_field", self.max_tokens_field.is_some())?;
+        of(ProviderKind::OpenAi, "stream_usage", self.stream_usage.is_some())?;
+        of(ProviderKind::Ollama, "num_ctx", self.num_ctx.is_some())?;
+        of(ProviderKind::Scripted, "replies", !self.replies.is_empty())?;
+        if self.provider == ProviderKind::Scripted && self.replies.is_empty() {
+            return Err(SettingError::new("replies", "a scripted model has to have some"));
+        }
+        Ok(())
+    }
+
+    fn provider(&self, name: &str) -> Result<std::sync::Arc<dyn Provider>, SettingError> {
+        let model = self.model.as_deref().unwrap_or(name);
+        let access = self.access();
+        Ok(match self.provider {
+            ProviderKind::OpenAi => {
+                let mut openai = OpenAi::new(model, access)?;
+                if let Some(field) = self.max_tokens_field {
+                    openai = openai.max_tokens_field(field);
+                }
+                std::sync::Arc::new(openai.stream_usage(self.stream_usage.unwrap_or(true)))
+            }
+            ProviderKind::Anthropic => std::sync::Arc::new(Anthropic::new(model, access)?),
+            ProviderKind::Gemini => std::sync::Arc::new(Gemini::new(model, access)?),
+            ProviderKind::Ollama => {
+                let ollama = Ollama::new(model, access)?;
+                std::sync::Arc::new(self.num_ctx.into_iter().fold(ollama, Ollama::num_ctx))
+            }
+            ProviderKind::Scripted => {
+                std::sync::Arc::new(Scripted::repeating(self.replies.clone()).named(model))
+            }
+        })
+    }
+
+    fn access(&self) -> Access {
+        let usual = Limits::default();
+        let limits = Limits {
+            connect: self.connect_timeout.unwrap_or(usual.connect),
+            first_byte: self.first_byte_timeout.unwrap_or(usual.first_byte),
+            idle: self.idle_timeout.unwrap_or(usual.idle),
+            whole: self.timeout.unwrap_or(usual.whole),
+            max_answer_bytes: self.max_answer_bytes.unwrap_or(usual.max_answer_bytes),
+            retries: self.retries.unwrap_or(usual.retries),
+            max_wait: self.max_retry_wait.unwrap_or(usual.max_wait),
+            ..usual
+        };
+        Access {
+            base_url: self.base_url.clone(),
+            api_key: self.api_key.clone(),
+            headers: self.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            limits,
+        }
+    }
+}
+
+/// A time such as `"30s"`, `"2m"` or `"1h 30m"`, above zero.
+pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let expected = "it has to be a time above zero, such as \"30s\" or \"2m\"";
+    let text = Option::<String>::deserialize(deserializer).map_err(|_| de::Error::custom(expected))?;
+    let Some(text) = text else { return Ok(None) };
+    let time = text.parse::<jiff::SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());
+    let time = time.filter(|time| !time.is_zero());
+    time.map(Some).ok_or_else(|| de::Error::custom(expected))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! An answer in the making.
+
+use hospes_model::{
+    CreateMessageResult, Meta, RawJson, SamplingMessageContentBlock as Block, StopReason, TextContent,
+    ToolUseContent,
+};
+
+use crate::names::Names;
+use crate::provider::Listener;
+use crate::{Answer, Delta, Usage};
+
+/// What a reader makes of the pieces of an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    blocks: Vec<Part>,
+    model: Option<String>,
+    stop: Option<StopReason>,
+    usage: Option<Usage>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    Tool(Call),
+}
+
+/// A tool use, whose arguments come as pieces of JSON text.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    /// What the provider tells calls of one answer apart by.
+    pub(crate) key: Option<u64>,
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+    pub(crate) meta: Meta,
+    /// Whoever listens knows of it.
+    told: bool,
+}
+
+/// What a reader says of an answer that it cannot go on with.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ReadError {
+    /// It is not in the provider's format.
+    Malformed(String),
+    /// The provider says that it failed.
+    Reported(String),
+    /// The provider blocks the prompt.
+    Blocked(String),
+}
+
+impl ReadError {
+    pub(crate) fn json(error: &serde_json::Error) -> Self {
+        Self::Malformed(format!("it is not the JSON that was expected ({error})"))
+    }
+}
+
+impl Draft {
+    /// More text.
+    pub(crate) fn text(&mut self, more: &str, heard: &mut Listener<'_>) {
+        if more.is_empty() {
+            return;
+        }
+        heard(Delta::Text(more));
+        match self.blocks.last_mut() {
+            Some(Part::Text(text)) => text.push_str(more),
+            _ => self.blocks.push(Part::Text(more.to_owned())),
+        }
+    }
+
+    /// Text from now on is a block of its own.
+    pub(crate) fn end_text(&mut self) {
+        if matches!(self.blocks.last(), Some(Part::Text(text)) if !text.is_empty()) {
+            self.blocks.push(Part::Text(String::new()));
+        }
+    }
+
+    /// The call with this key, or a new one.
+    pub(crate) fn call(&mut self, key: u64) -> &mut Call {
+        let is_it = |part: &Part| matches!(part, Part::Tool(call) if call.key == Some(key));
+        let found = self.blocks.iter().rposition(is_it);
+        self.call_at(found, Some(key))
+    }
+
+    /// The last call with this key.
+    pub(crate) fn has_call(&self, key: u64) -> Option<&Call> {
+        self.blocks.iter().rev().find_map(|part| match part {
+            Part::Tool(call) if call.key == Some(key) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// A new call, even if there is one with this key.
+    pub(crate) fn new_call(&mut self, key: Option<u64>) -> &mut Call {
+        self.call_at(None, key)
+    }
+
+    fn call_at(&mut self, found: Option<usize>, key: Option<u64>) -> &mut Call {
+        let index = found.unwrap_or_else(|| {
+            self.blocks.push(Part::Tool(Call { key, ..Call::default() }));
+            self.blocks.len() - 1
+        });
+        match &mut self.blocks[index] {
+            Part::Tool(call) => call,
+            Part::Text(_) => unreachable!("the index is that of a call"),
+        }
+    }
+
+    /// Tells of the calls whose names are known by now.
+    pub(crate) fn tell_calls(&mut self, names: &Names, heard: &mut Listener<'_>) {
+        for part in &mut self.blocks {
+            if let Part::Tool(call) = part
+                && !call.told
+                && !call.name.is_empty()
+            {
+                call.told = true;
+                heard(Delta::ToolUse(&names.back(&call.name)));
+            }
+        }
+    }
+
+    /// The model's name, as the provider says it.
+    pub(crate) fn model(&mut self, name: &str) {
+        if !name.is_empty() {
+            self.model = Some(name.to_owned());
+        }
+    }
+
+    pub(crate) fn stop(&mut self, reason: StopReason) {
+        self.stop = Some(reason);
+    }
+
+    pub(crate) fn stopped(&self) -> Option<&StopReason> {
+        self.stop.as_ref()
+    }
+
+    pub(crate) fn has_calls(&self) -> bool {
+        self.blocks.iter().any(|part| matches!(part, Part::Tool(_)))
+    }
+
+    /// Changes the count of tokens.
+    pub(crate) fn count(&mut self, change: impl FnOnce(&mut Usage)) {
+        change(self.usage.get_or_insert_default());
+    }
+
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    /// All text so far.
+    pub(crate) fn partial(&self) -> String {
+        self.blocks
+            .iter()
+            .filter_map(|part| match part {
+                Part::Text(text) => Some(text.as_str()),
+                Part::Tool(_) => None,
+            })
+            .collect()
+    }
+
+    /// The answer. `asked` is the model's name where the provider gave none; `taken` are the ids of tool uses that the
+    /// conversation has already.
+    pub(crate) fn finish(self, asked: &str, names: &Names, taken: &[&str]) -> Result<Answer, ReadError> {
+        let mut content = Vec::with_capacity(self.blocks.len());
+        let mut ids: Vec<String> = Vec::new();
+        let cut = self.stop == Some(StopReason::MaxTokens);
+        for part in self.blocks {
+            match part {
+                Part::Text(text) if text.is_empty() => {}
+                Part::Text(text) => content.push(Block::Text(TextContent::new(text))),
+                Part::Tool(call) => {
+                    let Some(input) = arguments(&call.arguments) else {
+                        // The end of the tokens came in the middle of it: half a tool use is none.
+                        if cut {
+                            continue;
+                        }
+                        let name = names.back(&call.name);
+                        return Err(ReadError::Malformed(format!(
+                            "the arguments for the tool {name:?} are no JSON object"
+                        )));
+                    };
+                    if call.name.is_empty() {
+                        return Err(ReadError::Malformed("a tool use has no name".to_owned()));
+                    }
+                    let id = free_id(call.id, taken, &ids);
+                    ids.push(id.clone());
+                    content.push(Block::ToolUse(
+                        ToolUseContent::new(id, names.back(&call.name), input).with_meta(call.meta),
+                    ));
+                }
+            }
+        }
+        if content.is_empty() {
+            // The older revisions want one block, always.
+            content.push(Block::text(""));
+        }
+        let mut result = CreateMessageResult::of(self.model.unwrap_or_else(|| asked.to_owned()), content);
+        result.stop_reason = self.stop;
+        Ok(Answer::new(result, self.usage))
+    }
+}
+
+/// The arguments of a tool use; none if they are no object.
+fn arguments(text: &str) -> Option<RawJson> {
+    if text.trim().is_empty() {
+        return Some(RawJson::empty_object());
+    }
+    RawJson::parse(text.to_owned()).ok().filter(RawJson::is_object)
+}
+
+/// The id that the provider gave, or one of ours where it gave none or one that is in use: results refer to it.
+fn free_id(id: String, taken: &[&str], ids: &[String]) -> String {
+    let in_use = |id: &str| taken.contains(&id) || ids.iter().any(|other| other == id);
+    if !id.is_empty() && !in_use(&id) {
+        return id;
+    }
+    (taken.len() + ids.len() + 1..)
+        .map(|number| format!("call_{number}"))
+        .find(|id| !in_use(id))
+        .unwrap_or(id)
+}

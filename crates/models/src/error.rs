@@ -1,0 +1,257 @@
+//! What can go wrong when a model is asked.
+
+use std::fmt;
+use std::time::Duration;
+
+use hospes_model::RpcError;
+
+use crate::Usage;
+
+/// Why a model gave no answer. No text in it holds a key.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The request breaks the specification's rules on sampling. Nothing was sent.
+    #[error("the sampling request is not valid: {0}")]
+    Invalid(String),
+    /// The provider has no place for a part of the request. Nothing was sent.
+    #[error("{provider} cannot take {what}")]
+    Unsupported {
+        /// Whose wire it is.
+        provider: &'static str,
+        /// The part of the request, and what could be taken in its place.
+        what: String,
+    },
+    /// No connection could be opened.
+    #[error("{at} cannot be reached: {why}")]
+    Unreachable {
+        /// The host, and the port where it is not the usual one.
+        at: String,
+        /// What happened.
+        why: String,
+    },
+    /// The API key is missing, wrong, or may not do this.
+    #[error("{at} did not accept the API key (HTTP {status}{code})", code = shown_code(code))]
+    Unauthorized {
+        /// The host.
+        at: String,
+        /// 401 or 403.
+        status: u16,
+        /// What the provider calls it, if it does.
+        code: String,
+    },
+    /// The provider will not do it, however often it is asked.
+    #[error("{at} refused the request (HTTP {status}): {message}")]
+    Refused {
+        /// The host.
+        at: String,
+        /// The HTTP status.
+        status: u16,
+        /// The provider's own words, shortened, without control characters.
+        message: String,
+    },
+    /// The provider could not do it now, and could not the last time it was tried either.
+    #[error("{at} is not able to answer now (HTTP {status}): {message}{wait}", wait = shown_wait(*retry_after))]
+    Busy {
+        /// The host.
+        at: String,
+        /// The HTTP status: 408, 429 or one of 500 and above.
+        status: u16,
+        /// The provider's own words, shortened, without control characters.
+        message: String,
+        /// When it wants to be asked again.
+        retry_after: Option<Duration>,
+    },
+    /// Something took too long.
+    #[error("{at}: {stage} took more than {limit:?} (setting {setting})", setting = stage.setting())]
+    TimedOut {
+        /// The host.
+        at: String,
+        /// What took too long.
+        stage: Stage,
+        /// The limit that it broke.
+        limit: Duration,
+    },
+    /// The answer is longer than it may be.
+    #[error("the answer of {at} is longer than {limit} bytes (setting max_answer_bytes)")]
+    TooLong {
+        /// The host.
+        at: String,
+        /// The limit that it broke.
+        limit: usize,
+    },
+    /// The answer is not in the provider's format.
+    #[error("the answer of {at} cannot be read: {why}")]
+    Malformed {
+        /// The host.
+        at: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The answer began and did not end.
+    #[error("the answer of {at} broke off: {why}")]
+    Broken {
+        /// The host.
+        at: String,
+        /// What happened.
+        why: String,
+    },
+    /// The provider reported an error in the middle of its answer.
+    #[error("{at} reported an error in its answer: {message}")]
+    Reported {
+        /// The host.
+        at: String,
+        /// The provider's own words, shortened, without control characters.
+        message: String,
+    },
+    /// The provider does not answer such a prompt.
+    #[error("{at} blocked the prompt: {reason}")]
+    Blocked {
+        /// The host.
+        at: String,
+        /// What the provider calls it.
+        reason: String,
+    },
+    /// A script came to its end, or says that it fails here.
+    #[error("the scripted model fails: {0}")]
+    Scripted(String),
+}
+
+impl ModelError {
+    /// The error for the MCP server that asked: what it can do something about in full, of everything else only the
+    /// kind. Which provider is behind the host, and what it says of an account there, is none of a server's business.
+    #[must_use]
+    pub fn to_rpc(&self) -> RpcError {
+        match self {
+            Self::Invalid(_) => RpcError::invalid_params(self.to_string()),
+            Self::Unsupported { what, .. } => RpcError::internal(format!("the model cannot take {what}")),
+            Self::Blocked { .. } => RpcError::internal("the model does not answer this prompt"),
+            Self::Busy { .. } => RpcError::internal("the model is busy; ask again later"),
+            Self::TimedOut { .. } => RpcError::internal("the model did not answer in time"),
+            Self::TooLong { .. } => RpcError::internal("the model's answer is too long"),
+            _ => RpcError::internal("the model could not be asked"),
+        }
+    }
+
+    /// Whether it was found before anything was sent.
+    #[must_use]
+    pub fn is_before_sending(&self) -> bool {
+        matches!(self, Self::Invalid(_) | Self::Unsupported { .. })
+    }
+}
+
+/// What took too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Opening the connection.
+    Connecting,
+    /// Waiting for the first byte of the answer.
+    FirstByte,
+    /// Waiting for more of an answer that had begun.
+    Idle,
+    /// All of it, with repetitions.
+    Whole,
+}
+
+impl Stage {
+    /// The name of the limit in the configuration.
+    #[must_use]
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Connecting => "connect_timeout",
+            Self::FirstByte => "first_byte_timeout",
+            Self::Idle => "idle_timeout",
+            Self::Whole => "timeout",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connecting => "connecting",
+            Self::FirstByte => "the wait for the first byte of the answer",
+            Self::Idle => "a pause in the answer",
+            Self::Whole => "the whole answer",
+        })
+    }
+}
+
+/// A model was asked and gave no whole answer: why, and what there was of it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{error}")]
+#[non_exhaustive]
+pub struct Failure {
+    /// Why. It is not a `source`: the text is this one.
+    pub error: ModelError,
+    /// How often the request was sent.
+    pub tries: u32,
+    /// The model may have worked, and the account may be charged: a budget should count the request as spent.
+    pub may_have_cost: bool,
+    /// What the provider had said of tokens by then.
+    pub usage: Option<Usage>,
+    /// The text that had arrived, cut off where it broke.
+    pub partial: String,
+}
+
+impl Failure {
+    /// A failure before anything was sent.
+    #[must_use]
+    pub fn new(error: ModelError) -> Self {
+        Self { error, tries: 0, may_have_cost: false, usage: None, partial: String::new() }
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        Self::new(error)
+    }
+}
+
+/// A setting that no provider can be made with. The text names the setting and what it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{setting}: {why}")]
+#[non_exhaustive]
+pub struct SettingError {
+    /// The setting's name in the configuration, with the model's where it is known: `models.fast.base_url`.
+    pub setting: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl SettingError {
+    pub(crate) fn new(setting: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { setting: setting.into(), why: why.into() }
+    }
+}
+
+fn shown_code(code: &str) -> String {
+    if code.is_empty() { String::new() } else { format!(", {code}") }
+}
+
+fn shown_wait(wait: Option<Duration>) -> String {
+    wait.map_or_else(String::new, |wait| {
+        format!("; it wants to be asked again in {} s", wait.as_secs_f64().ceil())
+    })
+}
+
+/// The longest piece of a provider's own words that is kept.
+const MAX_WORDS: usize = 400;
+
+/// Somebody else's words, for our messages: one line, shortened, nothing in it that a terminal would obey.
+pub(crate) fn words(text: &str) -> String {
+    let hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    };
+    let mut shown = String::new();
+    for (count, c) in text.trim().chars().enumerate() {
+        if count == MAX_WORDS {
+            shown.push('…');
+            break;
+        }
+        shown.push(if hidden(c) { ' ' } else { c });
+    }
+    if shown.is_empty() { "it gave no reason".to_owned() } else { shown }
+}

@@ -1,0 +1,125 @@
+//! How many tokens a request will take, before anybody has counted them.
+//!
+//! Every model cuts text in its own way, and no table of theirs is here. The estimate looks at the kinds of characters:
+//! what is measured against real tokenizers stands in the tests. Its stated error: of English prose the true count is
+//! within a quarter of [`TokenEstimate::likely`]; of code, JSON and other languages within a half; and it is not over
+//! [`TokenEstimate::high`], which is what a budget should reserve, save for what no model was made for (random letters,
+//! rare scripts). Pictures and sounds count as much as the greediest of the known providers makes of them.
+
+use hospes_model::{CreateMessageParams, SamplingMessageContentBlock as Block};
+use serde::{Deserialize, Serialize};
+
+use crate::conversation::{Piece, pieces};
+
+/// Tokens that are still to be counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TokenEstimate {
+    /// The likely count.
+    pub likely: u64,
+    /// What it will hardly exceed.
+    pub high: u64,
+}
+
+/// Tokens are counted in twelfths, so that parts of them add up exactly.
+const TOKEN: u64 = 12;
+/// What surrounds a message.
+const MESSAGE: u64 = 6 * TOKEN;
+/// What surrounds a tool's definition.
+const TOOL: u64 = 12 * TOKEN;
+/// The most that a picture costs at the known providers.
+const PICTURE: u64 = 1_600;
+/// Bytes of sound for a token: 32 tokens a second (the most known) of speech at 32 kbit/s (the least in use).
+const SOUND_BYTES: u64 = 125;
+
+/// The tokens of a request's prompt: the system prompt, the messages, the tools.
+#[must_use]
+pub fn input_tokens(params: &CreateMessageParams) -> TokenEstimate {
+    let (mut text, mut media) = (0, 0);
+    if let Some(system) = &params.system_prompt {
+        text += MESSAGE + twelfths(system);
+    }
+    for message in &params.messages {
+        text += MESSAGE;
+        for block in &message.content {
+            match block {
+                Block::Text(content) => text += twelfths(&content.text),
+                Block::Image(_) => media += PICTURE,
+                Block::Audio(audio) => media += bytes(&audio.data) / SOUND_BYTES + 1,
+                Block::ToolUse(tool_use) => {
+                    text += TOOL + twelfths(&tool_use.name) + twelfths(tool_use.input.as_str());
+                }
+                Block::ToolResult(result) => {
+                    text += TOOL;
+                    for piece in pieces(result) {
+                        match piece {
+                            Piece::Text(words) => text += twelfths(&words),
+                            Piece::Image(..) | Piece::Other(_) => media += PICTURE,
+                        }
+                    }
+                }
+                Block::Unknown(raw) => text += twelfths(raw.as_str()),
+                _ => {}
+            }
+        }
+    }
+    for tool in &params.tools {
+        let description = tool.description.as_deref().unwrap_or_default();
+        text += TOOL + twelfths(&tool.name) + twelfths(description) + twelfths(tool.input_schema.as_str());
+    }
+    // Providers put some words of their own before tools.
+    if !params.tools.is_empty() {
+        media += 350;
+    }
+    let likely = text.div_ceil(TOKEN);
+    TokenEstimate {
+        likely: likely.saturating_add(media),
+        high: likely.saturating_add(likely / 2).saturating_add(16).saturating_add(media),
+    }
+}
+
+/// The likely tokens of a text.
+#[must_use]
+pub fn text_tokens(text: &str) -> u64 {
+    twelfths(text).div_ceil(TOKEN)
+}
+
+/// Words of Latin letters cost little, each sign and digit much, everything else about a token a character.
+fn twelfths(text: &str) -> u64 {
+    let mut sum = 0;
+    let mut word = 0_u64;
+    for c in text.chars() {
+        if c.is_ascii_alphabetic() {
+            word += 1;
+            continue;
+        }
+        sum += of_word(word);
+        word = 0;
+        sum += match c {
+            // A blank belongs to the word behind it.
+            ' ' => 0,
+            '\n' | '\t' | '\r' => TOKEN / 2,
+            '0'..='9' => TOKEN * 2 / 3,
+            c if c.is_ascii() => TOKEN * 5 / 6,
+            // Letters of Latin, Greek, Cyrillic and their neighbours come in twos or threes.
+            '\u{80}'..='\u{58f}' => TOKEN * 2 / 3,
+            // Han, kana, hangul and the like.
+            _ => TOKEN * 5 / 4,
+        };
+    }
+    sum + of_word(word)
+}
+
+/// A common word is one token; long ones are several.
+fn of_word(letters: u64) -> u64 {
+    match letters {
+        0 => 0,
+        1..=5 => TOKEN,
+        more => TOKEN + (more - 5) * TOKEN / 6,
+    }
+}
+
+/// The bytes behind some Base64.
+fn bytes(base64: &str) -> u64 {
+    base64.len() as u64 / 4 * 3
+}

@@ -1,0 +1,197 @@
+//! One try.
+
+use std::error::Error as StdError;
+
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt as _;
+use http::header::{ACCEPT, HeaderValue};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::connector::Late;
+use super::frames::{Framing, Style, Trouble};
+use super::refusal::Refusal;
+use super::{Endpoint, Miss, Reader, retry};
+use crate::provider::Listener;
+use crate::{ModelError, Stage};
+
+/// How much of a refusal is read.
+const MAX_REFUSAL_BYTES: usize = 64 * 1024;
+
+impl Miss {
+    fn fatal(error: ModelError) -> Self {
+        Self { error, again: false, after: None, may_have_cost: true }
+    }
+}
+
+impl Endpoint {
+    /// Sends the request once and reads the answer.
+    pub(super) async fn attempt<R: Reader>(
+        &self,
+        path: &str,
+        body: Bytes,
+        style: Style,
+        reader: &mut R,
+        heard: &mut Listener<'_>,
+    ) -> Result<(), Miss> {
+        let first = Instant::now() + self.limits.first_byte;
+        let request = self.request(path, body, style)?;
+        let response = match timeout_at(first, self.client.request(request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.unsent(&error)),
+            Err(_) => return Err(Miss::fatal(self.timed_out(Stage::FirstByte))),
+        };
+        if !response.status().is_success() {
+            return Err(self.refusal(response).await);
+        }
+        let framing = Framing::of(&response, style, self.limits.max_answer_bytes);
+        self.answer(response.into_body(), framing, first, reader, heard).await
+    }
+
+    fn request(&self, path: &str, body: Bytes, style: Style) -> Result<Request<Full<Bytes>>, Miss> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = http::Method::POST;
+        let uri = format!("{}{path}", self.base.as_str().trim_end_matches('/')).parse();
+        *request.uri_mut() = uri.map_err(|error| {
+            let why = format!("its address is no URL ({error})");
+            Miss { may_have_cost: false, ..Miss::fatal(ModelError::Unreachable { at: self.at.clone(), why }) }
+        })?;
+        request.headers_mut().clone_from(&self.headers);
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(style.accept()));
+        Ok(request)
+    }
+
+    /// Nothing came back.
+    fn unsent(&self, error: &legacy::Error) -> Miss {
+        let at = self.at.clone();
+        let (mut causes, mut why) = (Some(error as &(dyn StdError + 'static)), String::new());
+        while let Some(cause) = causes {
+            if cause.is::<Late>() {
+                let error = self.timed_out(Stage::Connecting);
+                return Miss { error, again: true, after: None, may_have_cost: false };
+            }
+            // The last cause says the most; those before it say that there is one.
+            why = cause.to_string();
+            causes = cause.source();
+        }
+        let why = self.words(&why);
+        if error.is_connect() {
+            return Miss {
+                error: ModelError::Unreachable { at, why },
+                again: true,
+                after: None,
+                may_have_cost: false,
+            };
+        }
+        Miss { error: ModelError::Broken { at, why }, again: true, after: None, may_have_cost: true }
+    }
+
+    /// What a status other than success means.
+    async fn refusal(&self, response: Response<Incoming>) -> Miss {
+        let (head, mut body) = response.into_parts();
+        let mut text = BytesMut::new();
+        let reading = async {
+            while let Some(Ok(frame)) = body.frame().await {
+                if let Ok(data) = frame.into_data() {
+                    text.extend_from_slice(&data[..data.len().min(MAX_REFUSAL_BYTES - text.len())]);
+                    if text.len() == MAX_REFUSAL_BYTES {
+                        break;
+                    }
+                }
+            }
+        };
+        // What there is of it by then has to do.
+        let _late = timeout(self.limits.idle, reading).await;
+        let refusal = Refusal::read(&text);
+        let after = retry::wanted(&head.headers, jiff::Timestamp::now()).or(refusal.retry_after);
+        let (at, status) = (self.at.clone(), head.status.as_u16());
+        let message = self.words(&refusal.message);
+        let busy = match head.status {
+            StatusCode::REQUEST_TIMEOUT => true,
+            // A used-up account is not filled by waiting.
+            StatusCode::TOO_MANY_REQUESTS => !refusal.is_final(),
+            StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED => false,
+            status => status.is_server_error(),
+        };
+        let error = match head.status {
+            // Providers repeat parts of the key in their words.
+            StatusCode::UNAUTHORIZED => ModelError::Unauthorized { at, status, code: self.code(&refusal) },
+            _ if busy => ModelError::Busy { at, status, message, retry_after: after },
+            status if status.is_redirection() => {
+                let message =
+                    "it leads elsewhere, where a key is not taken; set base_url to the address itself".into();
+                ModelError::Refused { at, status: status.as_u16(), message }
+            }
+            _ => ModelError::Refused { at, status, message },
+        };
+        // A gateway that gave up waiting says nothing of whether the model did.
+        let may_have_cost = head.status == StatusCode::GATEWAY_TIMEOUT;
+        Miss { error, again: busy, after, may_have_cost }
+    }
+
+    fn code(&self, refusal: &Refusal) -> String {
+        if refusal.code.is_empty() { String::new() } else { self.words(&refusal.code) }
+    }
+
+    async fn answer<R: Reader>(
+        &self,
+        mut body: Incoming,
+        mut framing: Framing,
+        first: Instant,
+        reader: &mut R,
+        heard: &mut Listener<'_>,
+    ) -> Result<(), Miss> {
+        let (mut begun, mut until, mut bytes) = (false, first, 0_usize);
+        loop {
+            let stage = if begun { Stage::Idle } else { Stage::FirstByte };
+            let frame = match timeout_at(until, body.frame()).await {
+                Err(_) => return Err(Miss::fatal(self.timed_out(stage))),
+                Ok(None) => break,
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => {
+                    let error =
+                        ModelError::Broken { at: self.at.clone(), why: self.words(&error.to_string()) };
+                    // Headers alone are no answer yet.
+                    return Err(Miss { again: !begun, ..Miss::fatal(error) });
+                }
+            };
+            let Ok(data) = frame.into_data() else { continue };
+            if data.is_empty() {
+                continue;
+            }
+            bytes = bytes.saturating_add(data.len());
+            if bytes > self.limits.max_answer_bytes {
+                let error = ModelError::TooLong { at: self.at.clone(), limit: self.limits.max_answer_bytes };
+                return Err(Miss::fatal(error));
+            }
+            begun = true;
+            until = Instant::now() + self.limits.idle;
+            framing
+                .feed(data, &mut |json| reader.read(json, heard))
+                .map_err(|trouble| self.trouble(trouble))?;
+            if reader.is_over() {
+                // The end of the body is here already, as a rule; then the connection can be used again.
+                let _end = body.frame().now_or_never();
+                return Ok(());
+            }
+        }
+        framing.finish(&mut |json| reader.read(json, heard)).map_err(|trouble| self.trouble(trouble))?;
+        if reader.is_whole() {
+            return Ok(());
+        }
+        let why = if begun { "it ended before it was whole" } else { "it is empty" }.to_owned();
+        Err(Miss { again: !begun, ..Miss::fatal(ModelError::Broken { at: self.at.clone(), why }) })
+    }
+
+    fn trouble(&self, trouble: Trouble) -> Miss {
+        Miss::fatal(match trouble {
+            Trouble::Read(error) => self.misread(error),
+            Trouble::TooLong => {
+                ModelError::TooLong { at: self.at.clone(), limit: self.limits.max_answer_bytes }
+            }
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! Connections: TLS, the environment's proxy, a limit on how long opening may take.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Uri;
+use http_body_util::Full;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tower_service::Service;
+use url::Url;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+type Io = hyper_rustls::MaybeHttpsStream<hyper_util::rt::TokioIo<tokio::net::TcpStream>>;
+type Opening = Pin<Box<dyn Future<Output = Result<Io, Error>> + Send>>;
+
+/// What sends requests, and keeps connections for the next one.
+pub(crate) type Client = legacy::Client<Connector, Full<Bytes>>;
+
+/// Opens connections, in time.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    way: Way,
+    limit: Duration,
+}
+
+#[derive(Clone)]
+enum Way {
+    Straight(hyper_rustls::HttpsConnector<HttpConnector>),
+    Tunnel(hyper_rustls::HttpsConnector<Tunnel<HttpConnector>>),
+}
+
+/// The connection was not opened in time.
+#[derive(Debug, thiserror::Error)]
+#[error("it was not opened in time")]
+pub(super) struct Late;
+
+/// # Errors
+/// What is wrong with the environment's proxy or certificates.
+pub(crate) fn client(base: &Url, limit: Duration) -> Result<Client, String> {
+    let mut plain = HttpConnector::new();
+    plain.set_nodelay(true);
+    plain.enforce_http(false);
+    // Of several addresses each has its part of the time.
+    plain.set_connect_timeout(Some(limit));
+    let tls = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(hospes::client::tls_config(&[])?)
+        .https_or_http()
+        .enable_http1();
+    let origin: Uri = base.as_str().parse().map_err(|_| "it is no URL".to_owned())?;
+    let way = match hospes::client::proxy_to(&origin)? {
+        None => Way::Straight(tls.wrap_connector(plain)),
+        Some((proxy, auth)) => {
+            let tunnel = Tunnel::new(proxy, plain);
+            Way::Tunnel(tls.wrap_connector(auth.into_iter().fold(tunnel, Tunnel::with_auth)))
+        }
+    };
+    Ok(legacy::Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(Duration::from_secs(60))
+        .pool_max_idle_per_host(16)
+        .pool_timer(TokioTimer::new())
+        .build(Connector { way, limit }))
+}
+
+impl Service<Uri> for Connector {
+    type Response = Io;
+    type Error = Error;
+    type Future = Opening;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        match &mut self.way {
+            Way::Straight(way) => way.poll_ready(cx),
+            Way::Tunnel(way) => way.poll_ready(cx),
+        }
+    }
+
+    fn call(&mut self, there: Uri) -> Opening {
+        let opening: Opening = match &mut self.way {
+            Way::Straight(way) => Box::pin(way.call(there)),
+            Way::Tunnel(way) => Box::pin(way.call(there)),
+        };
+        let limit = self.limit;
+        Box::pin(async move {
+            match tokio::time::timeout(limit, opening).await {
+                Ok(opened) => opened,
+                Err(_) => Err(Late.into()),
+            }
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! Asking a provider over HTTP: one request, tried a few times, whose answer is read as it comes.
+
+mod attempt;
+mod connector;
+mod frames;
+mod refusal;
+mod retry;
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use tokio::time::{Instant, sleep, timeout_at};
+use url::Url;
+
+use crate::draft::ReadError;
+use crate::error::words;
+use crate::provider::Listener;
+use crate::{ApiKey, Delta, Failure, Limits, ModelError, SettingError, Stage, Usage};
+
+pub(crate) use frames::Style;
+pub(crate) use refusal::Refusal;
+
+/// Where a provider is, and how it is asked.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    base: Url,
+    /// The host, for messages.
+    at: String,
+    headers: HeaderMap,
+    /// What must never be shown, should the other side repeat it.
+    secrets: Vec<ApiKey>,
+    client: connector::Client,
+    pub(crate) limits: Limits,
+}
+
+/// Reads the pieces of an answer.
+pub(crate) trait Reader: Send {
+    /// A piece, or the whole of an answer that does not come in pieces.
+    fn read(&mut self, json: &[u8], heard: &mut Listener<'_>) -> Result<(), ReadError>;
+    /// Nothing more will come.
+    fn is_over(&self) -> bool;
+    /// The answer is whole, should the stream end here.
+    fn is_whole(&self) -> bool;
+    /// Tokens counted so far.
+    fn usage(&self) -> Option<Usage>;
+    /// The text so far.
+    fn partial(&self) -> String;
+}
+
+/// How a key goes into its header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KeyHeader {
+    /// `Authorization: Bearer KEY`.
+    Bearer,
+    /// The key alone, in this header.
+    Plain(&'static str),
+}
+
+impl Endpoint {
+    /// An endpoint below `base`.
+    pub(crate) fn new(
+        base: &str,
+        key: Option<(&ApiKey, KeyHeader)>,
+        extra: Vec<(String, ApiKey)>,
+        limits: Limits,
+    ) -> Result<Self, SettingError> {
+        let base = parse_base(base)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("hospes/", env!("CARGO_PKG_VERSION"))));
+        let mut secrets = Vec::new();
+        if let Some((key, how)) = key {
+            let (name, value) = match how {
+                KeyHeader::Bearer => (http::header::AUTHORIZATION, format!("Bearer {}", key.reveal())),
+                KeyHeader::Plain(name) => (HeaderName::from_static(name), key.reveal().to_owned()),
+            };
+            headers.insert(
+                name,
+                secret_value(&value).ok_or_else(|| {
+                    SettingError::new("api_key", "it is empty, or has characters that no header can carry")
+                })?,
+            );
+            secrets.push(key.clone());
+        }
+        for (name, value) in extra {
+            let setting = format!("headers.{name}");
+            let header = HeaderName::try_from(name.as_str())
+                .map_err(|_| SettingError::new(&setting, "it is no name of a header"))?;
+            let sent = secret_value(value.reveal())
+                .ok_or_else(|| SettingError::new(&setting, "it has characters that no header can carry"))?;
+            headers.insert(header, sent);
+            secrets.push(value);
+        }
+        if base.scheme() == "http" && !secrets.is_empty() && !is_here(&base) {
+            let why = "a key would go over the network in the open; use https, or a server on this machine";
+            return Err(SettingError::new("base_url", why));
+        }
+        let client =
+            connector::client(&base, limits.connect).map_err(|why| SettingError::new("base_url", why))?;
+        let at = base.host_str().unwrap_or_default().to_owned();
+        let at = base.port().map_or_else(|| at.clone(), |port| format!("{at}:{port}"));
+        Ok(Self { base, at, headers, secrets, client, limits })
+    }
+
+    /// Sets a header that is no secret.
+    pub(crate) fn header(mut self, name: &'static str, value: &'static str) -> Self {
+        self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        self
+    }
+
+    /// The host that is asked.
+    pub(crate) fn host(&self) -> &str {
+        self.base.host_str().unwrap_or_default()
+    }
+
+    /// Posts `body` to `path` below the base and reads what comes. The reader is made anew for each try.
+    pub(crate) async fn ask<R: Reader>(
+        &self,
+        path: &str,
+        body: Vec<u8>,
+        style: Style,
+        reader: impl Fn() -> R + Send + Sync,
+        heard: &mut Listener<'_>,
+    ) -> Result<(R, u32), Failure> {
+        let end = Instant::now() + self.limits.whole;
+        let mut state = State { reader: reader(), tries: 0, may_have_cost: false };
+        let asked = self.try_often(path, body.into(), style, &reader, heard, &mut state);
+        let outcome = timeout_at(end, asked).await.unwrap_or_else(|_| {
+            state.may_have_cost = true;
+            Err(self.timed_out(Stage::Whole))
+        });
+        match outcome {
+            Ok(()) => Ok((state.reader, state.tries)),
+            Err(error) => {
+                let usage = state.reader.usage();
+                let partial = state.reader.partial();
+                tracing::debug!(at = self.at, %error, tries = state.tries, "a model was asked in vain");
+                let may_have_cost = state.may_have_cost || usage.is_some() || !partial.is_empty();
+                Err(Failure { error, tries: state.tries, may_have_cost, usage, partial })
+            }
+        }
+    }
+
+    async fn try_often<R: Reader>(
+        &self,
+        path: &str,
+        body: Bytes,
+        style: Style,
+        reader: &(impl Fn() -> R + Send + Sync),
+        heard: &mut Listener<'_>,
+        state: &mut State<R>,
+    ) -> Result<(), ModelError> {
+        loop {
+            state.tries += 1;
+            if state.tries > 1 {
+                heard(Delta::Again(state.tries));
+                state.reader = reader();
+            }
+            let tried = self.attempt(path, body.clone(), style, &mut state.reader, heard).await;
+            let Err(miss) = tried else { return Ok(()) };
+            state.may_have_cost |= miss.may_have_cost;
+            let Some(wait) = retry::wait(&miss, state.tries, &self.limits) else { return Err(miss.error) };
+            tracing::debug!(at = self.at, error = %miss.error, ?wait, "a model is asked again");
+            sleep(wait).await;
+        }
+    }
+
+    fn timed_out(&self, stage: Stage) -> ModelError {
+        let limit = match stage {
+            Stage::Connecting => self.limits.connect,
+            Stage::FirstByte => self.limits.first_byte,
+            Stage::Idle => self.limits.idle,
+            Stage::Whole => self.limits.whole,
+        };
+        ModelError::TimedOut { at: self.at.clone(), stage, limit }
+    }
+
+    /// Somebody else's words, without our keys in them.
+    fn words(&self, text: &str) -> String {
+        words(&self.secrets.iter().fold(text.to_owned(), |text, secret| secret.redact(&text)))
+    }
+
+    /// What a reader found wrong.
+    pub(crate) fn misread(&self, error: ReadError) -> ModelError {
+        let at = self.at.clone();
+        match error {
+            ReadError::Malformed(why) => ModelError::Malformed { at, why: self.words(&why) },
+            ReadError::Reported(message) => ModelError::Reported { at, message: self.words(&message) },
+            ReadError::Blocked(reason) => ModelError::Blocked { at, reason: self.words(&reason) },
+        }
+    }
+}
+
+/// How far a request has come.
+struct State<R> {
+    reader: R,
+    tries: u32,
+    may_have_cost: bool,
+}
+
+/// A try that failed.
+pub(crate) struct Miss {
+    pub(crate) error: ModelError,
+    /// Another try may go better.
+    pub(crate) again: bool,
+    /// When the provider wants it.
+    pub(crate) after: Option<std::time::Duration>,
+    /// The model may have worked.
+    pub(crate) may_have_cost: bool,
+}
+
+fn secret_value(value: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(value).ok().filter(|value| !value.is_empty())?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn parse_base(text: &str) -> Result<Url, SettingError> {
+    let wrong = |why: &str| SettingError::new("base_url", why);
+    // The text is not repeated: it may hold a password.
+    let mut base = Url::parse(text).map_err(|error| wrong(&format!("it is no URL ({error})")))?;
+    if !matches!(base.scheme(), "https" | "http") || base.host_str().is_none() {
+        return Err(wrong("it has to be a URL of http or https"));
+    }
+    if !base.username().is_empty() || base.password().is_some() {
+        return Err(wrong("it holds credentials, which would end up in logs; use api_key or headers"));
+    }
+    if base.query().is_some() || base.fragment().is_some() {
+        return Err(wrong("it has a query or a fragment; what is asked for is put behind its path"));
+    }
+    let path = base.path().trim_end_matches('/').to_owned();
+    base.set_path(&path);
+    Ok(base)
+}
+
+/// Whether it is on this machine.
+fn is_here(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.to_canonical().is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("base", &self.base.as_str())
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! When a request is sent again.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+
+use super::Miss;
+use crate::Limits;
+
+/// How long to wait before the next try; none if there is to be none.
+pub(super) fn wait(miss: &Miss, tries: u32, limits: &Limits) -> Option<Duration> {
+    if !miss.again || tries > limits.retries {
+        return None;
+    }
+    let own = limits.backoff.saturating_mul(1 << (tries - 1).min(16)).min(limits.max_wait);
+    match miss.after {
+        // To ask earlier than that is in vain, and to wait longer than a person does is too.
+        Some(wanted) if wanted > limits.max_wait => None,
+        Some(wanted) => Some(wanted.max(own)),
+        None => Some(own),
+    }
+}
+
+/// When the provider wants to be asked again: `Retry-After` in seconds or as a date, or in milliseconds as some say it.
+pub(super) fn wanted(headers: &HeaderMap, now: jiff::Timestamp) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    if let Some(millis) = text("retry-after-ms").and_then(|millis| millis.parse::<u64>().ok()) {
+        return Some(Duration::from_millis(millis));
+    }
+    let wanted = text(RETRY_AFTER.as_str())?;
+    if let Ok(seconds) = wanted.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let then = jiff::fmt::rfc2822::parse(wanted).ok()?.timestamp();
+    // A date that has passed means now.
+    Some(Duration::try_from(then.duration_since(now)).unwrap_or_default())
+}

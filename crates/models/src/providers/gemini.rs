@@ -1,0 +1,72 @@
+//! Google's Gemini: `generateContent`, streamed.
+
+mod read;
+mod write;
+
+use std::sync::Arc;
+
+use hospes_model::CreateMessageParams;
+
+use super::{Access, Composed, Wire, provider};
+use crate::http::{Endpoint, KeyHeader, Style};
+use crate::names::Names;
+use crate::{ModelError, SettingError};
+
+const OWN: &str = "https://generativelanguage.googleapis.com/v1beta";
+
+/// The member of a tool use's `_meta` in which Gemini's thought signature travels: newer models want it back with the
+/// tool's result.
+pub(super) const SIGNATURE: &str = "com.google.gemini/thoughtSignature";
+
+/// A model behind Gemini's `streamGenerateContent`. A [`base_url`](Access::base_url) stands before
+/// `/models/MODEL:streamGenerateContent`. The key goes in a header, never in the address.
+#[derive(Debug)]
+pub struct Gemini {
+    endpoint: Endpoint,
+    model: String,
+}
+
+impl Gemini {
+    /// The model of this name, such as `gemini-2.5-flash`. At Google's own address a key is wanted.
+    ///
+    /// # Errors
+    /// Which setting cannot be used, and why.
+    pub fn new(model: impl Into<String>, access: Access) -> Result<Self, SettingError> {
+        let model = model.into();
+        let model = model.strip_prefix("models/").unwrap_or(&model).to_owned();
+        // It becomes a part of the address.
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if model.is_empty() || !model.chars().all(plain) {
+            return Err(SettingError::new(
+                "model",
+                "it is no name of a Gemini model: letters, digits, `-`, `_` and `.`",
+            ));
+        }
+        let endpoint = access.endpoint(OWN, KeyHeader::Plain("x-goog-api-key"))?;
+        Ok(Self { endpoint, model })
+    }
+}
+
+impl Wire for Gemini {
+    const NAME: &'static str = "Gemini";
+    const STYLE: Style = Style::Events;
+    type Reader = read::PartReader;
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn compose(&self, params: &CreateMessageParams) -> Result<Composed, ModelError> {
+        write::compose(&self.model, params)
+    }
+
+    fn reader(&self, names: &Arc<Names>) -> read::PartReader {
+        read::PartReader::new(Arc::clone(names))
+    }
+}
+
+provider!(Gemini);

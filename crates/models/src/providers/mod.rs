@@ -1,0 +1,206 @@
+//! The providers' own formats.
+
+mod anthropic;
+mod gemini;
+mod ollama;
+mod openai;
+mod scripted;
+
+pub use anthropic::Anthropic;
+pub use gemini::Gemini;
+pub use ollama::Ollama;
+pub use openai::{MaxTokensField, OpenAi};
+pub use scripted::{Asked, Reply, Scripted};
+
+use std::sync::Arc;
+
+use hospes_model::{CreateMessageParams, SamplingMessageContentBlock as Block};
+
+use crate::draft::Draft;
+use crate::http::{Endpoint, KeyHeader, Reader, Style};
+use crate::names::Names;
+use crate::provider::Listener;
+use crate::{Answer, ApiKey, Failure, LeftOut, Limits, ModelError, SettingError};
+
+/// How a provider is reached: where it is, what it is shown, how long it may take.
+///
+/// ```
+/// use hospes_models::{Access, OpenAi, Provider};
+///
+/// let model = OpenAi::new("gpt-5-mini", Access::key("sk-…"))?;
+/// let local = OpenAi::new("smollm2", Access::default().base_url("http://127.0.0.1:8080/v1"))?;
+/// assert_eq!((model.model(), local.model()), ("gpt-5-mini", "smollm2"));
+/// # Ok::<(), hospes_models::SettingError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Access {
+    /// Where the provider is; none for its own public address.
+    pub base_url: Option<String>,
+    /// The key that it is shown, in the header that it wants it in.
+    pub api_key: Option<ApiKey>,
+    /// Further headers, which are kept secret like the key.
+    pub headers: Vec<(String, ApiKey)>,
+    /// How long it may take, and how much it may say.
+    pub limits: Limits,
+}
+
+impl Access {
+    /// With a key, at the provider's own address.
+    pub fn key(api_key: impl Into<ApiKey>) -> Self {
+        Self { api_key: Some(api_key.into()), ..Self::default() }
+    }
+
+    /// At another address: an `http` or `https` URL without credentials, query and fragment.
+    #[must_use]
+    pub fn base_url(mut self, url: impl Into<String>) -> Self {
+        self.base_url = Some(url.into());
+        self
+    }
+
+    /// With a further header.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<ApiKey>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// With other limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The endpoint. At its own address a provider that has keys wants one.
+    fn endpoint(self, own: &str, key: KeyHeader) -> Result<Endpoint, SettingError> {
+        let base = self.base_url.as_deref().filter(|url| !url.is_empty()).unwrap_or(own);
+        // What stands on this machine wants none.
+        if base == own && own.starts_with("https:") && self.api_key.is_none() && self.headers.is_empty() {
+            return Err(SettingError::new("api_key", format!("{own} wants one, and none is set")));
+        }
+        let key = self.api_key.as_ref().map(|api_key| (api_key, key));
+        Endpoint::new(base, key, self.headers, self.limits)
+    }
+}
+
+/// One provider's format, over HTTP.
+trait Wire: Send + Sync {
+    const NAME: &'static str;
+    const STYLE: Style;
+    type Reader: Reader + Drafting;
+
+    fn endpoint(&self) -> &Endpoint;
+    fn model(&self) -> &str;
+    /// The request in the provider's words.
+    fn compose(&self, params: &CreateMessageParams) -> Result<Composed, ModelError>;
+    fn reader(&self, names: &Arc<Names>) -> Self::Reader;
+}
+
+/// A reader that ends up with an answer.
+trait Drafting {
+    fn into_draft(self) -> Draft;
+}
+
+/// A request that is ready to be sent.
+struct Composed {
+    /// Behind the base URL.
+    path: String,
+    body: Vec<u8>,
+    names: Names,
+    left_out: Vec<LeftOut>,
+}
+
+async fn generate<W: Wire>(
+    wire: &W,
+    params: &CreateMessageParams,
+    heard: &mut Listener<'_>,
+) -> Result<Answer, Failure> {
+    let Composed { path, body, names, left_out } = wire.compose(params)?;
+    let names = Arc::new(names);
+    let endpoint = wire.endpoint();
+    let (reader, tries) = endpoint.ask(&path, body, W::STYLE, || wire.reader(&names), heard).await?;
+    let (usage, partial) = (reader.usage(), reader.partial());
+    match reader.into_draft().finish(wire.model(), &names, &ids(params)) {
+        Ok(answer) => Ok(Answer { tries, left_out, ..answer }),
+        Err(error) => {
+            Err(Failure { error: endpoint.misread(error), tries, may_have_cost: true, usage, partial })
+        }
+    }
+}
+
+/// `impl Provider` for what speaks over HTTP.
+macro_rules! provider {
+    ($type:ty) => {
+        impl crate::Provider for $type {
+            fn name(&self) -> &str {
+                <Self as super::Wire>::NAME
+            }
+
+            fn model(&self) -> &str {
+                super::Wire::model(self)
+            }
+
+            fn check(
+                &self,
+                params: &hospes_model::CreateMessageParams,
+            ) -> Result<Vec<crate::LeftOut>, crate::ModelError> {
+                super::Wire::compose(self, params).map(|composed| composed.left_out)
+            }
+
+            fn generate<'a>(
+                &'a self,
+                params: &'a hospes_model::CreateMessageParams,
+                heard: &'a mut crate::Listener<'_>,
+            ) -> crate::Generating<'a> {
+                Box::pin(super::generate(self, params, heard))
+            }
+        }
+    };
+}
+use provider;
+
+/// The ids of the tool uses in a conversation.
+fn ids(params: &CreateMessageParams) -> Vec<&str> {
+    let blocks = params.messages.iter().flat_map(|message| &message.content);
+    blocks
+        .filter_map(|block| match block {
+            Block::ToolUse(tool_use) => Some(tool_use.id.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// An error about a part of a request.
+fn unsupported<T>(provider: &'static str, what: impl Into<String>) -> Result<T, ModelError> {
+    Err(ModelError::Unsupported { provider, what: what.into() })
+}
+
+/// The temperature, within what a provider takes.
+fn temperature(params: &CreateMessageParams, most: f64, left_out: &mut Vec<LeftOut>) -> Option<f64> {
+    let wanted = params.temperature?;
+    if wanted > most {
+        left_out.push(LeftOut::Temperature(format!("{wanted} becomes {most}, the most there is")));
+    }
+    Some(wanted.min(most))
+}
+
+/// Says that the metadata has no place here.
+fn no_metadata(params: &CreateMessageParams, provider: &str, left_out: &mut Vec<LeftOut>) {
+    if params.metadata.as_ref().is_some_and(|metadata| metadata.as_bytes() != b"{}") {
+        left_out.push(LeftOut::Metadata(format!("{provider} has no place for it")));
+    }
+}
+
+/// The picture formats that most take.
+const PICTURES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+
+fn picture(kind: &str, taken: &[&str], provider: &'static str) -> Result<(), ModelError> {
+    if taken.iter().any(|known| kind.eq_ignore_ascii_case(known)) {
+        return Ok(());
+    }
+    unsupported(provider, format!("a picture of type {kind} (it takes {})", taken.join(", ")))
+}
+
+#[cfg(test)]
+mod tests;

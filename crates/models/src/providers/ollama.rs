@@ -1,0 +1,67 @@
+//! Ollama's own chat interface.
+
+mod read;
+mod write;
+
+use std::sync::Arc;
+
+use hospes_model::CreateMessageParams;
+
+use super::{Access, Composed, Wire, provider};
+use crate::http::{Endpoint, KeyHeader, Style};
+use crate::names::Names;
+use crate::{ModelError, SettingError};
+
+const OWN: &str = "http://127.0.0.1:11434";
+
+/// A model behind Ollama's `/api/chat`, on this machine unless a [`base_url`](Access::base_url) says otherwise. A key, for
+/// an Ollama behind a door, goes as `Authorization: Bearer`.
+#[derive(Debug)]
+pub struct Ollama {
+    endpoint: Endpoint,
+    model: String,
+    num_ctx: Option<u64>,
+}
+
+impl Ollama {
+    /// The model of this name, such as `llama3.2`.
+    ///
+    /// # Errors
+    /// Which setting cannot be used, and why.
+    pub fn new(model: impl Into<String>, access: Access) -> Result<Self, SettingError> {
+        let endpoint = access.endpoint(OWN, KeyHeader::Bearer)?;
+        Ok(Self { endpoint, model: model.into(), num_ctx: None })
+    }
+
+    /// The context that the model is loaded with, in tokens. Without it Ollama takes its own default, which is short, and
+    /// silently forgets the beginning of what is longer.
+    #[must_use]
+    pub fn num_ctx(mut self, tokens: u64) -> Self {
+        self.num_ctx = Some(tokens);
+        self
+    }
+}
+
+impl Wire for Ollama {
+    const NAME: &'static str = "Ollama";
+    const STYLE: Style = Style::Lines;
+    type Reader = read::LineReader;
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn compose(&self, params: &CreateMessageParams) -> Result<Composed, ModelError> {
+        write::compose(self, params)
+    }
+
+    fn reader(&self, names: &Arc<Names>) -> read::LineReader {
+        read::LineReader::new(Arc::clone(names))
+    }
+}
+
+provider!(Ollama);
