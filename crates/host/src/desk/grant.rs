@@ -172,6 +172,11 @@ impl Conditions {
 }
 
 impl Grant {
+    /// Whether it outlives the host.
+    pub(super) fn is_kept(&self) -> bool {
+        self.until.is_some() || self.effect == GrantEffect::Deny
+    }
+
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| until <= now)
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use hospes_policy::Asked;
+use hospes_store::grants::KeptGrant;
 use jiff::Timestamp;
 
 use super::decision::DecideError;
@@ -37,6 +38,41 @@ struct Given {
 }
 
 impl Grants {
+    /// Those that are kept, as they are by now; what lasts as long as the host runs stays.
+    pub(super) fn replace(&self, kept: Vec<KeptGrant>) {
+        let read = |kept: KeptGrant| {
+            let mut grant: Grant = serde_json::from_str(&kept.body).map_err(|error| error.to_string())?;
+            let conditions = Conditions::new(&grant.arguments, &grant.destinations)?;
+            (grant.used_at, grant.uses) = (kept.used_at, kept.uses);
+            Ok::<_, String>(Given { grant, conditions })
+        };
+        let mut all = self.write();
+        let before = std::mem::take(&mut *all);
+        for kept in kept {
+            let id = kept.id.clone();
+            match read(kept) {
+                Ok(mut given) => {
+                    // What was used here meanwhile is not written down yet.
+                    if let Some(known) = before.get(&id).filter(|known| known.grant.uses > given.grant.uses) {
+                        (given.grant.used_at, given.grant.uses) = (known.grant.used_at, known.grant.uses);
+                    }
+                    all.insert(id, given);
+                }
+                // Nothing is allowed by what cannot be read; the person is asked again.
+                Err(error) => {
+                    tracing::warn!(%id, error, "a lasting decision cannot be read and does not hold")
+                }
+            }
+        }
+        all.extend(before.into_iter().filter(|(_, given)| !given.grant.is_kept()));
+    }
+
+    /// What was used since this was asked last.
+    pub(super) fn take_used(&self) -> Vec<(String, Timestamp, u64)> {
+        let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
+        used.into_iter().map(|(id, (at, uses))| (id, at, uses)).collect()
+    }
+
     /// # Errors
     /// [`DecideError::Rule`] when there is no room, or its conditions cannot be read.
     pub(super) fn give(&self, grant: Grant) -> Result<(), DecideError> {
@@ -92,8 +128,10 @@ impl Grants {
             given.grant.used_at = Some(now);
             given.grant.uses = given.grant.uses.saturating_add(1);
             grant = given.grant.clone();
-            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-            used.insert(grant.id.clone(), (now, grant.uses));
+            if grant.is_kept() {
+                let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+                used.insert(grant.id.clone(), (now, grant.uses));
+            }
         }
         Some(grant)
     }

@@ -13,10 +13,11 @@ mod tests;
 mod waiting;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use hospes_model::RawJson;
+use hospes_store::{State, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -42,6 +43,9 @@ pub const MAX_OF_ONE: usize = 64;
 /// How many matters that are over can still be looked at.
 const MAX_DONE: usize = 256;
 
+/// How often it is noted when lasting permissions were used.
+const NOTE_USES: Duration = Duration::from_secs(10);
+
 /// Far enough away.
 const FOREVER: Duration = Duration::from_secs(366 * 24 * 3600);
 
@@ -57,13 +61,15 @@ pub struct Desk(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    state: Mutex<State>,
+    state: Mutex<Lists>,
     grants: grants::Grants,
+    /// Where what lasts is kept.
+    kept: Option<hospes_store::grants::Grants>,
     changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct State {
+struct Lists {
     /// Open, or decided and not yet used.
     entries: HashMap<String, Entry>,
     /// Over, the newest last.
@@ -126,6 +132,22 @@ impl Desk {
         Self::default()
     }
 
+    /// A desk whose lasting decisions are kept in the host's state, and are there again after a restart. What other
+    /// processes make of them there counts within a second.
+    ///
+    /// # Errors
+    /// When the state cannot be read.
+    pub async fn open(state: &State) -> Result<Self, StoreError> {
+        let kept = state.grants();
+        let mut changes = kept.changes();
+        changes.mark_unchanged();
+        let all = kept.all(Timestamp::now()).await?;
+        let desk = Self(Arc::new(Inner { kept: Some(kept), ..Inner::default() }));
+        desk.0.grants.replace(all);
+        tokio::spawn(follow(Arc::downgrade(&desk.0), changes));
+        Ok(desk)
+    }
+
     /// Everything that waits, the oldest first.
     #[must_use]
     pub fn matters(&self) -> Vec<Matter> {
@@ -164,23 +186,46 @@ impl Desk {
     ///
     /// # Errors
     /// [`DecideError`]: it does not wait any more, this was not offered, or it cannot be done. Then it still waits.
-    #[expect(clippy::unused_async, reason = "what lasts is written down")]
     pub async fn decide(&self, id: &str, decision: Decision, by: &str) -> Result<Matter, DecideError> {
-        let matter = {
+        let grant = {
             let mut state = self.state();
             self.expire(&mut state);
-            let Some(entry) = state.entries.get_mut(id) else {
-                let is_over = state.done.iter().any(|matter| matter.id == id);
-                return Err(if is_over { DecideError::Over } else { DecideError::Unknown });
-            };
-            let lasting = entry.allows(&decision)?;
-            if let Some(lasting) = lasting {
-                self.0.grants.give(entry.grant(lasting, by))?;
-            }
-            entry.settle(decision, by)
+            let entry = waiting(&mut state, id)?;
+            entry.allows(&decision)?.map(|lasting| entry.grant(lasting, by))
         };
+        // What lasts is kept before anybody can believe that it is.
+        if let (Some(grant), Some(kept)) = (grant.as_ref().filter(|grant| grant.is_kept()), &self.0.kept) {
+            let body = serde_json::to_string(grant).map_err(|error| DecideError::Store(error.to_string()))?;
+            let put = kept.put(grant.id.clone(), body, grant.until).await;
+            put.map_err(|error| DecideError::Store(error.to_string()))?;
+        }
+        let settled = self.settle(id, decision, by, grant.clone());
+        if let (Err(_), Some(grant), Some(kept)) = (&settled, grant, &self.0.kept)
+            && let Err(error) = kept.remove(grant.id).await
+        {
+            tracing::warn!(%error, "a lasting decision that came too late could not be taken back");
+        }
         self.changed();
-        Ok(matter)
+        settled
+    }
+
+    fn settle(
+        &self,
+        id: &str,
+        decision: Decision,
+        by: &str,
+        grant: Option<Grant>,
+    ) -> Result<Matter, DecideError> {
+        let mut state = self.state();
+        let entry = waiting(&mut state, id)?;
+        // Somebody may have been quicker meanwhile.
+        if entry.matter.state != MatterState::Open || entry.until <= Instant::now() {
+            return Err(DecideError::Over);
+        }
+        if let Some(grant) = grant {
+            self.0.grants.give(grant)?;
+        }
+        Ok(entry.settle(decision, by))
     }
 
     /// What is allowed or denied for longer, the newest first.
@@ -193,8 +238,11 @@ impl Desk {
     ///
     /// # Errors
     /// [`DecideError::Unknown`] if there is none of this id.
-    #[expect(clippy::unused_async, reason = "what lasts is written down")]
+    /// [`DecideError::Store`] if it cannot be written; then it holds.
     pub async fn revoke(&self, id: &str) -> Result<Grant, DecideError> {
+        if let Some(kept) = &self.0.kept {
+            kept.remove(id.to_owned()).await.map_err(|error| DecideError::Store(error.to_string()))?;
+        }
         let grant = self.0.grants.revoke(id).ok_or(DecideError::Unknown)?;
         self.changed();
         Ok(grant)
@@ -229,7 +277,7 @@ impl Desk {
     }
 
     /// Puts something on the desk.
-    pub(crate) fn open(&self, asking: Asking) -> Result<Waiting, Refused> {
+    pub(crate) fn put(&self, asking: Asking) -> Result<Waiting, Refused> {
         let id = id()?;
         let Asking { principal, application, server, offers, card, .. } = asking;
         let Asking { timeout, bond, asker, is_weak, definition, check, .. } = asking;
@@ -331,12 +379,12 @@ impl Desk {
         self.0.changes.send_modify(|count| *count += 1);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Lists> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Silence is a no.
-    fn expire(&self, state: &mut State) {
+    fn expire(&self, state: &mut Lists) {
         let now = Instant::now();
         let over = state.entries.iter().filter(|(_, entry)| entry.until <= now);
         let over: Vec<String> = over.map(|(id, _)| id.clone()).collect();
@@ -348,7 +396,7 @@ impl Desk {
         }
     }
 
-    fn finish(&self, state: &mut State, id: &str, how: MatterState) {
+    fn finish(&self, state: &mut Lists, id: &str, how: MatterState) {
         let Some(entry) = state.entries.remove(id) else { return };
         let mut matter = entry.matter;
         if matter.state == MatterState::Open {
@@ -397,6 +445,41 @@ impl std::fmt::Debug for Desk {
 impl std::fmt::Debug for Attendance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Attendance").finish_non_exhaustive()
+    }
+}
+
+/// The entry of this id.
+fn waiting<'s>(state: &'s mut Lists, id: &str) -> Result<&'s mut Entry, DecideError> {
+    let is_over = state.done.iter().any(|matter| matter.id == id);
+    state.entries.get_mut(id).ok_or(if is_over { DecideError::Over } else { DecideError::Unknown })
+}
+
+/// Keeps what lasts as it is in the host's state, and that it was used there, for as long as the desk is there.
+async fn follow(desk: Weak<Inner>, mut changes: watch::Receiver<u64>) {
+    let mut ticks = tokio::time::interval(NOTE_USES);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let changed = tokio::select! {
+            changed = changes.changed() => changed.is_ok(),
+            _ = ticks.tick() => false,
+        };
+        let Some(inner) = desk.upgrade() else { return };
+        let Some(kept) = &inner.kept else { return };
+        let used = inner.grants.take_used();
+        if !used.is_empty()
+            && let Err(error) = kept.used(used).await
+        {
+            tracing::warn!(%error, "when permissions were used cannot be noted");
+        }
+        if changed {
+            match kept.all(Timestamp::now()).await {
+                Ok(all) => inner.grants.replace(all),
+                Err(error) => {
+                    tracing::error!(%error, "lasting decisions cannot be read; they stay as they were")
+                }
+            }
+            inner.changes.send_modify(|count| *count += 1);
+        }
     }
 }
 

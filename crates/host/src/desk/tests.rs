@@ -60,7 +60,7 @@ fn is_granted(desk: &Desk, who: Option<&str>, application: &str, definition: &st
 #[tokio::test]
 async fn a_decision_is_used_once_and_only_for_what_it_was_made_about() {
     let desk = Desk::new();
-    let open = || desk.open(asking(1, 1)).unwrap().detach();
+    let open = || desk.put(asking(1, 1)).unwrap().detach();
     let id = open();
     assert_eq!(desk.redeem(&id, &[1; 32], None), Ok(None), "nobody has decided");
     desk.decide(&id, Decision::allow(), CONSOLE).await.unwrap();
@@ -88,18 +88,18 @@ async fn a_decision_is_used_once_and_only_for_what_it_was_made_about() {
 async fn a_strong_approval_is_not_an_applications_to_give() {
     let desk = Desk::new();
     let strong = || Asking { is_weak: false, ..asking(1, 1) };
-    let id = desk.open(strong()).unwrap().detach();
+    let id = desk.put(strong()).unwrap().detach();
     assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::allow(), "app"))), Ok(None));
     let denied = Ok(Some(Settled::Denied { reason: None, by: "app".to_owned() }));
     assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::deny(), "app"))), denied);
-    let id = desk.open(asking(1, 1)).unwrap().detach();
+    let id = desk.put(asking(1, 1)).unwrap().detach();
     assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::allow(), "app"))), Ok(Some(allowed("app"))));
 }
 
 #[tokio::test(start_paused = true)]
 async fn silence_is_a_no_and_makes_room() {
     let desk = Desk::new();
-    let open = |who: u8| desk.open(asking(1, who)).map(Waiting::detach);
+    let open = |who: u8| desk.put(asking(1, who)).map(Waiting::detach);
     let first: Vec<String> = (0..MAX_OF_ONE).map(|_| open(0).unwrap()).collect();
     assert_eq!(open(0), Err(Refused::TooMany), "one application leaves room for others");
     for who in 1..u8::try_from(MAX_OPEN / MAX_OF_ONE).unwrap() {
@@ -119,7 +119,7 @@ async fn silence_is_a_no_and_makes_room() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_hears_of_it_and_who_goes_away_takes_it_along() {
     let desk = Desk::new();
-    let waiting = desk.open(asking(1, 1)).unwrap();
+    let waiting = desk.put(asking(1, 1)).unwrap();
     let id = waiting.id().to_owned();
     let deciding = async {
         tokio::task::yield_now().await;
@@ -127,10 +127,10 @@ async fn who_waits_hears_of_it_and_who_goes_away_takes_it_along() {
     };
     assert_eq!(tokio::join!(waiting.settled(), deciding).0, Ok(allowed(CONSOLE)));
 
-    let waiting = desk.open(asking(1, 1)).unwrap();
+    let waiting = desk.put(asking(1, 1)).unwrap();
     assert_eq!(waiting.settled().await, Err(Refused::Expired), "nobody decides");
 
-    let waiting = desk.open(asking(1, 1)).unwrap();
+    let waiting = desk.put(asking(1, 1)).unwrap();
     let id = waiting.id().to_owned();
     let mut changes = desk.subscribe();
     drop(waiting);
@@ -144,7 +144,7 @@ async fn who_waits_hears_of_it_and_who_goes_away_takes_it_along() {
 async fn what_is_not_offered_is_refused_and_the_matter_waits() {
     let desk = Desk::new();
     let none = Asking { offers: Offers::default(), ..asking(1, 1) };
-    let id = desk.open(none).unwrap().detach();
+    let id = desk.put(none).unwrap().detach();
     let edited = |text: &str| Decision::Allow {
         edited: Some(RawJson::parse(text.to_owned()).unwrap()),
         scope: Scope::Once,
@@ -162,7 +162,7 @@ async fn what_is_not_offered_is_refused_and_the_matter_waits() {
         assert_eq!(desk.matters().len(), 1);
         assert!(desk.grants().is_empty());
     }
-    let id = desk.open(asking(2, 1)).unwrap().detach();
+    let id = desk.put(asking(2, 1)).unwrap().detach();
     let refused = desk.decide(&id, edited(r#"{"path":"bad"}"#), CONSOLE).await;
     assert_eq!(refused, Err(DecideError::Edit("bad is not good".to_owned())));
     let past = Permission { until: Some(Timestamp::now()), ..Permission::default() };
@@ -185,7 +185,7 @@ async fn what_is_not_offered_is_refused_and_the_matter_waits() {
 async fn a_lasting_permission_is_no_wider_than_it_says() {
     let desk = Desk::new();
     let give = async |scope: Scope| {
-        let id = desk.open(asking(1, 1)).unwrap().detach();
+        let id = desk.put(asking(1, 1)).unwrap().detach();
         desk.decide(&id, Decision::Allow { edited: None, scope }, CONSOLE).await.unwrap();
     };
     let arguments = BTreeMap::from([("path".to_owned(), json!({ "under": "/srv" }))]);
@@ -225,7 +225,7 @@ async fn a_lasting_permission_is_no_wider_than_it_says() {
 #[tokio::test]
 async fn what_is_blocked_stays_so_whoever_asks_and_whatever_the_tool_becomes() {
     let desk = Desk::new();
-    let id = desk.open(asking(1, 1)).unwrap().detach();
+    let id = desk.put(asking(1, 1)).unwrap().detach();
     desk.decide(&id, Decision::Deny { reason: None, block: true }, CONSOLE).await.unwrap();
     desk.end_sessions();
     let arguments = Arguments::none();
@@ -284,4 +284,51 @@ async fn somebody_is_there_for_as_long_as_they_say() {
     assert_eq!(desk.url_of("a").as_deref(), Some("http://127.0.0.1:7338/approvals/a"));
     drop((console, terminal));
     assert!(!desk.is_attended());
+}
+
+/// What a person decided for longer is there after a restart, and what other programs make of it counts here.
+#[tokio::test]
+async fn what_lasts_outlives_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = || State::open(folder.path().join("state.db")).unwrap();
+    let give = async |desk: &Desk, decision: Decision| {
+        let id = desk.put(asking(1, 1)).unwrap().detach();
+        desk.decide(&id, decision, CONSOLE).await.unwrap();
+    };
+    let allow = |scope| Decision::Allow { edited: None, scope };
+    let desk = Desk::open(&state()).await.unwrap();
+    let arguments = BTreeMap::from([("path".to_owned(), json!({ "under": "/srv" }))]);
+    give(&desk, allow(Scope::Always(Permission { arguments, ..Permission::default() }))).await;
+    give(&desk, allow(Scope::Session)).await;
+    give(&desk, Decision::Deny { reason: None, block: true }).await;
+    assert_eq!(desk.grants().len(), 3);
+
+    let other = Desk::open(&state()).await.unwrap();
+    let mut kept = desk.grants();
+    kept.retain(Grant::is_kept);
+    assert_eq!(other.grants(), kept, "what lasts as long as the host runs does not");
+    assert!(is_granted(&other, Some("alice"), "editor", "d1", "/srv/b"));
+    assert!(!is_granted(&other, Some("alice"), "editor", "d1", "/etc/b"));
+
+    let mut changes = desk.subscribe();
+    for grant in &kept {
+        other.revoke(&grant.id).await.unwrap();
+    }
+    changes.wait_for(|_| desk.grants().len() == 1).await.unwrap();
+    assert!(Desk::open(&state()).await.unwrap().grants().is_empty());
+}
+
+/// What cannot be kept is not decided.
+#[tokio::test]
+async fn what_cannot_be_kept_does_not_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state.db");
+    let desk = Desk::open(&State::open(&file).unwrap()).await.unwrap();
+    let spoiled = rusqlite::Connection::open(&file).unwrap();
+    spoiled.execute_batch("DROP TABLE grants").unwrap();
+    let id = desk.put(asking(1, 1)).unwrap().detach();
+    let always = Decision::Allow { edited: None, scope: Scope::Always(Permission::default()) };
+    assert!(matches!(desk.decide(&id, always, CONSOLE).await, Err(DecideError::Store(_))));
+    assert!(desk.grants().is_empty() && desk.matters().len() == 1, "it still waits");
+    desk.decide(&id, Decision::allow(), CONSOLE).await.unwrap();
 }

@@ -126,7 +126,7 @@ impl Guard {
             };
             return Err(stop(asking, passage, "deny", why).await);
         }
-        let waiting = match self.desk.open(self.matter(call, asking, by_form)) {
+        let waiting = match self.desk.put(self.matter(call, asking, by_form)) {
             Ok(waiting) => waiting,
             Err(refused) => return Err(stop(asking, passage, refused.decision(), refused.words()).await),
         };

@@ -69,7 +69,7 @@ impl Review {
             definition: None,
             check: Some(Box::new(move |edited| read(&reads, edited).map(drop))),
         };
-        let waiting = guard.desk.open(asking).map_err(|error| refused("nobody", error.words().to_owned()))?;
+        let waiting = guard.desk.put(asking).map_err(|error| refused("nobody", error.words().to_owned()))?;
         match hold(&self.call, &waiting).await {
             Ok(Settled::Allowed { edited: None, .. }) => Ok(reply),
             Ok(Settled::Allowed { edited: Some(edited), by, .. }) => {

@@ -3,6 +3,7 @@
 //! To add a part: a module beside `pins` with its `STEPS` and a type that wraps [`State`], a line in `PARTS`, and a method
 //! here that hands it out. A part reads with `State::read` and writes with `State::write`.
 
+pub mod grants;
 pub mod pins;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ use watch::Watch;
 type Part = (&'static str, &'static [&'static str]);
 
 /// All parts. Their order does not matter.
-const PARTS: &[Part] = &[("pins", pins::STEPS)];
+const PARTS: &[Part] = &[("grants", grants::STEPS), ("pins", pins::STEPS)];
 
 /// What the file is made of before any part is.
 const STEPS: &[&str] =
@@ -70,6 +71,12 @@ impl State {
     #[must_use]
     pub fn pins(&self) -> pins::Pins {
         pins::Pins::new(self.clone())
+    }
+
+    /// What people decided for longer.
+    #[must_use]
+    pub fn grants(&self) -> grants::Grants {
+        grants::Grants::new(self.clone())
     }
 
     /// Its file.

@@ -1,0 +1,114 @@
+//! What people decided for longer.
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::State;
+use crate::error::StoreError;
+
+/// Every step is run once, in order. Never change one, add one.
+pub(super) const STEPS: &[&str] = &["
+    CREATE TABLE grants (
+        id TEXT PRIMARY KEY, body TEXT NOT NULL, until INTEGER, used_at INTEGER, uses INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID;
+"];
+
+/// Decisions that last, each a text whose meaning is the host's.
+#[derive(Clone, Debug)]
+pub struct Grants(State);
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeptGrant {
+    /// What it is called by.
+    pub id: String,
+    /// What it is.
+    pub body: String,
+    /// When it was last used.
+    pub used_at: Option<Timestamp>,
+    /// How often it was used.
+    pub uses: u64,
+}
+
+impl Grants {
+    pub(super) fn new(state: State) -> Self {
+        Self(state)
+    }
+
+    /// All that have not ended by `now`.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub async fn all(&self, now: Timestamp) -> Result<Vec<KeptGrant>, StoreError> {
+        self.0
+            .read(move |view| {
+                let all = "SELECT id, body, used_at, uses FROM grants WHERE until IS NULL OR until > ?1 ORDER BY id";
+                let mut query = view.prepare_cached(all)?;
+                let rows = query.query_map([now.as_microsecond()], |row| {
+                    let used_at: Option<i64> = row.get(2)?;
+                    let uses: i64 = row.get(3)?;
+                    Ok(KeptGrant {
+                        id: row.get(0)?,
+                        body: row.get(1)?,
+                        used_at: used_at.and_then(|at| Timestamp::from_microsecond(at).ok()),
+                        uses: u64::try_from(uses).unwrap_or_default(),
+                    })
+                })?;
+                rows.collect()
+            })
+            .await
+    }
+
+    /// Keeps one, until it ends or is removed. Those that have ended go.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn put(&self, id: String, body: String, until: Option<Timestamp>) -> Result<(), StoreError> {
+        self.0
+            .write(move |change| {
+                change
+                    .execute("DELETE FROM grants WHERE until <= ?1", [Timestamp::now().as_microsecond()])?;
+                let until = until.map(Timestamp::as_microsecond);
+                change.execute(
+                    "INSERT OR REPLACE INTO grants (id, body, until) VALUES (?1, ?2, ?3)",
+                    (id, body, until),
+                )?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Removes one; whether it was there.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn remove(&self, id: String) -> Result<bool, StoreError> {
+        self.0.write(move |change| Ok(change.execute("DELETE FROM grants WHERE id = ?1", [id])? > 0)).await
+    }
+
+    /// Notes when some were last used, and how often by now. What is not there any more is passed over.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn used(&self, uses: Vec<(String, Timestamp, u64)>) -> Result<(), StoreError> {
+        self.0
+            .write(move |change| {
+                let mut update = change.prepare_cached(
+                    "UPDATE grants SET used_at = max(coalesce(used_at, 0), ?2), uses = max(uses, ?3) WHERE id = ?1",
+                )?;
+                for (id, at, count) in &uses {
+                    let count = i64::try_from(*count).unwrap_or(i64::MAX);
+                    update.execute((id, at.as_microsecond(), count))?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// Counts the changes of the state, here and by other processes.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes()
+    }
+}
