@@ -1,9 +1,10 @@
-//! `cargo xtask browser`: our pages in Chromium, and sign-in at an OpenID provider that is not ours.
+//! `cargo xtask browser`: what a person's desktop has: our pages in Chromium, sign-in at an OpenID provider that is not ours,
+//! the key to the tokens in GNOME's keyring.
 //!
-//! The tests are those of `crates/browser-tests`; this finds or installs what they need, and names it in variables.
+//! The tests are those of `crates/browser-tests` and `keyring` of the program; this finds or installs what they need, and
+//! names it in variables.
 
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -15,7 +16,9 @@ use crate::{cargo, place};
 /// What the command line may say.
 pub(crate) const FLAGS: Accepted = Accepted { values: &["pictures"], switches: &["no-build"] };
 
-const PACKAGE: &str = "hospes-browser-tests";
+/// Which tests; the program's others need nothing of this.
+const TESTS: &str = "package(hospes-browser-tests) + (package(hospes-cli) & binary(keyring))";
+const PACKAGES: [&str; 4] = ["-p", "hospes-browser-tests", "-p", "hospes-cli"];
 
 /// Runs the chore.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
@@ -28,7 +31,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         let folder = fs::canonicalize(folder)?;
         variables.push(("HOSPES_PICTURES", folder.to_string_lossy().into_owned()));
     }
-    match tests(&["-p", PACKAGE], &variables) {
+    match tests(&PACKAGES, &variables) {
         Outcome::Passed(_) => Ok(()),
         Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
     }
@@ -38,28 +41,36 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
 pub(crate) fn part() -> Outcome {
     match variables() {
         // Built with the features of the whole workspace, as everything is by then.
-        Ok(variables) => tests(&["--workspace", "-E", "package(hospes-browser-tests)"], &variables),
+        Ok(variables) => tests(&["--workspace"], &variables),
         Err(error) => Outcome::CannotRun(format!("{error:#}")),
     }
 }
 
-/// Runs them; `which` of all tests is for nextest.
-fn tests(which: &[&str], variables: &[(&str, String)]) -> Outcome {
+/// Runs them, in a build of these packages.
+fn tests(packages: &[&str], variables: &[(&str, String)]) -> Outcome {
     if tools::works("cargo-nextest") {
         let profile = if place::ci() { "ci" } else { "default" };
-        let arguments = [&["nextest", "run", "--profile", profile], which].concat();
+        let arguments = [&["nextest", "run", "--profile", profile, "-E", TESTS], packages].concat();
         return cargo::run_with(&arguments, variables);
     }
-    cargo::run_with(&["test", "-p", PACKAGE, "--tests", "--quiet"], variables)
+    cargo::run_with(&[&["test", "--tests", "--quiet"], &PACKAGES[..]].concat(), variables)
 }
 
 /// Where everything is that the tests start.
 fn variables() -> Result<Vec<(&'static str, String)>> {
     let versions = Versions::read()?;
     let mut variables = Vec::new();
-    for (name, command) in [("HOSPES_CHROMIUM", "chromium"), ("HOSPES_CHROMEDRIVER", "chromedriver")] {
+    for (name, command) in [
+        ("HOSPES_CHROMIUM", "chromium"),
+        ("HOSPES_CHROMEDRIVER", "chromedriver"),
+        ("HOSPES_DBUS_DAEMON", "dbus-daemon"),
+        ("HOSPES_DBUS_SEND", "dbus-send"),
+        ("HOSPES_KEYRING_DAEMON", "gnome-keyring-daemon"),
+        ("HOSPES_SECRET_TOOL", "secret-tool"),
+    ] {
         versions.provide(command)?;
-        variables.push((name, found(command)?));
+        let found = tools::found(command).with_context(|| format!("{command} is not in PATH"))?;
+        variables.push((name, found.to_string_lossy().into_owned()));
     }
     let node = Node::ready()?;
     let script = node.modules.with_file_name("provider.mjs");
@@ -72,11 +83,4 @@ fn variables() -> Result<Vec<(&'static str, String)>> {
         variables.push((name, path.to_string_lossy().into_owned()));
     }
     Ok(variables)
-}
-
-fn found(command: &str) -> Result<String> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let found: Option<PathBuf> =
-        std::env::split_paths(&folders).map(|folder| folder.join(command)).find(|file| file.is_file());
-    Ok(found.with_context(|| format!("{command} is not in PATH"))?.to_string_lossy().into_owned())
 }

@@ -33,7 +33,7 @@ cargo xtask CHORE
   peers [--no-build]       `hospes` between the Inspector and servers of others, in both eras
   bridge [--no-build]      `hospes` between applications and servers of every pair of revisions
   browser [--no-build] [--pictures FOLDER]
-                           our pages in Chromium, and sign-in through npm oidc-provider
+                           our pages in Chromium, sign-in through npm oidc-provider, the system's keyring
   bench [--only PART,…] [--rounds N] [--from FILE,…]
                            our programs beside their peers; writes the table of docs/performance.md
   soak [--sessions N] [--cycles N]

@@ -22,6 +22,8 @@ const NPM_LIMIT: Duration = Duration::from_secs(600);
 const APT_LIMIT: Duration = Duration::from_secs(600);
 /// How often a download is tried: registries have bad moments.
 const TRIES: u32 = 3;
+/// Commands that cannot tell their version: that they are found has to do.
+const MUTE: [&str; 2] = ["dbus-send", "secret-tool"];
 
 /// Runs `cargo xtask setup`.
 pub(crate) fn run(_: &Flags) -> Result<()> {
@@ -263,8 +265,17 @@ impl Versions {
     }
 }
 
+/// Where a command is.
+pub(crate) fn found(command: &str) -> Option<PathBuf> {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&folders).map(|folder| folder.join(command)).find(|file| file.is_file())
+}
+
 /// Whether the command is there and can tell its version: `cargo-nextest`, or `cargo mutants` as cargo's own word.
 pub(crate) fn works(command: &str) -> bool {
+    if MUTE.contains(&command) {
+        return found(command).is_some();
+    }
     let mut words = command.split(' ');
     let mut probe = Command::new(words.next().unwrap_or_default());
     probe.args(words).arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -201,6 +201,8 @@ impl Hospes {
             command.env(name, self.path(folder));
         }
         command.env_remove("HOSPES_LOG").env_remove("HOSPES_CONFIG").env("NO_COLOR", "1");
+        // The person's own keyring is none of the tests' business.
+        command.env_remove("DBUS_SESSION_BUS_ADDRESS").env("HOSPES_CREDENTIALS_STORE", "file");
         command
     }
 }

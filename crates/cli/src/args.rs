@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::credentials::{CredentialsStore, KEPT_IN};
+
 /// Stands between your AI applications and your MCP servers.
 ///
 /// One endpoint in front of all servers, old and new; every application sees every tool.
@@ -380,6 +382,9 @@ pub(crate) struct Login {
     /// What to ask for besides what the server demands. May be repeated
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
+    /// Where the key that seals the tokens is kept
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t, env = KEPT_IN, hide_env = true)]
+    pub(crate) credentials_store: CredentialsStore,
 }
 
 #[derive(Debug, Args)]

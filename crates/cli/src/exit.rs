@@ -30,7 +30,7 @@ impl Code {
 }
 
 /// Why the program fails, and what to do about it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
     pub(crate) message: String,

@@ -5,6 +5,7 @@ mod arguments;
 mod authorization;
 mod builtins;
 mod commands;
+mod credentials;
 mod exit;
 mod guard;
 mod logging;

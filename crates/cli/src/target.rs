@@ -9,6 +9,7 @@ use hospes_host::config::{EraChoice, ServerConfig, Transport, nearest};
 
 use crate::args::{EraArg, Reach};
 use crate::commands::{Ending, auth, interrupted};
+use crate::credentials::{self, Later};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 use crate::settings::{folders, load};
@@ -163,12 +164,18 @@ pub(crate) async fn connect(
     }
     builder = answering(builder, output);
     let signs_in = matches!(found.target, Target::Url(_));
-    let target = signed_in(found.target)?;
+    let store = if signs_in { credentials::later()? } else { None };
+    let target = signed_in(found.target, store.clone())?;
     let Some(connected) = ending.unless(builder.connect(target)).await else {
         return Err(interrupted("there was no connection yet"));
     };
     connected.map_err(|error| {
         let mut failure = Failure::from(error);
+        if failure.code == Code::Unauthorized
+            && let Some(why) = store.and_then(|store| store.failure())
+        {
+            return why;
+        }
         if signs_in && failure.code == Code::Unauthorized {
             failure.hint = Some(SIGN_IN.to_owned());
         }
@@ -179,7 +186,7 @@ pub(crate) async fn connect(
 }
 
 /// Lets requests in by the tokens of an earlier sign-in, unless the command line says otherwise.
-fn signed_in(target: Target) -> Outcome<Target> {
+fn signed_in(target: Target, store: Option<Arc<Later>>) -> Outcome<Target> {
     let Target::Url(url) = target else { return Ok(target) };
     if url.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
         return Ok(url.into());
@@ -188,7 +195,7 @@ fn signed_in(target: Target) -> Outcome<Target> {
     if url::Url::parse(&url.url).is_ok_and(|url| !hospes_auth::metadata::is_secure(&url)) {
         return Ok(url.into());
     }
-    let oauth = auth::client(&url.url)?.build();
+    let oauth = auth::client(&url.url, store.map(|store| store as _))?;
     Ok(url.authorizer(Arc::new(oauth)).into())
 }
 

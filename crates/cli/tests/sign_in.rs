@@ -8,97 +8,10 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
-use std::thread;
 
 use serde_json::{Value, json};
 use support::House;
-
-/// A server that lets in whoever shows `s3cret-token`, and an authorization server that gives it to everybody. Its URL.
-fn site() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let said = url.clone();
-    thread::spawn(move || {
-        while let Ok((stream, _)) = listener.accept() {
-            let url = said.clone();
-            // Whoever breaks off wanted no answer.
-            thread::spawn(move || answer(&stream, &url));
-        }
-    });
-    url
-}
-
-fn answer(mut stream: &TcpStream, url: &str) -> Option<()> {
-    let mut reader = BufReader::new(stream);
-    let mut first = String::new();
-    reader.read_line(&mut first).ok()?;
-    let (mut length, mut is_known) = (0, false);
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        let line = line.trim().to_ascii_lowercase();
-        match line.split_once(':') {
-            None => break,
-            Some(("content-length", value)) => length = value.trim().parse().ok()?,
-            Some(("authorization", value)) => is_known = value.trim() == "bearer s3cret-token",
-            Some(_) => {}
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    let target = first.split(' ').nth(1)?;
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let (status, header, text) = match path {
-        "/mcp" if is_known => ("200 OK", String::new(), mcp(&body)),
-        "/mcp" => ("401 Unauthorized", "www-authenticate: Bearer scope=\"read\"\r\n".to_owned(), json!({})),
-        "/.well-known/oauth-protected-resource/mcp" => (
-            "200 OK",
-            String::new(),
-            json!({ "resource": format!("{url}/mcp"), "authorization_servers": [url] }),
-        ),
-        "/.well-known/oauth-authorization-server" => {
-            let at = |path: &str| format!("{url}{path}");
-            let metadata = json!({
-                "issuer": url, "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
-                "registration_endpoint": at("/register"), "device_authorization_endpoint": at("/device"),
-                "code_challenge_methods_supported": ["S256"],
-            });
-            ("200 OK", String::new(), metadata)
-        }
-        "/register" => ("201 Created", String::new(), json!({ "client_id": "new" })),
-        "/authorize" => {
-            let asked: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-            let find =
-                |name: &str| asked.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-            let location = format!("location: {}?code=c&state={}\r\n", find("redirect_uri")?, find("state")?);
-            ("302 Found", location, json!({}))
-        }
-        "/device" => {
-            let codes = json!({
-                "device_code": "s3cret-device", "user_code": "ABCD-EFGH", "interval": 1, "expires_in": 60,
-                "verification_uri": format!("{url}/enter"),
-            });
-            ("200 OK", String::new(), codes)
-        }
-        "/token" => {
-            let token = json!({ "access_token": "s3cret-token", "token_type": "Bearer", "expires_in": 600 });
-            ("200 OK", String::new(), token)
-        }
-        _ => ("404 Not Found", String::new(), json!({})),
-    };
-    let text = text.to_string();
-    let kind = "content-type: application/json\r\nconnection: close\r\n";
-    write!(stream, "HTTP/1.1 {status}\r\n{kind}{header}content-length: {}\r\n\r\n{text}", text.len()).ok()
-}
-
-fn mcp(body: &[u8]) -> Value {
-    let message: Value = serde_json::from_slice(body).unwrap_or_default();
-    json!({ "jsonrpc": "2.0", "id": message["id"], "result": {
-        "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
-        "serverInfo": { "name": "site", "version": "1" }, "content": [{ "type": "text", "text": "let in" }],
-        "tools": [{ "name": "greet", "inputSchema": { "type": "object" } }], "ttlMs": 0, "cacheScope": "private",
-    } })
-}
+use support::site::{Site, browse};
 
 /// Sends a form as a page does; the whole answer.
 fn send(url: &url::Url, path: &str, fields: &[(&str, &str)], cookie: &str) -> String {
@@ -139,27 +52,11 @@ fn agree(page: &str) -> String {
     browse(&header(&send(&url, "/consent", &yes, &cookie), "location"))
 }
 
-/// Does what a browser does: asks for the page, and goes where it points.
-fn browse(url: &str) -> String {
-    let url = url::Url::parse(url).unwrap();
-    let mut stream = TcpStream::connect(url.socket_addrs(|| None).unwrap()[0]).unwrap();
-    let host = url.socket_addrs(|| None).unwrap()[0];
-    let query = url.query().unwrap_or_default();
-    write!(stream, "GET {}?{query} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n", url.path())
-        .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    match answer.lines().find_map(|line| line.strip_prefix("location: ")) {
-        Some(there) => browse(there),
-        None => answer,
-    }
-}
-
 /// covers: AUTG-02
 #[test]
 fn a_call_says_how_to_sign_in_and_works_when_that_is_done() {
     let house = House::new();
-    let url = format!("{}/mcp", site());
+    let url = Site::open().mcp();
     let before = house.run(&["call", &url, "greet"]);
     assert_eq!(before.code, Some(3), "{before:?}");
     assert!(before.stderr.contains("hospes auth login"), "{before:?}");
@@ -207,7 +104,7 @@ fn a_browser_is_given_the_page_as_one_argument() {
     let told = house.path("told");
     let browser = house.write("browser", &format!("#!/bin/sh\necho \"$#\" \"$1\" > '{}'\n", told.display()));
     std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let url = format!("{}/mcp", site());
+    let url = Site::open().mcp();
     let mut login = house.command(&["auth", "login", &url]);
     login.env("BROWSER", &browser).env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
     let mut child = login.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -268,7 +165,7 @@ fn who_signs_in_elsewhere_is_let_in_with_the_scopes_that_are_asked_for() {
 #[test]
 fn a_sign_in_is_put_right_and_what_was_done_is_said() {
     let house = House::new();
-    let url = format!("{}/mcp", site());
+    let url = Site::open().mcp();
     let repair = || house.run(&["auth", "repair", &url, "--device"]);
     let first = repair();
     assert_eq!(first.code, Some(0), "{first:?}");
@@ -287,7 +184,7 @@ fn a_sign_in_is_put_right_and_what_was_done_is_said() {
 #[test]
 fn a_code_is_entered_on_another_machine() {
     let house = House::new();
-    let url = format!("{}/mcp", site());
+    let url = Site::open().mcp();
     let login = house.run(&["auth", "login", &url, "--device"]);
     assert!(login.code == Some(0) && login.stderr.contains("signed in to"), "{login:?}");
     assert_eq!(house.run(&["call", &url, "greet"]).code, Some(0));

@@ -22,4 +22,6 @@ pub use settings::{
 };
 pub use sign_in::{Browser, DeviceCode, Elsewhere, SignIn, Unattended};
 pub use store::{FileStore, Kept, MemoryStore, Store, StoreKey, examine, shown_endpoint};
+#[cfg(feature = "keyring")]
+pub use store::{Keyring, KeyringError};
 pub use tokens::{TokenKind, Tokens};

@@ -1,27 +1,23 @@
 //! `hospes auth`: signing in to servers over HTTP, and out again.
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use hospes::client::{Client, Target, Url};
 use hospes_auth::client::flow::DevicePrompt;
 use hospes_auth::client::{
     Browser, DeviceCode, Elsewhere, FileStore, FlowError, GivenClient, Grant, Kept, MemoryStore, OAuthClient,
-    OAuthClientBuilder, Repair, Settings, Store, StoreKey, Tokens,
+    OAuthClientBuilder, Repair, Settings, Store, Tokens,
 };
 use hospes_auth::{ClientId, Clock, RedirectUri, Scopes};
 use serde_json::{Value, json};
 
 use super::{Ending, interrupted};
 use crate::args::{Auth, ClientMetadata, Login, Logout, Site};
+use crate::credentials::{self, CredentialsStore};
 use crate::exit::{Code, Failure, Outcome, chain};
 use crate::output::{self, BOLD, DIM, Output, announce, paint, printable};
-use crate::place;
 use crate::target::find;
 
-/// The variable with the passphrase that the tokens are sealed with.
-const PASSPHRASE: &str = "HOSPES_PASSPHRASE";
 /// Where the browser is sent back to when it runs elsewhere; nobody listens there.
 const NOBODY: &str = "http://127.0.0.1:6276/callback";
 
@@ -35,22 +31,9 @@ pub(crate) async fn run(args: Auth, output: Output) -> Outcome {
     }
 }
 
-/// What lets requests to `url` in, by what an earlier sign-in has left.
-pub(crate) fn client(url: &str) -> Outcome<OAuthClientBuilder> {
-    let builder = builder(url)?;
-    let store: Arc<dyn Store> = match kept_store()? {
-        Some(store) => store,
-        None => Arc::new(MemoryStore::new()),
-    };
-    Ok(builder.store(store))
-}
-
-/// Where tokens are kept, if there are any: nothing is made where nobody signs in.
-pub(crate) fn kept_store() -> Outcome<Option<Arc<FileStore>>> {
-    match place::credentials().filter(|(sealed, _)| sealed.exists()) {
-        Some(_) => store().map(Some),
-        None => Ok(None),
-    }
+/// What lets requests to `url` in, by what an earlier sign-in has left in `store`.
+pub(crate) fn client(url: &str, store: Option<Arc<dyn Store>>) -> Outcome<OAuthClient> {
+    Ok(builder(url)?.store(store.unwrap_or_else(|| Arc::new(MemoryStore::new()))).build())
 }
 
 fn builder(url: &str) -> Outcome<OAuthClientBuilder> {
@@ -58,29 +41,9 @@ fn builder(url: &str) -> Outcome<OAuthClientBuilder> {
         .map_err(|error| Failure::usage(format!("nobody signs in to {}: {error}", printable(url))))
 }
 
-/// Where tokens are kept.
-pub(crate) fn store() -> Outcome<Arc<FileStore>> {
-    let (sealed, key) = place::credentials()
-        .ok_or_else(|| Failure::usage("there is no home folder to keep tokens in").hint("set HOME"))?;
-    let folder = |file: &Path| match file.parent() {
-        Some(folder) => fs::create_dir_all(folder)
-            .map_err(|error| Failure::usage(format!("{} cannot be made", folder.display())).because(&error)),
-        None => Ok(()),
-    };
-    folder(&sealed)?;
-    let key = match std::env::var(PASSPHRASE) {
-        Ok(text) if !text.is_empty() => StoreKey::passphrase(text),
-        _ => {
-            folder(&key)?;
-            StoreKey::in_file(&key).map_err(|error| Failure::usage(chain(&error)))?
-        }
-    };
-    Ok(Arc::new(FileStore::new(sealed, key)))
-}
-
 async fn login(args: Login, output: Output) -> Outcome {
     let url = url_of(&args.site)?;
-    let oauth = asking(&args, &url)?;
+    let oauth = asking(&args, &url, |wanted| credentials::store(wanted, output))?;
     let mut ending = Ending::new()?;
     let signing = Box::pin(sign_in(&oauth, &url, &args, output));
     let Some(signed) = ending.unless(signing).await else { return Err(interrupted("nobody is signed in")) };
@@ -89,14 +52,18 @@ async fn login(args: Login, output: Output) -> Outcome {
     Ok(())
 }
 
-/// What signs in to `url` by asking the person in the way they want.
-fn asking(args: &Login, url: &Url) -> Outcome<OAuthClient> {
+/// What signs in to `url` by asking the person in the way they want, and keeps what comes of it in `store`.
+fn asking(
+    args: &Login,
+    url: &Url,
+    store: impl FnOnce(CredentialsStore) -> Outcome<Arc<FileStore>>,
+) -> Outcome<OAuthClient> {
     if !output::is_interactive() && args.no_browser {
         return Err(Failure::new(Code::Unauthorized, "nobody is here to sign in")
             .hint("without a terminal, `--header 'Authorization: …'` shows a token of your own"));
     }
     let mut builder = builder(&url.url)?
-        .store(store()?)
+        .store(store(args.credentials_store)?)
         .settings(|settings| settings.scopes = Scopes::parse(&args.scopes.join(" ")));
     if let Some(id) = &args.client_id {
         let id = ClientId::new(id).map_err(|error| Failure::usage("--client-id").because(&error))?;
@@ -153,7 +120,7 @@ fn show_code(prompt: &DevicePrompt) {
 
 async fn repair(args: Login, output: Output) -> Outcome {
     let url = url_of(&args.site)?;
-    let oauth = asking(&args, &url)?;
+    let oauth = asking(&args, &url, |wanted| credentials::repaired(wanted, output))?;
     let mut ending = Ending::new()?;
     let repairing = Box::pin(async {
         match oauth.repair().await {
@@ -239,19 +206,27 @@ async fn sign_in(oauth: &OAuthClient, url: &Url, args: &Login, output: Output) -
 }
 
 fn status(output: Output) -> Outcome {
-    let kept = match kept_store()? {
-        Some(store) => Kept::all(&*store).map_err(|error| Failure::usage(chain(&error)))?,
+    let store = credentials::kept()?;
+    let kept = match &store {
+        Some((store, _)) => Kept::all(&**store).map_err(|error| Failure::usage(chain(&error)))?,
         None => Vec::new(),
     };
+    let place = credentials::shown();
+    let key = store.map(|(_, key)| key);
     if output.json {
         let servers: Vec<Value> = kept.iter().map(|kept| Shown::from(kept).described()).collect();
-        output.value(&json!({ "servers": servers, "store": kept_in() }));
+        let mut described = json!({ "servers": servers, "store": place });
+        if let Some(key) = key {
+            described["key"] = key.word().into();
+        }
+        output.value(&described);
         return Ok(());
     }
     if kept.is_empty() {
         output.say("nobody is signed in anywhere");
     }
-    output.say(paint(DIM, format_args!("tokens are kept in {}", kept_in())));
+    let key = key.map(|key| format!(", the key to it {}", key.shown())).unwrap_or_default();
+    output.say(paint(DIM, format_args!("tokens are kept in {place}{key}")));
     for shown in kept.iter().map(Shown::from) {
         let whose = shown.user().map(|user| format!(" as {}", printable(user))).unwrap_or_default();
         let url = paint(BOLD, printable(shown.url));
@@ -260,20 +235,12 @@ fn status(output: Output) -> Outcome {
     Ok(())
 }
 
-/// Where tokens are kept, in words.
-fn kept_in() -> String {
-    match place::credentials() {
-        Some((sealed, _)) => format!("the sealed file {}", place::short(&sealed)),
-        None => "memory".to_owned(),
-    }
-}
-
 async fn logout(args: &Logout, output: Output) -> Outcome {
     let url = url_of(&args.site)?;
     if let Some(user) = &args.user {
         return logout_user(&url, user, output);
     }
-    let oauth = client(&url.url)?.build();
+    let oauth = client(&url.url, credentials::kept()?.map(|(store, _)| store as _))?;
     let known = oauth.tokens().await.map_err(|error| failed(&error))?;
     oauth.sign_out().await.map_err(|error| failed(&error))?;
     output.say(match known {
@@ -287,7 +254,7 @@ async fn logout(args: &Logout, output: Output) -> Outcome {
 fn logout_user(url: &Url, user: &str, output: Output) -> Outcome {
     let failed = |error: &dyn std::error::Error| Failure::usage(chain(error));
     let mut gone = 0;
-    if let Some(store) = kept_store()? {
+    if let Some((store, _)) = credentials::kept()? {
         let endpoint = hospes_auth::client::shown_endpoint(&url.url);
         for kept in Kept::all(&*store).map_err(|error| failed(&error))? {
             let is_theirs = kept.account == user || Shown::from(&kept).user() == Some(user);

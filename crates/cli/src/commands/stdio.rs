@@ -4,8 +4,9 @@ use hospes::transport::stdio_server::StdioServer;
 use hospes_host::Accounts;
 
 use super::Ending;
-use super::up::{kept, require, start, stop};
+use super::up::{require, start, stop};
 use crate::args::Stdio;
+use crate::credentials;
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, explain_stdio};
 use crate::settings::{defaults, load};
@@ -27,7 +28,7 @@ pub(crate) async fn run(args: Stdio) -> Outcome {
             server.name
         ));
     }
-    let accounts = kept(false)?.map(Accounts::new);
+    let accounts = credentials::of_host(false, output)?.map(Accounts::new);
     let host = start(&args.host, loaded.config, accounts, output)?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, quiet).await;

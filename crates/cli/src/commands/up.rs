@@ -4,19 +4,18 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
-use hospes_auth::client::Store;
 use hospes_host::config::Config;
 use hospes_host::upstream::{State, UpstreamStatus};
 use hospes_host::{Accounts, Gateway, Host};
 
+use super::Ending;
 use super::serve::{listen, taken};
-use super::{Ending, auth};
 use crate::args::{HostOptions, Up};
 use crate::authorization::{authorization, users_can_sign_in};
+use crate::credentials;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{
     BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, folded, headline, is_detail, paint, printable, talk_width,
@@ -46,7 +45,8 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     let listener =
         tokio::net::TcpListener::bind(address).await.map_err(|error| taken(address, "--listen", &error))?;
     let bound = listener.local_addr().map_err(|error| taken(address, "--listen", &error))?;
-    let kept = kept(config.servers.iter().any(|server| server.is_per_user() && !server.disabled))?;
+    let will_be = config.servers.iter().any(|server| server.is_per_user() && !server.disabled);
+    let kept = credentials::of_host(will_be, output)?;
     let mut authorization = authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), output)?;
     users_can_sign_in(&config, authorization.as_ref())?;
     let accounts =
@@ -86,12 +86,6 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     stop(host, &mut ending, output).await;
     drop(noted);
     served.map_err(|error| Failure::usage("cannot serve").because(&error))
-}
-
-/// Where the tokens for servers are kept, if there are any or will be.
-pub(crate) fn kept(will_be: bool) -> Outcome<Option<Arc<dyn Store>>> {
-    let store = if will_be { Some(auth::store()?) } else { auth::kept_store()? };
-    Ok(store.map(|store| store as _))
 }
 
 /// Starts the host.

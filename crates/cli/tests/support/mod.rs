@@ -1,5 +1,8 @@
 //! Runs the program in a folder of its own, with servers scripted for the shell.
 
+pub(crate) mod desktop;
+pub(crate) mod site;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
@@ -48,6 +51,11 @@ impl House {
             command.env(name, self.path(folder));
         }
         command.env_remove("HOSPES_LOG").env_remove("HOSPES_CONFIG");
+        // The person's own keyring is none of the tests' business; elsewhere than on Linux no variable leads to it.
+        command.env_remove("DBUS_SESSION_BUS_ADDRESS").env_remove("HOSPES_CREDENTIALS_STORE");
+        if !cfg!(target_os = "linux") {
+            command.env("HOSPES_CREDENTIALS_STORE", "file");
+        }
         command
     }
 

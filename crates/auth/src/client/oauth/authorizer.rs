@@ -64,7 +64,11 @@ pub(super) struct Steps {
 
 impl OAuthClient {
     async fn shown_to(&self, request: Outbound<'_>) -> Result<HeaderMap, FlowError> {
-        self.load().await?;
+        // Whether a token is wanted at all the server will say; then what is wrong with the store is said too.
+        if let Err(error) = self.load().await {
+            tracing::warn!(%error, "no token is shown");
+            return Ok(HeaderMap::new());
+        }
         let Some(mut tokens) = self.held().tokens.clone() else { return Ok(HeaderMap::new()) };
         if !is_for(&tokens, request) {
             return Ok(HeaderMap::new());
@@ -216,6 +220,7 @@ impl OAuthClient {
             FlowError::NobodyToAsk | FlowError::SignIn(_) => "sign in first",
             FlowError::NeedsClientId(_) => "register a client with the authorization server, and give its id",
             FlowError::NoMetadata => "give it an Authorization header",
+            FlowError::Store(_) => "put the store of credentials right",
             _ => {
                 return NotAuthorized::new(format!("the server wants authorization: {error}")).because(error);
             }

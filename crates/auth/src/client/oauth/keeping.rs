@@ -1,6 +1,6 @@
 //! What is held in memory, and what is kept of it.
 
-use std::fmt;
+use std::error::Error as _;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret as _, SecretString};
@@ -43,8 +43,11 @@ impl OAuthClient {
     ) -> Result<T, FlowError> {
         let store = Arc::clone(&self.0.store);
         let done = tokio::task::spawn_blocking(move || work(&*store)).await;
-        let failed = |error: &dyn fmt::Display| FlowError::Store(error.to_string());
-        done.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+        let done = done.map_err(|error| FlowError::Store(error.to_string()))?;
+        done.map_err(|error| {
+            let under = error.source().map(|under| format!(": {under}")).unwrap_or_default();
+            FlowError::Store(format!("{error}{under}"))
+        })
     }
 
     /// Keeps new tokens in the place of the old.

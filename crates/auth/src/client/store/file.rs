@@ -6,17 +6,15 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{fmt, io};
 
-use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::{hmac, pbkdf2};
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
 use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
-use super::Store;
+use super::{Store, StoreKey};
 use crate::client::error::StepError;
 
 const MAGIC: &[u8] = b"hospes credentials 1\n";
@@ -24,84 +22,6 @@ const SALT: usize = 16;
 const NONCE: usize = 12;
 /// How large the file may be, in bytes.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
-/// How often a passphrase is hashed to make a key of it.
-const ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("it is not zero");
-
-/// What a file is sealed with.
-#[derive(Clone)]
-#[non_exhaustive]
-pub enum StoreKey {
-    /// A passphrase; making a key of it takes a moment, once.
-    Passphrase(SecretString),
-    /// 32 random bytes, kept by somebody who keeps such.
-    Random(Zeroizing<[u8; 32]>),
-}
-
-impl StoreKey {
-    /// A passphrase.
-    pub fn passphrase(text: impl Into<SecretString>) -> Self {
-        Self::Passphrase(text.into())
-    }
-
-    /// The random one in this file, which is made if it is not there. Whoever can read both files can read the tokens,
-    /// so it belongs elsewhere than what it opens; a file that others can read is refused. Its folder must exist.
-    ///
-    /// # Errors
-    /// When it cannot be made, or is none.
-    pub fn in_file(path: &Path) -> Result<Self, StepError> {
-        let failed =
-            |what: &str, error| StepError::new(format!("{} cannot be {what}", path.display())).because(error);
-        let mut random = Zeroizing::new([0; 32]);
-        match private(OpenOptions::new().write(true).create_new(true)).open(path) {
-            Ok(mut file) => {
-                getrandom::fill(&mut *random).map_err(|_| StepError::new("the system has no randomness"))?;
-                file.write_all(&*random)
-                    .and_then(|()| file.sync_all())
-                    .map_err(|error| failed("made", error))?;
-            }
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let text = Zeroizing::new(read_private(path)?.unwrap_or_default());
-                let known = <[u8; 32]>::try_from(&**text);
-                *random = known.map_err(|_| StepError::new(format!("{} holds no key", path.display())))?;
-            }
-            Err(error) => return Err(failed("made", error)),
-        }
-        Ok(Self::Random(random))
-    }
-
-    /// A key for something else, always the same for one purpose. It says nothing of this one, or of another purpose's.
-    #[must_use]
-    pub fn for_purpose(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
-        let own = hmac::Key::new(hmac::HMAC_SHA256, &*self.bytes(purpose.as_bytes()));
-        let tag = hmac::sign(&own, purpose.as_bytes());
-        let mut bytes = Zeroizing::new([0; 32]);
-        bytes.iter_mut().zip(tag.as_ref()).for_each(|(byte, tag)| *byte = *tag);
-        bytes
-    }
-
-    fn bytes(&self, salt: &[u8]) -> Zeroizing<[u8; 32]> {
-        let mut bytes = Zeroizing::new([0; 32]);
-        match self {
-            Self::Passphrase(text) => {
-                let text = text.expose_secret().as_bytes();
-                pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, salt, text, &mut *bytes);
-            }
-            Self::Random(random) => bytes.copy_from_slice(&**random),
-        }
-        bytes
-    }
-
-    fn derive(&self, salt: &[u8]) -> Result<LessSafeKey, StepError> {
-        let key = UnboundKey::new(&CHACHA20_POLY1305, &*self.bytes(salt));
-        key.map(LessSafeKey::new).map_err(|_| StepError::new("no key could be made"))
-    }
-}
-
-impl fmt::Debug for StoreKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StoreKey(…)")
-    }
-}
 
 /// Keeps everything in one sealed file, which several processes may use.
 pub struct FileStore {
@@ -119,8 +39,43 @@ impl FileStore {
         Self { path: path.into(), key, derived: Mutex::new(None) }
     }
 
+    /// Whether its key opens the file; so does any where there is none yet.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no store.
+    pub fn opens(&self) -> Result<bool, StepError> {
+        self.open().map(|opened| opened.is_some())
+    }
+
+    /// Puts a file that its key does not open out of the way, and says where to: what is kept from now on goes to a new
+    /// one. Whoever finds the key again can put it back.
+    ///
+    /// # Errors
+    /// When it stands where it stood.
+    pub fn set_aside(&self) -> Result<PathBuf, StepError> {
+        let _alone = self.alone(".write")?;
+        let taken = |number: &u32| fs::symlink_metadata(self.beside(&format!(".lost-{number}"))).is_ok();
+        let number = (1..=u32::MAX).find(|number| !taken(number)).unwrap_or(u32::MAX);
+        let aside = self.beside(&format!(".lost-{number}"));
+        fs::rename(&self.path, &aside).map_err(|error| self.failed("put aside", error))?;
+        *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(aside)
+    }
+
     fn load(&self) -> Result<Documents, StepError> {
-        let Some(text) = read_private(&self.path)? else { return Ok(Documents::new()) };
+        self.open()?.ok_or_else(|| {
+            let other = match &self.key {
+                StoreKey::Passphrase(_) => "the passphrase is another",
+                StoreKey::Random(_) => "its key is another",
+            };
+            let shown = self.path.display();
+            StepError::new(format!("{shown} cannot be opened: {other}, or the file was changed"))
+        })
+    }
+
+    /// What is in the file; none if the key does not open it.
+    fn open(&self) -> Result<Option<Documents>, StepError> {
+        let Some(text) = read_private(&self.path)? else { return Ok(Some(Documents::new())) };
         let not_ours = || StepError::new(format!("{} is no store of credentials", self.path.display()));
         let rest = text.strip_prefix(MAGIC).ok_or_else(not_ours)?;
         let (salt, rest) = rest.split_at_checked(SALT).ok_or_else(not_ours)?;
@@ -130,14 +85,9 @@ impl FileStore {
         let opened = self.with_key(salt, |key| {
             key.open_in_place(nonce, Aad::from(MAGIC), &mut sealed).map(|open| Zeroizing::new(open.to_vec()))
         })?;
-        let opened = opened.map_err(|_| {
-            StepError::new(format!(
-                "{} cannot be opened: the passphrase is another, or the file was changed",
-                self.path.display()
-            ))
-        })?;
+        let Ok(opened) = opened else { return Ok(None) };
         let documents: BTreeMap<String, String> = serde_json::from_slice(&opened).map_err(|_| not_ours())?;
-        Ok(documents.into_iter().map(|(name, document)| (name, Zeroizing::new(document))).collect())
+        Ok(Some(documents.into_iter().map(|(name, document)| (name, Zeroizing::new(document))).collect()))
     }
 
     fn with_key<T>(&self, salt: &[u8], work: impl FnOnce(&LessSafeKey) -> T) -> Result<T, StepError> {
@@ -255,7 +205,7 @@ impl fmt::Debug for FileStore {
 }
 
 /// A file's bytes, if there is one and nobody else could have read or placed it.
-fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StepError> {
+pub(super) fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StepError> {
     let failed = |error| StepError::new(format!("{} cannot be read", path.display())).because(error);
     let about = match fs::symlink_metadata(path) {
         Ok(about) => about,
@@ -277,13 +227,13 @@ fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StepError> {
 
 /// For its owner alone, and no link to elsewhere.
 #[cfg(unix)]
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     use std::os::unix::fs::OpenOptionsExt as _;
     options.mode(0o600)
 }
 
 #[cfg(not(unix))]
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 

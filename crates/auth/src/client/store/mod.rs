@@ -1,6 +1,9 @@
 //! Where tokens and registrations are kept.
 
 mod file;
+mod key;
+#[cfg(feature = "keyring")]
+mod keyring;
 mod memory;
 mod records;
 mod suite;
@@ -10,7 +13,10 @@ use std::fmt;
 use secrecy::SecretString;
 
 use super::error::StepError;
-pub use file::{FileStore, StoreKey};
+pub use file::FileStore;
+pub use key::StoreKey;
+#[cfg(feature = "keyring")]
+pub use keyring::{Keyring, KeyringError};
 pub use memory::MemoryStore;
 pub(super) use records::{
     Binding, binding_key, read_registration, read_tokens, registration_key, tokens_key, write_registration,

@@ -108,3 +108,35 @@ fn a_key_is_made_once_and_kept_from_others() {
     fs::write(&path, b"short").unwrap();
     assert!(StoreKey::in_file(&path).is_err());
 }
+
+#[test]
+fn what_no_key_opens_is_put_aside_and_can_be_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("credentials");
+    let (first, second) = (FileStore::new(&path, key(1)), FileStore::new(&path, key(2)));
+    assert!(first.opens().unwrap() && second.opens().unwrap(), "there is nothing to be opened");
+    first.write("a", &"1".into()).unwrap();
+    assert!(first.opens().unwrap() && !second.opens().unwrap());
+    let error = second.read("a").unwrap_err().to_string();
+    assert!(error.contains("its key is another"), "{error}");
+    let aside = second.set_aside().unwrap();
+    second.write("a", &"2".into()).unwrap();
+    assert_eq!(second.read("a").unwrap().unwrap().expose_secret(), "2");
+    assert_ne!(aside, first.set_aside().unwrap(), "nothing is written over");
+    fs::rename(&aside, &path).unwrap();
+    assert_eq!(first.read("a").unwrap().unwrap().expose_secret(), "1");
+}
+
+#[test]
+fn a_key_is_written_to_no_file_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    assert!(StoreKey::from_file(&path).unwrap().is_none());
+    let (one, other) = (StoreKey::generate().unwrap(), StoreKey::generate().unwrap());
+    assert!(!one.is_same(&other));
+    one.to_file(&path).unwrap();
+    assert!(other.to_file(&path).is_err());
+    assert!(StoreKey::from_file(&path).unwrap().unwrap().is_same(&one));
+    assert!(StoreKey::passphrase("x".to_owned()).to_file(&folder.path().join("other")).is_err());
+    assert!(!folder.path().join("other").exists());
+}

@@ -1,0 +1,191 @@
+//! A server that wants tokens, an authorization server that gives them to everybody, and a browser that asks nobody.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::{House, Ran};
+
+/// Lets in whoever shows `s3cret-token`.
+pub(crate) struct Site {
+    url: String,
+    script: Arc<Mutex<Script>>,
+}
+
+/// What it does besides, and what it has seen.
+#[derive(Default)]
+pub(crate) struct Script {
+    /// The token endpoint answers so: a status and a body.
+    pub(crate) token: Option<(&'static str, String)>,
+    /// So does the MCP endpoint, whatever it is shown.
+    pub(crate) mcp: Option<&'static str>,
+    /// Clients are given a secret.
+    pub(crate) gives_secrets: bool,
+    /// Tokens can be renewed.
+    pub(crate) renews: bool,
+    /// For how long tokens are good, in seconds; 600 unless said.
+    pub(crate) lasts: Option<u64>,
+    /// The query of every request, and its body.
+    pub(crate) seen: Vec<String>,
+}
+
+impl Site {
+    pub(crate) fn open() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let script: Arc<Mutex<Script>> = Arc::default();
+        let (said, shared) = (url.clone(), Arc::clone(&script));
+        thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let (url, script) = (said.clone(), Arc::clone(&shared));
+                // Whoever breaks off wanted no answer.
+                thread::spawn(move || answer(&stream, &url, &script));
+            }
+        });
+        Self { url, script }
+    }
+
+    /// Its MCP endpoint.
+    pub(crate) fn mcp(&self) -> String {
+        format!("{}/mcp", self.url)
+    }
+
+    pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap()
+    }
+}
+
+fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let mut first = String::new();
+    reader.read_line(&mut first).ok()?;
+    let (mut length, mut is_known) = (0, false);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let line = line.trim().to_ascii_lowercase();
+        match line.split_once(':') {
+            None => break,
+            Some(("content-length", value)) => length = value.trim().parse().ok()?,
+            Some(("authorization", value)) => is_known = value.trim() == "bearer s3cret-token",
+            Some(_) => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let target = first.split(' ').nth(1)?;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let mut script = script.lock().unwrap();
+    script.seen.push(query.to_owned());
+    script.seen.push(String::from_utf8_lossy(&body).into_owned());
+    let none = String::new;
+    let (status, header, text) = match path {
+        "/mcp" if script.mcp.is_some() => (script.mcp?, none(), json!({}).to_string()),
+        "/mcp" if is_known => ("200 OK", none(), mcp(&body).to_string()),
+        "/mcp" => (
+            "401 Unauthorized",
+            "www-authenticate: Bearer scope=\"read\"\r\n".to_owned(),
+            json!({}).to_string(),
+        ),
+        "/.well-known/oauth-protected-resource/mcp" => {
+            let resource = json!({ "resource": format!("{url}/mcp"), "authorization_servers": [url] });
+            ("200 OK", none(), resource.to_string())
+        }
+        "/.well-known/oauth-authorization-server" => {
+            let at = |path: &str| format!("{url}{path}");
+            let metadata = json!({
+                "issuer": url, "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
+                "registration_endpoint": at("/register"), "device_authorization_endpoint": at("/device"),
+                "code_challenge_methods_supported": ["S256"],
+            });
+            ("200 OK", none(), metadata.to_string())
+        }
+        "/register" if script.gives_secrets => {
+            let client = json!({
+                "client_id": "new", "client_secret": "s3cret-client",
+                "token_endpoint_auth_method": "client_secret_basic",
+            });
+            ("201 Created", none(), client.to_string())
+        }
+        "/register" => ("201 Created", none(), json!({ "client_id": "new" }).to_string()),
+        "/authorize" => {
+            let asked: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+            let find =
+                |name: &str| asked.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+            let (there, state) = (find("redirect_uri")?, find("state")?);
+            ("302 Found", format!("location: {there}?code=s3cret-code&state={state}\r\n"), none())
+        }
+        "/device" => {
+            let codes = json!({
+                "device_code": "s3cret-device", "user_code": "ABCD-EFGH", "interval": 1, "expires_in": 60,
+                "verification_uri": format!("{url}/enter"),
+            });
+            ("200 OK", none(), codes.to_string())
+        }
+        "/token" => match &script.token {
+            Some((status, text)) => (*status, none(), text.clone()),
+            None => {
+                let mut token = json!({
+                    "access_token": "s3cret-token", "token_type": "Bearer",
+                    "expires_in": script.lasts.unwrap_or(600),
+                });
+                if script.renews {
+                    token["refresh_token"] = json!("s3cret-refresh");
+                }
+                ("200 OK", none(), token.to_string())
+            }
+        },
+        _ => ("404 Not Found", none(), json!({}).to_string()),
+    };
+    drop(script);
+    let kind = "content-type: application/json\r\nconnection: close\r\n";
+    write!(stream, "HTTP/1.1 {status}\r\n{kind}{header}content-length: {}\r\n\r\n{text}", text.len()).ok()
+}
+
+fn mcp(body: &[u8]) -> Value {
+    let message: Value = serde_json::from_slice(body).unwrap_or_default();
+    json!({ "jsonrpc": "2.0", "id": message["id"], "result": {
+        "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+        "serverInfo": { "name": "site", "version": "1" }, "content": [{ "type": "text", "text": "let in" }],
+        "tools": [{ "name": "greet", "inputSchema": { "type": "object" } }], "ttlMs": 0, "cacheScope": "private",
+    } })
+}
+
+/// Does what a browser does: asks for the page, and goes where it points.
+pub(crate) fn browse(url: &str) -> String {
+    let url = url::Url::parse(url).unwrap();
+    let mut stream = TcpStream::connect(url.socket_addrs(|| None).unwrap()[0]).unwrap();
+    let host = url.socket_addrs(|| None).unwrap()[0];
+    let query = url.query().unwrap_or_default();
+    write!(stream, "GET {}?{query} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n", url.path())
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    match answer.lines().find_map(|line| line.strip_prefix("location: ")) {
+        Some(there) => browse(there),
+        None => answer,
+    }
+}
+
+/// Runs a command that signs in with a browser; the page is opened by hand, for there is none here.
+pub(crate) fn signed_in(house: &House, args: &[&str], environment: &[(&str, &str)]) -> Ran {
+    let mut command: Command = house.command(args);
+    command.env("BROWSER", "false").env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    command.envs(environment.iter().copied());
+    let spawned = command.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = spawned.unwrap();
+    let mut stderr = String::new();
+    for line in BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok) {
+        if line.trim().starts_with("http://") {
+            browse(line.trim());
+        }
+        stderr += &line;
+        stderr.push('\n');
+    }
+    let output = child.wait_with_output().unwrap();
+    Ran { code: output.status.code(), stdout: String::from_utf8(output.stdout).unwrap(), stderr }
+}
