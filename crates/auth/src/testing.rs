@@ -1,6 +1,8 @@
 //! What several tests need: a client that does as it is told, keys, tokens.
 
+use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
@@ -15,6 +17,7 @@ use jsonwebtoken::jwk::{Jwk, JwkSet};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::Value;
 use tokio::net::TcpStream;
+use tracing_subscriber::fmt::MakeWriter;
 
 /// How long a test waits for what must come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -154,4 +157,43 @@ pub(crate) fn client_key() -> crate::client::SigningKey {
     let text = base64::engine::general_purpose::STANDARD.encode(document.as_ref());
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
     crate::client::SigningKey::from_pem(&format!("{begin}\n{text}\n{end}\n"), "ES256").unwrap()
+}
+
+/// All that is said to the log.
+#[derive(Clone, Default)]
+pub(crate) struct Heard(Arc<Mutex<Vec<u8>>>);
+
+impl Heard {
+    /// Listens to everything that this thread says, until what is returned is dropped.
+    pub(crate) fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_writer(self.clone())
+            .with_ansi(false)
+            .finish();
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+impl io::Write for Heard {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Heard {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
 }

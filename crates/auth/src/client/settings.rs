@@ -197,8 +197,8 @@ impl Settings {
             true => HERE.iter().filter_map(|text| RedirectUri::new(*text).ok()).collect(),
             false => redirect_uris,
         };
-        let is_usable = |uri: &&RedirectUri| !uri.url().is_some_and(|url| is_secure(&url));
-        if let Some(bad) = redirect_uris.iter().find(is_usable) {
+        let is_open = |uri: &&RedirectUri| !uri.url().is_some_and(|url| is_secure(&url));
+        if let Some(bad) = redirect_uris.iter().find(is_open) {
             return Err(InvalidDocument::Redirect(bad.clone()));
         }
         let here = |uri: &RedirectUri| uri.url().is_some_and(|url| is_loopback(&url));

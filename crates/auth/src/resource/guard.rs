@@ -3,6 +3,7 @@
 mod builder;
 mod shown;
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Body;
 use url::Url;
 
 use super::{Flaw, Principal, Refused, ScopeRules, Verify};
@@ -110,20 +112,23 @@ impl Guard {
         Ok(())
     }
 
-    fn refuse(&self, refused: &Refused, path: &str) -> Response<Bytes> {
+    pub(super) fn refuse(&self, refused: &Refused, path: &str) -> Response<Bytes> {
         tracing::info!(path, ?refused, "a request was refused");
         refused.response(self.0.location(path), &self.0.scopes)
     }
 
     /// All that the calls of a request need that is refused anyway, so that its client asks its user once and not for
     /// one scope after the other. What cannot be read in time adds nothing.
-    async fn needed(&self, request: &mut Request<hyper::body::Incoming>) -> Scopes {
+    pub(super) async fn needed<B: Body>(&self, method: &Method, body: B) -> Scopes
+    where
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         let rules = &self.0.rules;
         let always = rules.for_all().clone();
-        if !rules.differ() || request.method() != Method::POST {
+        if !rules.differ() || method != Method::POST {
             return always;
         }
-        let body = Limited::new(request.body_mut(), MAX_READ_FOR_SCOPES).collect();
+        let body = Limited::new(body, MAX_READ_FOR_SCOPES).collect();
         let Ok(Ok(body)) = tokio::time::timeout(READ_FOR_SCOPES_TIMEOUT, body).await else { return always };
         let body = body.to_bytes();
         let needed = |message: &Message<'_>| {
@@ -141,7 +146,7 @@ impl Guard {
         }
     }
 
-    async fn admit<B>(&self, request: &Request<B>) -> Result<Principal, Refused> {
+    pub(super) async fn admit<B>(&self, request: &Request<B>) -> Result<Principal, Refused> {
         let (scheme, token) = token(request)?;
         let inner = &self.0;
         let now = inner.clock.now();
@@ -204,7 +209,7 @@ impl Guard {
         Ok(())
     }
 
-    fn introduce<B>(&self, principal: Principal, request: &mut Request<B>) {
+    pub(super) fn introduce<B>(&self, principal: Principal, request: &mut Request<B>) {
         request.headers_mut().remove(AUTHORIZATION);
         request.headers_mut().remove(DPOP);
         let path = request.uri().path().to_owned();
@@ -220,12 +225,16 @@ impl Guard {
         if self.0.rules.differ() {
             let (inner, scopes) = (Arc::clone(&self.0), principal.scopes.clone());
             let location = inner.location(&path).to_owned();
-            extensions.insert(CallGuard::new(move |method, params| {
-                let needed = inner.rules.needed(method, params);
+            extensions.insert(CallGuard::for_all(move |calls| {
+                // Of all the calls of a batch: its client asks its user once.
+                let needed = calls.iter().fold(Scopes::none(), |all, (method, params)| {
+                    all.union(&inner.rules.needed(method, params))
+                });
                 if inner.rules.covers(&scopes, &needed) {
                     return Ok(());
                 }
-                tracing::info!(method = method.name(), %needed, "a call was refused for its scopes");
+                let methods: Vec<_> = calls.iter().map(|(method, _)| method.name()).collect();
+                tracing::info!(?methods, %needed, "a request was refused for its scopes");
                 Err(Box::new(Refused::Scopes(needed).response(&location, &inner.scopes)))
             }));
         }
@@ -261,7 +270,9 @@ impl Front for Guard {
                     self.introduce(principal, request);
                     return None;
                 }
-                Err(Refused::Scopes(_)) => Refused::Scopes(self.needed(request).await),
+                Err(Refused::Scopes(_)) => {
+                    Refused::Scopes(self.needed(&head.method, request.body_mut()).await)
+                }
                 Err(refused) => refused,
             };
             let mut refusal = self.refuse(&refused, request.uri().path());

@@ -1,16 +1,18 @@
 //! The guard in somebody else's server.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
+use hyper::body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::Guard;
+use super::{Guard, Refused};
 
 /// A service behind a [`Guard`]. It also answers where the resource's metadata is looked for.
 #[derive(Clone)]
@@ -31,7 +33,9 @@ impl<S, B, R> Service<Request<B>> for Guarded<S>
 where
     S: Service<Request<B>, Response = Response<R>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
-    B: Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
     R: From<Bytes> + Send + 'static,
 {
     type Response = Response<R>;
@@ -55,8 +59,15 @@ where
                 // Not held across the check: a body need not be shareable.
                 let (parts, body) = request.into_parts();
                 let mut head = Request::from_parts(parts, ());
-                if let Err(refusal) = guard.check(&mut head).await {
-                    return Ok(refusal.map(R::from));
+                match guard.admit(&head).await {
+                    Ok(principal) => guard.introduce(principal, &mut head),
+                    Err(refused) => {
+                        let refused = match refused {
+                            Refused::Scopes(_) => Refused::Scopes(guard.needed(head.method(), body).await),
+                            refused => refused,
+                        };
+                        return Ok(guard.refuse(&refused, head.uri().path()).map(R::from));
+                    }
                 }
                 request = Request::from_parts(head.into_parts().0, body);
             }

@@ -203,7 +203,7 @@ impl AuthServer {
     /// Whether nobody has used this identifier before.
     async fn is_new(&self, of: &str, id: &str, until: u64) -> Result<bool, NoToken> {
         let key = format!("assertion {}", hash(&format!("{of} {id}")));
-        Ok(self.store().claim(&key, until + 2 * CLOCK_SKEW, self.now()).await?)
+        Ok(self.store().claim(&key, "", until + 2 * CLOCK_SKEW, self.now()).await?)
     }
 }
 

@@ -89,11 +89,17 @@ impl AuthServer {
     }
 }
 
-fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+/// What a browser brings back under this name. Of two of the same name nobody knows which is ours, so neither is: somebody
+/// may have planted the other.
+pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    // Of two of the same name nobody knows which is ours.
-    let (_, value) = cookies.find(|(known, _)| *known == name)?;
+    let cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut ours = cookies.filter(|(known, _)| *known == name);
+    let (_, value) = ours.next()?;
+    if ours.next().is_some() {
+        tracing::warn!(name, "a browser brought two cookies of one name, of which neither counts");
+        return None;
+    }
     let well_formed =
         value.len() == 43 && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     well_formed.then(|| value.to_owned())

@@ -109,22 +109,30 @@ impl OAuthClient {
 
     pub(super) async fn run(&self, turn: &Turn, mut flow: Flow) -> Result<Got, FlowError> {
         let mut listening: Option<Box<dyn Listening>> = None;
+        let mut was_shown = false;
+        // Whoever was shown a code has been asked.
+        let failed = |was_shown: bool, error| if was_shown { self.denied(error) } else { error };
         loop {
             let input = match flow.poll_effect().clone() {
                 Effect::Done(tokens) => return Ok(Got::Tokens(self.keep(*tokens, true).await?)),
-                Effect::Failed(error) => return Err(error),
-                Effect::Fetch(_) if flow.is_redeeming() => match self.step(turn, flow).await? {
-                    Stepped::Tokens(tokens) => return Ok(Got::Tokens(tokens)),
-                    Stepped::Flow(next) => {
-                        flow = *next;
-                        continue;
+                Effect::Failed(error) => return Err(failed(was_shown, error)),
+                Effect::Fetch(_) if flow.is_redeeming() => {
+                    match self.step(turn, flow).await.map_err(|error| failed(was_shown, error))? {
+                        Stepped::Tokens(tokens) => return Ok(Got::Tokens(tokens)),
+                        Stepped::Flow(next) => {
+                            flow = *next;
+                            continue;
+                        }
                     }
-                },
+                }
                 Effect::Fetch(request) => Input::Response(self.0.http.fetch(request).await),
                 Effect::Show(prompt) => match &self.0.sign_in {
                     None => Input::Failed(FlowError::NobodyToAsk),
                     Some(sign_in) => match sign_in.show(&prompt).await {
-                        Ok(()) => Input::Shown,
+                        Ok(()) => {
+                            was_shown = true;
+                            Input::Shown
+                        }
                         Err(error) => Input::Failed(FlowError::SignIn(error.to_string())),
                     },
                 },

@@ -61,6 +61,8 @@ struct Script {
     issuer: Option<String>,
     /// The code was entered.
     is_entered: bool,
+    /// What became of it instead.
+    code_fails: Option<&'static str>,
     /// The request for this path is not answered: before anything is done about it, or after.
     stuck: Option<(&'static str, bool)>,
     /// What the token endpoint has decided is said only when it is let go.
@@ -286,6 +288,9 @@ impl Site {
         let mut script = self.script();
         assert!(script.knows(&form["client_id"]), "{form:?}");
         let scope = if form["grant_type"].ends_with("device_code") {
+            if let Some(error) = script.code_fails {
+                return say(400, &json!({ "error": error }));
+            }
             if !script.is_entered {
                 return say(400, &json!({ "error": "authorization_pending" }));
             }

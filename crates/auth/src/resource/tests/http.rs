@@ -70,6 +70,7 @@ impl Site {
         let rules = ScopeRules::default()
             .always(Scopes::parse("mcp"))
             .tool("delete", Scopes::parse("files:read files:write"))
+            .tool("ask", Scopes::parse("people"))
             .implies("files", Scopes::parse("files:all"))
             .implies("files:all", Scopes::parse("files:read files:write"));
         let guard =
@@ -327,6 +328,13 @@ async fn a_call_needs_the_scopes_of_its_tool() {
             let before = site.runs();
             refused(&site.in_session(&session, "Bearer ann-token", batch).await, all);
             assert_eq!(site.runs(), before, "one that may not be made, and none is");
+            // What one lacks and what the other lacks, in either order.
+            for batch in [[tool("ask"), tool("delete")], [tool("delete"), tool("ask")]] {
+                let answer = site.in_session(&session, "Bearer ann-token", json!(batch)).await;
+                let scopes = challenge(&answer).scopes().unwrap();
+                assert_eq!(answer.status, StatusCode::FORBIDDEN);
+                assert!(scopes.contains_all(&Scopes::parse("mcp people files:read files:write")), "{scopes}");
+            }
         }
         // The session is the user's; what may be done is the token's matter.
         let answer = site.in_session(&session, "Bearer strong-token", tool("delete")).await;
@@ -386,7 +394,10 @@ async fn a_session_is_its_users_and_authenticates_nobody() {
 /// Nobody puts anything into somebody else's session: not an answer to their question, not a message for their stream.
 #[tokio::test]
 async fn an_answer_of_another_is_no_answer() {
-    let site = Site::new().await;
+    let tokens = StaticTokens::none()
+        .with("ann-token", principal("ann", "mcp people"))
+        .with("bob-token", principal("bob", "mcp people"));
+    let site = Site::with(tokens, |guard| guard).await;
     let session = site.session("2025-11-25", "Bearer ann-token").await;
     let headers = [("mcp-session-id", &*session), ("authorization", "Bearer ann-token")];
     let mut asking = begin(site.address, post("/mcp", &tool("ask"), &headers)).await;
@@ -490,13 +501,24 @@ async fn the_layer_guards_as_the_front_does() {
     use tower_service::Service as _;
     let endpoint = Endpoint::new(Server::new("x", "1").tool("hi", || async { "hi" }));
     let issuers = vec![Issuer::new(ISSUER).unwrap()];
-    let guard = Guard::builder(Resource::new(RESOURCE).unwrap(), issuers, tokens()).build();
+    let rules = ScopeRules::default()
+        .always(Scopes::parse("mcp"))
+        .tool("delete", Scopes::parse("files:read files:write"));
+    let guard = Guard::builder(Resource::new(RESOURCE).unwrap(), issuers, tokens()).rules(rules).build();
     let mut service = guard.layer(endpoint);
     let local = [("host", "localhost")];
     let answer = service.call(call("hi", &local)).await.unwrap();
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
     let named = [("host", "localhost"), ("authorization", "Bearer ann-token")];
     assert_eq!(service.call(call("hi", &named)).await.unwrap().status(), StatusCode::OK);
+    // All that the call needs, where the token lacks what every call needs, and where it lacks the rest.
+    for token in ["Bearer weak-token", "Bearer ann-token"] {
+        let weak = [("host", "localhost"), ("authorization", token)];
+        let answer = service.call(call("delete", &weak)).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+        let challenge = Challenge::for_tokens(answer.headers()).unwrap();
+        assert_eq!(challenge.get("scope"), Some("mcp files:read files:write"), "{token}");
+    }
     let metadata = Request::get("/.well-known/oauth-protected-resource").body(Full::default()).unwrap();
     assert_eq!(service.call(metadata).await.unwrap().status(), StatusCode::OK);
 }

@@ -1,7 +1,7 @@
 //! A user on the way to the provider and back.
 
 use bytes::Bytes;
-use http::header::{COOKIE, SET_COOKIE};
+use http::header::SET_COOKIE;
 use http::request::Parts;
 use http::{HeaderValue, Response};
 use secrecy::ExposeSecret as _;
@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use url::form_urlencoded::Serializer;
 
+use super::asked::{Found, Tokens};
 use super::{Failed, Provider};
 use crate::pkce::Verifier;
 use crate::server::authorize::{Asked, answer};
+use crate::server::browser::cookie;
 use crate::server::consent::redirect;
 use crate::server::form::Form;
 use crate::server::settings::OFFLINE;
@@ -119,12 +121,8 @@ impl AuthServer {
         let Ok(away) = serde_json::from_str::<Away>(&record.value) else { return Ok(strange()) };
         // Only in the browser in which the user has agreed.
         let mark = provider.mark(state, &away.asked.client.id);
-        let shown = format!("{}={mark}", self.away_cookie());
-        let cookies = parts.headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let brought = cookies
-            .flat_map(|line| line.split(';'))
-            .any(|pair| bool::from(pair.trim().as_bytes().ct_eq(shown.as_bytes())));
-        if !brought {
+        let brought = cookie(&parts.headers, self.away_cookie());
+        if !brought.is_some_and(|shown| bool::from(shown.as_bytes().ct_eq(mark.as_bytes()))) {
             tracing::warn!("an answer of the provider came without its cookie");
             return Ok(strange());
         }
@@ -180,24 +178,39 @@ impl AuthServer {
                     ("code_verifier", verifier.expose_secret()),
                 ];
                 let tokens = provider.ask_tokens(&found, &fields).await?;
-                let person = provider.person(&found, &tokens, &away.nonce, self.now()).await?;
-                if !provider.admission.admits(&person.claims) {
+                let kept = self.keep_theirs(provider, &found, &tokens, away).await;
+                if kept.is_err() {
+                    // Nobody will use them.
                     let token = tokens.refresh_token.as_ref().unwrap_or(&tokens.access_token);
                     provider.take_back(&found, token).await;
-                    return Err(Failed::NotAdmitted);
                 }
-                let subject = person.subject;
-                let grant = random_text();
-                let forever = self.now() + self.settings().lifetimes.grant.as_secs();
-                let upstream = self.upstream(provider, &grant, subject.clone(), &tokens, None)?;
-                // Without a way to renew it, nothing of ours outlives it.
-                let end = if upstream.refresh.is_some() { forever } else { upstream.expires_at.min(forever) };
-                let record = Record::new(Kind::Upstream, &grant, encode(&upstream), forever).of(&grant);
-                self.store().put(record).await?;
-                Ok((format!("{} {subject}", provider.issuer), grant, end))
+                kept
             }
             _ => Err(Failed::Refused("it answered with an error")),
         }
+    }
+
+    /// Finds out whose tokens these are, and makes a grant that rests on them.
+    async fn keep_theirs(
+        &self,
+        provider: &Provider,
+        found: &Found,
+        tokens: &Tokens,
+        away: &Away,
+    ) -> Result<(String, String, u64), Failed> {
+        let person = provider.person(found, tokens, &away.nonce, self.now()).await?;
+        if !provider.admission.admits(&person.claims) {
+            return Err(Failed::NotAdmitted);
+        }
+        let subject = person.subject;
+        let grant = random_text();
+        let forever = self.now() + self.settings().lifetimes.grant.as_secs();
+        let upstream = self.upstream(provider, &grant, subject.clone(), tokens, None)?;
+        // Without a way to renew it, nothing of ours outlives it.
+        let end = if upstream.refresh.is_some() { forever } else { upstream.expires_at.min(forever) };
+        let record = Record::new(Kind::Upstream, &grant, encode(&upstream), forever).of(&grant);
+        self.store().put(record).await?;
+        Ok((format!("{} {subject}", provider.issuer), grant, end))
     }
 }
 

@@ -45,6 +45,11 @@ impl Upstream {
     }
 }
 
+/// How this process is called by others that wait for its lease.
+fn holder() -> String {
+    format!("process {}", std::process::id())
+}
+
 impl AuthServer {
     pub(super) fn upstream(
         &self,
@@ -102,7 +107,7 @@ impl AuthServer {
                 return Ok(());
             }
             let until = now + LEASE_SECONDS;
-            if self.store().claim(&lease, until, now).await? {
+            if self.store().claim(&lease, &holder(), until, now).await? {
                 // In a task of its own: whoever called may go away, and a token that the provider has replaced by then
                 // would be lost, and the grant with it.
                 let (server, grant) = (self.clone(), grant.to_owned());
@@ -119,7 +124,19 @@ impl AuthServer {
             // Somebody is at it.
             tokio::time::sleep(LOOK).await;
         }
-        Err(Failed::Unreachable("another node takes too long to renew it".to_owned()))
+        Err(Failed::Unreachable(self.who_has(&lease).await?))
+    }
+
+    /// Who is taking too long, for the log.
+    async fn who_has(&self, lease: &str) -> Result<String, Failed> {
+        let now = self.now();
+        Ok(match self.store().get(Kind::Claim, lease, now).await? {
+            Some(held) => {
+                let left = held.until.saturating_sub(now);
+                format!("{} takes too long to renew it, and may for {left} more seconds", held.value)
+            }
+            None => "it could not be renewed in time: others came first again and again".to_owned(),
+        })
     }
 
     async fn rests_on(

@@ -75,10 +75,10 @@ impl Store for MemoryStore {
         })
     }
 
-    fn claim<'a>(&'a self, key: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
+    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
         let mut tables = self.tables();
         let free = tables.find(Kind::Claim, key, now).is_none();
-        ready(free && tables.put(Record::new(Kind::Claim, key, "", until)))
+        ready(free && tables.put(Record::new(Kind::Claim, key, by, until)))
     }
 
     fn swap_refresh<'a>(

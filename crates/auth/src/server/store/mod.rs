@@ -144,8 +144,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Takes a record that is there once. What was taken is remembered for as long as it would have been kept.
     fn take<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Taken>;
 
-    /// Claims a key of [`Kind::Claim`] until then; false when somebody has it.
-    fn claim<'a>(&'a self, key: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool>;
+    /// Claims a key of [`Kind::Claim`] until then, as a record with this value; false when somebody has it.
+    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool>;
 
     /// Puts `new` in the place of the refresh token `old` and remembers `note` about it. Within `window` seconds
     /// whoever comes with the old one again is told the same note.

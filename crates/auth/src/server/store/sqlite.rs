@@ -197,12 +197,14 @@ impl Store for SqliteStore {
         })
     }
 
-    fn claim<'a>(&'a self, key: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
-        let key = key.to_owned();
+    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
+        let (key, by) = (key.to_owned(), by.to_owned());
         self.run(move |connection| {
-            let sql = "INSERT INTO records (kind, key, value, until) VALUES ('claim', ?1, '', ?2)
-                ON CONFLICT DO UPDATE SET until = excluded.until WHERE records.until <= ?3";
-            let rows = connection.prepare_cached(sql)?.execute(params![key, seconds(until), seconds(now)])?;
+            let sql = "INSERT INTO records (kind, key, value, until) VALUES ('claim', ?1, ?4, ?2)
+                ON CONFLICT DO UPDATE SET until = excluded.until, value = excluded.value
+                WHERE records.until <= ?3";
+            let rows =
+                connection.prepare_cached(sql)?.execute(params![key, seconds(until), seconds(now), by])?;
             Ok(rows == 1)
         })
     }

@@ -145,15 +145,15 @@ async fn a_revoked_grant_leaves_nothing_and_stays_revoked((one, other): Pair) {
 async fn a_claim_holds_until_it_runs_out((one, other): Pair) {
     let claims = (0..50).map(|claimer| {
         let store = Arc::clone(if claimer % 2 == 0 { &one } else { &other });
-        tokio::spawn(async move { store.claim("jti", NOW + 10, NOW).await.unwrap() })
+        tokio::spawn(async move { store.claim("jti", "me", NOW + 10, NOW).await.unwrap() })
     });
     let mut won = 0;
     for claim in claims.collect::<Vec<_>>() {
         won += usize::from(claim.await.unwrap());
     }
     assert_eq!(won, 1);
-    assert!(!one.claim("jti", NOW + 20, NOW + 9).await.unwrap());
-    assert!(other.claim("jti", NOW + 20, NOW + 10).await.unwrap());
+    assert!(!one.claim("jti", "me", NOW + 20, NOW + 9).await.unwrap());
+    assert!(other.claim("jti", "me", NOW + 20, NOW + 10).await.unwrap());
 }
 
 #[cfg(all(feature = "sqlite", unix))]

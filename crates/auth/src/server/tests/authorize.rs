@@ -299,3 +299,28 @@ async fn another_host_is_not_answered_and_pages_of_other_origins_send_no_forms()
     let own = [("cookie", &*cookie), ("origin", "null"), ("sec-fetch-site", "same-origin")];
     assert!(site.form_with("/consent", &fields, &own).await.answer().contains_key("code"));
 }
+
+/// Somebody who can plant a cookie beside ours is not taken for its owner, and neither is the owner for them.
+#[tokio::test]
+async fn of_two_cookies_of_one_name_neither_counts() {
+    let site = Site::new();
+    let mut browser = Browser::new(&site);
+    let consent = browser.sign_in(&Ask::new()).await;
+    let own = browser.cookie.clone().unwrap();
+    let mut other = Browser::new(&site);
+    other.sign_in(&Ask::new()).await;
+    let planted = other.cookie.unwrap();
+    let (request, csrf) = (consent.hidden("request"), consent.hidden("csrf"));
+    let fields = [("request", &*request), ("csrf", &*csrf), ("decision", "allow")];
+    let both = [format!("{own}; {planted}"), format!("{planted}; {own}"), format!("{own}; x=y; {own}")];
+    for cookies in &both {
+        let answer = site.form_with("/consent", &fields, &[("cookie", cookies)]).await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{cookies}");
+        let request = http::Request::get(Ask::new().path()).header("cookie", cookies).body(()).unwrap();
+        let page = site.send(request.into_parts().0, "").await;
+        assert!(page.text().contains("Sign in") && page.header("set-cookie").starts_with("__Host-hospes="));
+    }
+    let lines = [("cookie", &*own), ("cookie", &*planted)];
+    assert_eq!(site.form_with("/consent", &fields, &lines).await.status(), StatusCode::BAD_REQUEST);
+    assert!(site.form_with("/consent", &fields, &[("cookie", &own)]).await.answer().contains_key("code"));
+}

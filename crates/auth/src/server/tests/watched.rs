@@ -67,8 +67,8 @@ impl<S: Store, T: Steps> Store for Watched<S, T> {
         self.step(Step::Take, Box::pin(async move { self.inner.take(kind, key, now).await }))
     }
 
-    fn claim<'a>(&'a self, key: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
-        self.step(Step::Claim, Box::pin(async move { self.inner.claim(key, until, now).await }))
+    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
+        self.step(Step::Claim, Box::pin(async move { self.inner.claim(key, by, until, now).await }))
     }
 
     fn swap_refresh<'a>(

@@ -26,7 +26,7 @@ impl AuthServer {
             return Err(NoToken::Nonce(self.0.nonces.make(now).await?));
         }
         let key = format!("proof {}", proof.once);
-        if !self.store().claim(&key, now + 2 * PROOF_SECONDS, now).await? {
+        if !self.store().claim(&key, "", now + 2 * PROOF_SECONDS, now).await? {
             tracing::warn!(key = proof.key, "a proof was shown again: somebody may have listened");
             return bad("the proof was used before");
         }

@@ -48,14 +48,22 @@ pub struct RemoteAddress(pub SocketAddr);
 #[derive(Clone)]
 pub struct CallGuard(Arc<May>);
 
-type May = dyn Fn(&Method, &Params) -> Result<(), Refusal> + Send + Sync;
+type May = dyn Fn(&[(&Method, &Params)]) -> Result<(), Refusal> + Send + Sync;
 
 /// A response that refuses a call.
 pub type Refusal = Box<Response<Bytes>>;
 
 impl CallGuard {
-    /// Asks `may`.
+    /// Asks `may` about one call after the other; the first that is refused is the answer.
     pub fn new(may: impl Fn(&Method, &Params) -> Result<(), Refusal> + Send + Sync + 'static) -> Self {
+        Self::for_all(move |calls| calls.iter().try_for_each(|(method, params)| may(method, params)))
+    }
+
+    /// Asks `may` about all calls of a request at once, which are several in a batch: so that one answer says what all
+    /// of them lack.
+    pub fn for_all(
+        may: impl Fn(&[(&Method, &Params)]) -> Result<(), Refusal> + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(may))
     }
 
@@ -64,7 +72,15 @@ impl CallGuard {
     /// # Errors
     /// The response to a sender who may not.
     pub fn check(&self, method: &Method, params: &Params) -> Result<(), Refusal> {
-        (self.0)(method, params)
+        self.check_all(&[(method, params)])
+    }
+
+    /// Whether all the calls of a request may be made.
+    ///
+    /// # Errors
+    /// The response to a sender who may not make one of them.
+    pub fn check_all(&self, calls: &[(&Method, &Params)]) -> Result<(), Refusal> {
+        (self.0)(calls)
     }
 }
 
@@ -114,11 +130,13 @@ pub(super) fn check_request(
     request: &message::Request<'_>,
 ) -> Result<(), Box<Response<Body>>> {
     let Some(guard) = parts.extensions.get::<CallGuard>() else { return Ok(()) };
-    let params = match request.params {
-        Some(raw) => RawJson::within(whole, raw),
-        None => RawJson::empty_object(),
-    };
-    check(guard, &Method::from_name(&request.method), &Params::new(params))
+    let (method, params) = call(whole, request);
+    check(guard, &[(&method, &params)])
+}
+
+fn call(whole: &Bytes, request: &message::Request<'_>) -> (Method, Params) {
+    let params = request.params.map_or_else(RawJson::empty_object, |raw| RawJson::within(whole, raw));
+    (Method::from_name(&request.method), Params::new(params))
 }
 
 /// Asks the guard of a request about all its messages.
@@ -127,20 +145,26 @@ pub(super) fn check_messages<'a, 'm: 'a>(
     whole: &Bytes,
     messages: impl IntoIterator<Item = &'a Message<'m>>,
 ) -> Result<(), Box<Response<Body>>> {
-    messages.into_iter().try_for_each(|message| match message {
-        Message::Request(request) => check_request(parts, whole, request),
-        _ => Ok(()),
-    })
+    let Some(guard) = parts.extensions.get::<CallGuard>() else { return Ok(()) };
+    let calls = messages.into_iter().filter_map(|message| match message {
+        Message::Request(request) => Some(call(whole, request)),
+        _ => None,
+    });
+    let calls: Vec<_> = calls.collect();
+    match calls.is_empty() {
+        true => Ok(()),
+        false => check(guard, &calls.iter().map(|(method, params)| (method, params)).collect::<Vec<_>>()),
+    }
 }
 
 /// Asks the guard of a request about a call.
 pub(super) fn check_call(parts: &Parts, method: &Method, params: &Params) -> Result<(), Box<Response<Body>>> {
     match parts.extensions.get::<CallGuard>() {
-        Some(guard) => check(guard, method, params),
+        Some(guard) => check(guard, &[(method, params)]),
         None => Ok(()),
     }
 }
 
-fn check(guard: &CallGuard, method: &Method, params: &Params) -> Result<(), Box<Response<Body>>> {
-    guard.check(method, params).map_err(|refusal| Box::new(refusal.map(Body::full)))
+fn check(guard: &CallGuard, calls: &[(&Method, &Params)]) -> Result<(), Box<Response<Body>>> {
+    guard.check_all(calls).map_err(|refusal| Box::new(refusal.map(Body::full)))
 }

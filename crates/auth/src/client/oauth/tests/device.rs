@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use hospes::client::{Authorizer as _, Outbound};
 
+use super::signing_in::refused;
 use super::*;
 use crate::client::{DeviceCode, Grant, StepError};
 
@@ -42,4 +43,23 @@ async fn a_code_that_cannot_be_shown_is_no_sign_in() {
     assert!(matches!(browserless.sign_in(None).await, Err(FlowError::SignIn(_))));
     let (method, url) = (http::Method::POST, Url::parse(&site.mcp()).unwrap());
     assert!(oauth.headers(Outbound::new(&method, &url)).await.unwrap().is_empty());
+}
+
+/// Whoever says no to a code has said it: what comes next fails with it for a while, and shows no other code.
+#[tokio::test]
+async fn who_says_no_to_a_code_is_not_shown_another_at_once() {
+    for error in ["access_denied", "expired_token"] {
+        let site = Site::open().await;
+        site.script().code_fails = Some(error);
+        let (oauth, was_shown) = oauth(&site, true);
+        let first = refused(&site, &oauth).await.what.clone();
+        assert!(was_shown.swap(false, Ordering::SeqCst), "{first}");
+        site.pass(4);
+        let second = refused(&site, &oauth).await.what.clone();
+        assert_eq!((was_shown.load(Ordering::SeqCst), second), (false, first));
+        site.pass(1);
+        site.script().code_fails = None;
+        call(&site.connect(&oauth).await, "x").await.unwrap();
+        assert!(was_shown.load(Ordering::SeqCst), "then it is asked anew");
+    }
 }

@@ -1,47 +1,18 @@
 //! Nothing secret is said anywhere: all logs, errors and debug output of a client's life are searched.
 
-use std::io;
-
 use secrecy::ExposeSecret as _;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
 use crate::client::{DeviceCode, Elsewhere, FileStore, Grant, StoreKey};
+use crate::testing::Heard;
 
 const MARK: &str = "s3cret-";
-
-#[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Heard {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Heard {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 /// covers: AUTG-12
 #[tokio::test]
 async fn nothing_secret_is_said() {
     let heard = Heard::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(heard.clone())
-        .with_ansi(false)
-        .finish();
-    let _listening = tracing::subscriber::set_default(subscriber);
+    let _listening = heard.listen();
     let mut said = Vec::new();
     let site = Site::open().await;
     site.script().mark = MARK;
@@ -95,7 +66,7 @@ async fn nothing_secret_is_said() {
     let error = wrong.read("x").unwrap_err();
     said.push(format!("{error} {error:?}"));
 
-    let logs = String::from_utf8(heard.0.lock().unwrap().clone()).unwrap();
+    let logs = heard.text();
     assert!(logs.contains("the server's token was replaced"), "it was listened to: {logs}");
     said.push(logs);
     let script = site.script();

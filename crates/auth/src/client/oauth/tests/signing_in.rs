@@ -10,7 +10,7 @@ use crate::client::sign_in::SignIn as _;
 use crate::client::{Browser, Elsewhere};
 use crate::testing;
 
-async fn refused(site: &Site, oauth: &OAuthClient) -> hospes::client::ConnectError {
+pub(super) async fn refused(site: &Site, oauth: &OAuthClient) -> hospes::client::ConnectError {
     let target = Target::url(site.mcp()).authorizer(Arc::new(oauth.clone()));
     Client::builder().revision(Revision::LATEST).connect(target).await.unwrap_err()
 }

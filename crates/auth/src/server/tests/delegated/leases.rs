@@ -10,6 +10,7 @@ use crate::resource::Flaw;
 use crate::server::tests::Browser;
 use crate::server::tests::watched::{Pause, Step, Steps, Watched};
 use crate::server::{Kind, MemoryStore, Store};
+use crate::testing::Heard;
 
 /// Whoever claims first is held up until somebody else has had the lease and is done with it.
 #[derive(Default)]
@@ -104,14 +105,41 @@ async fn a_lease_is_given_back_by_who_has_it() {
             }
             site.pass(takes);
             if !is_free {
-                assert!(store.claim(&lease, site.now() + 60, site.now()).await.unwrap(), "it has lapsed");
+                assert!(
+                    store.claim(&lease, "process 7", site.now() + 60, site.now()).await.unwrap(),
+                    "it has lapsed"
+                );
             }
         };
         let (checked, ()) = tokio::join!(check(&site, &access), begun);
         assert_eq!(checked, Err(Flaw::Unavailable));
-        assert_eq!(store.claim(&lease, site.now() + 1, site.now()).await.unwrap(), is_free, "{takes}");
+        assert_eq!(
+            store.claim(&lease, "process 7", site.now() + 1, site.now()).await.unwrap(),
+            is_free,
+            "{takes}"
+        );
         site.pass(1);
         // What theirs was replaced by is lost here, not there.
         *third.0.current.lock().unwrap() = "third-refresh-0".to_owned();
     }
+}
+
+/// Whoever waits in vain says who has the lease, and for how long.
+#[tokio::test(start_paused = true)]
+async fn who_has_the_lease_is_named() {
+    let third = Third::default();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let site = node(&third, Arc::clone(&store), &Arc::new(AtomicU64::new(1_000_000)));
+    let (access, _) = tokens(&mut Browser::new(&site), &third).await;
+    let grant = store.list(Kind::Upstream, site.now(), 1).await.unwrap().remove(0).key;
+    site.pass(300);
+    let lease = format!("upstream {grant}");
+    assert!(store.claim(&lease, "process 7", site.now() + 60, site.now()).await.unwrap());
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    assert_eq!(check(&site, &access).await, Err(Flaw::Unavailable));
+    let said = heard.text();
+    assert!(said.contains("process 7 takes too long to renew it, and may for 60 more seconds"), "{said}");
+    store.forget(Kind::Claim, &lease).await.unwrap();
+    assert!(check(&site, &access).await.is_ok());
 }

@@ -133,6 +133,8 @@ async fn not_everybody_is_let_in_who_signs_in_there() {
     assert_eq!(*third.0.revoked.lock().unwrap(), ["third-refresh-0"], "and theirs is given back");
     let other = back(json!({ "sub": "u-18", "groups": ["mcp"] })).await;
     assert_eq!(other.answer()["error"], "server_error", "what is said of somebody else is not used");
+    let given_back = third.0.revoked.lock().unwrap().clone();
+    assert_eq!(given_back, ["third-refresh-0", "third-refresh-1"], "nor are their tokens kept");
     assert!(back(json!({ "sub": "u-17", "groups": ["mcp"] })).await.answer().contains_key("code"));
 
     let mut browser = Browser::new(&site);
@@ -159,4 +161,20 @@ async fn users_are_sent_with_what_the_provider_wants() {
     let own = provider(&third).scopes(scopes).parameter("prompt", "select_account consent");
     let (away, _) = go_away(&mut Browser::new(&node_of(own, store, &time)), &Ask::new()).await;
     assert_eq!(away["prompt"], "select_account consent");
+}
+
+/// Of two cookies of the same name, as of none, nobody is known again.
+#[tokio::test]
+async fn an_answer_with_two_cookies_is_nobodys() {
+    let third = Third::default();
+    let site = site(&third);
+    let mut browser = Browser::new(&site);
+    let (away, cookie) = go_away(&mut browser, &Ask::new()).await;
+    let (_, planted) = go_away(&mut Browser::new(&site), &Ask::new()).await;
+    let code = third.sign_in(&away);
+    let fields = [("code", &*code), ("state", &*away["state"]), ("iss", THIRD)];
+    for both in [format!("{cookie}; {planted}"), format!("{planted}; {cookie}")] {
+        assert_eq!(come_back(&browser, Some(&both), &fields).await.status(), StatusCode::BAD_REQUEST);
+    }
+    assert!(come_back(&browser, Some(&cookie), &fields).await.answer().contains_key("code"));
 }
