@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use hospes_servers::BUILTINS;
 
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
@@ -413,18 +415,53 @@ pub(crate) struct Logout {
 }
 
 #[derive(Debug, Args)]
+#[command(subcommand_value_name = "NAME", subcommand_help_heading = "Built-in servers")]
+#[command(after_help = SERVE_HELP)]
 pub(crate) struct Serve {
-    /// The built-in server: files, time, everything
-    pub(crate) name: String,
+    #[command(subcommand)]
+    pub(crate) server: Builtin,
     /// Serve over HTTP at this address instead of stdio: ADDRESS:PORT, or a port alone
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", global = true)]
     pub(crate) http: Option<String>,
     /// A name of this machine, besides loopback, that requests may be addressed to. May be repeated
-    #[arg(long = "allow-host", value_name = "NAME")]
+    #[arg(long = "allow-host", value_name = "NAME", global = true)]
     pub(crate) allow_host: Vec<String>,
-    /// What the server is told
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
-    pub(crate) args: Vec<String>,
+}
+
+/// A built-in server, and what it is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Builtin {
+    pub(crate) name: String,
+    pub(crate) options: ArgMatches,
+}
+
+impl FromArgMatches for Builtin {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let missing = || clap::Error::new(ErrorKind::MissingSubcommand);
+        let (name, options) = matches.subcommand().ok_or_else(missing)?;
+        Ok(Self { name: name.to_owned(), options: options.clone() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+// The servers say themselves what they can be told.
+impl Subcommand for Builtin {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        let servers = BUILTINS.iter().map(hospes_servers::Builtin::command);
+        command.subcommands(servers).subcommand_required(true).disable_help_subcommand(true)
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        hospes_servers::builtin(name).is_some()
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, &'static str> {
@@ -441,6 +478,18 @@ fn some_seconds(text: &str) -> Result<Duration, &'static str> {
 fn some_count(text: &str) -> Result<usize, &'static str> {
     text.parse().ok().filter(|count| *count > 0).ok_or("expected a whole number above zero")
 }
+
+const SERVE_HELP: &str = "\
+Each server says what it takes: hospes serve files --help
+
+  hospes serve files --write ~/notes              over stdio, for an application that launches commands
+  hospes serve time --http 8080                   over HTTP, at http://127.0.0.1:8080/mcp
+
+In a configuration the same is an entry:
+
+  [servers.notes]
+  builtin = \"files\"
+  args = [\"--write\", \"/home/me/notes\"]";
 
 const TARGET_HELP: &str = "\
 TARGET is one of

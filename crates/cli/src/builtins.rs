@@ -7,8 +7,16 @@ use hospes_host::config::nearest;
 use hospes_host::{BuiltinError, Builtins};
 use hospes_servers::{BUILTINS, builtin};
 
+use crate::args;
+use crate::exit::chain;
+
 /// Those that run when there is no configuration, in the order they are shown, with their arguments.
 pub(crate) const DEFAULTS: [(&str, &[&str]); 3] = [("files", &["."]), ("time", &[]), ("everything", &[])];
+
+/// What a server is told that is named alone: `files` means the files of this folder, as it does for `up`.
+pub(crate) fn alone(name: &str) -> &'static [&'static str] {
+    if name == "files" { &["."] } else { &[] }
+}
 
 /// Their names.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> + Clone {
@@ -23,13 +31,16 @@ pub(crate) fn all() -> Builtins {
 /// The built-in server of that name.
 pub(crate) fn find(name: &str, args: &[String]) -> Result<BoxService, BuiltinError> {
     let found = builtin(name).ok_or_else(|| BuiltinError::new(unknown(name)))?;
-    let server = found.server(args).map_err(|error| {
-        let mut why = error.to_string();
-        if !found.usage.is_empty() {
-            why.push_str(&format!("; usage: {name} {}", found.usage));
-        }
-        BuiltinError::new(why)
-    })?;
+    let server = found.server(args);
+    let server =
+        server.map_err(|error| BuiltinError::new(format!("{}; usage: {}", chain(&error), found.usage())))?;
+    Ok(BoxService::new(server))
+}
+
+/// The one that the command line names.
+pub(crate) fn served(named: &args::Builtin) -> Result<BoxService, BuiltinError> {
+    let found = builtin(&named.name).ok_or_else(|| BuiltinError::new(unknown(&named.name)))?;
+    let server = found.server_of(&named.options).map_err(|error| BuiltinError::new(chain(&error)))?;
     Ok(BoxService::new(server))
 }
 
@@ -59,6 +70,9 @@ mod tests {
     fn mistakes_say_what_was_meant() {
         let why = |name: &str, args: &[String]| find(name, args).unwrap_err().to_string();
         assert_eq!(why("tmie", &[]), "there is no built-in server `tmie`; did you mean `time`?");
-        assert_eq!(why("files", &[]), "no folder to serve files from; usage: files [--within-roots] FOLDER…");
+        assert_eq!(
+            why("files", &["--within-roots".to_owned()]),
+            "no folder to serve files from; usage: files [OPTIONS] [FOLDER]..."
+        );
     }
 }

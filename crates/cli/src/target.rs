@@ -53,9 +53,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Out
         return Ok(Found { target: dress(target, reach)?, era });
     }
     if builtins::names().any(|name| name == word) {
-        // `files` alone means the files of this folder, as it does for `up`.
-        let defaults = builtins::DEFAULTS.iter().find(|(name, _)| *name == word);
-        return found(dress(builtin(word, defaults.map_or(&[], |(_, args)| *args))?, reach)?);
+        return found(dress(builtin(word, builtins::alone(word))?, reach)?);
     }
     if word.contains(char::is_whitespace) || is_program(word) {
         let target = Target::parse(word);

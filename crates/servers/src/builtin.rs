@@ -1,12 +1,14 @@
 //! The servers by name, for programs that start them.
 
+mod options;
+
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
 
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use hospes::Server;
 
-use crate::{FilesConfig, FilesError};
+use crate::FilesError;
 
 /// A server that a program can start by its name.
 #[derive(Clone, Copy)]
@@ -15,37 +17,29 @@ pub struct Builtin {
     pub name: &'static str,
     /// What it does, in a few words.
     pub about: &'static str,
-    /// What its arguments are, for the line that says how to use it; empty where it takes none.
-    pub usage: &'static str,
-    make: fn(&[OsString]) -> Result<Server, BadOptions>,
+    options: fn(Command) -> Command,
+    make: fn(&ArgMatches) -> Result<Server, BadOptions>,
 }
 
 /// All of them, in the order of the alphabet.
 pub const BUILTINS: &[Builtin] = &[
     Builtin {
         name: "everything",
-        about: "one of each thing a server can offer, to try a client on",
-        usage: "",
-        make: |arguments| none(arguments).map(|()| crate::everything()),
+        about: "One of each thing a server can offer, to try a client on",
+        options: |command| command,
+        make: |_| Ok(crate::everything()),
     },
     Builtin {
         name: "files",
-        about: "lists, reads and searches files in the folders it is given, and changes nothing",
-        usage: "[--within-roots] FOLDER…",
-        make: |arguments| {
-            let (within_roots, folders) = match arguments {
-                [first, folders @ ..] if first == "--within-roots" => (true, folders),
-                folders => (false, folders),
-            };
-            let config = FilesConfig::new(folders.iter().map(PathBuf::from)).within_roots(within_roots);
-            crate::files(config).map_err(BadOptions::Files)
-        },
+        about: "Lists, reads and searches files, and writes them with --write",
+        options: options::Files::augment_args,
+        make: |matches| make(matches, options::Files::server),
     },
     Builtin {
         name: "time",
-        about: "the current time, and conversions between time zones",
-        usage: "",
-        make: |arguments| none(arguments).map(|()| crate::time()),
+        about: "The current time, and conversions between time zones",
+        options: |command| command,
+        make: |_| Ok(crate::time()),
     },
 ];
 
@@ -56,6 +50,19 @@ pub fn builtin(name: &str) -> Option<&'static Builtin> {
 }
 
 impl Builtin {
+    /// What stands after its name on a command line, as a command for the parser.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        (self.options)(Command::new(self.name).about(self.about))
+    }
+
+    /// How it is used, on one line: `files [OPTIONS] [FOLDER]...`.
+    #[must_use]
+    pub fn usage(&self) -> String {
+        let usage = self.command().disable_help_flag(true).render_usage().to_string();
+        usage.strip_prefix("Usage: ").unwrap_or(&usage).to_owned()
+    }
+
     /// Makes the server, with what stood after its name on the command line.
     ///
     /// # Errors
@@ -64,9 +71,25 @@ impl Builtin {
         &self,
         arguments: impl IntoIterator<Item = A>,
     ) -> Result<Server, BadOptions> {
-        let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-        (self.make)(&arguments)
+        let command = self.command().no_binary_name(true).disable_help_flag(true);
+        let arguments = arguments.into_iter().map(Into::<OsString>::into);
+        self.server_of(&command.try_get_matches_from(arguments).map_err(BadOptions::arguments)?)
     }
+
+    /// Makes the server, with what the parser made of the arguments of [`Builtin::command`].
+    ///
+    /// # Errors
+    /// When it cannot be made with them.
+    pub fn server_of(&self, matches: &ArgMatches) -> Result<Server, BadOptions> {
+        (self.make)(matches)
+    }
+}
+
+fn make<T: FromArgMatches>(
+    matches: &ArgMatches,
+    server: fn(T) -> Result<Server, BadOptions>,
+) -> Result<Server, BadOptions> {
+    server(T::from_arg_matches(matches).map_err(BadOptions::arguments)?)
 }
 
 impl fmt::Debug for Builtin {
@@ -76,42 +99,25 @@ impl fmt::Debug for Builtin {
 }
 
 /// Why a server cannot be made with the arguments it was given.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadOptions {
-    /// It takes none.
-    NotTaken {
-        /// The first of them.
-        argument: OsString,
-    },
+    /// It does not take these.
+    #[error("{0}")]
+    Arguments(String),
     /// Its folders are no folders.
-    Files(FilesError),
+    #[error(transparent)]
+    Files(#[from] FilesError),
 }
 
-impl fmt::Display for BadOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotTaken { argument } => {
-                write!(f, "this server takes no arguments, and was given {}", argument.to_string_lossy())
-            }
-            Self::Files(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for BadOptions {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NotTaken { .. } => None,
-            Self::Files(error) => error.source(),
-        }
-    }
-}
-
-fn none(arguments: &[OsString]) -> Result<(), BadOptions> {
-    match arguments {
-        [] => Ok(()),
-        [argument, ..] => Err(BadOptions::NotTaken { argument: argument.clone() }),
+impl BadOptions {
+    /// What is wrong, in the parser's words, without its hints for the terminal.
+    #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+    fn arguments(error: clap::Error) -> Self {
+        let text = error.to_string();
+        let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+        let why = lines.collect::<Vec<_>>().join(" ");
+        Self::Arguments(why.strip_prefix("error: ").unwrap_or(&why).to_owned())
     }
 }
 
@@ -122,7 +128,7 @@ mod tests {
     #[test]
     fn servers_are_found_by_name() {
         let names: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
-        assert_eq!(names, ["everything", "files", "time"]);
+        assert!(names.is_sorted(), "{names:?}");
         for name in ["everything", "time"] {
             let server = builtin(name).unwrap().server::<&str>([]).unwrap();
             assert_eq!(server.info().name, name);
@@ -132,11 +138,21 @@ mod tests {
 
     #[test]
     fn arguments_that_are_none_are_refused() {
-        let refused = builtin("time").unwrap().server(["now"]).unwrap_err();
-        assert_eq!(refused.to_string(), "this server takes no arguments, and was given now");
-        for arguments in [&[][..], &["--within-roots"]] {
-            let refused = builtin("files").unwrap().server(arguments).unwrap_err();
-            assert_eq!(refused.to_string(), "no folder to serve files from");
+        let refused = |name: &str, arguments: &[&str]| {
+            builtin(name).unwrap().server(arguments.iter().copied()).unwrap_err().to_string()
+        };
+        assert_eq!(refused("time", &["now"]), "unexpected argument 'now' found");
+        assert_eq!(refused("files", &["--within-roots"]), "no folder to serve files from");
+        assert!(refused("files", &["--delete", "."]).contains("--write"));
+        assert!(refused("files", &["--help"]).contains("unexpected argument '--help'"));
+    }
+
+    #[test]
+    fn usage_is_one_line() {
+        for builtin in BUILTINS {
+            builtin.command().debug_assert();
+            assert!(builtin.usage().starts_with(builtin.name), "{}", builtin.usage());
+            assert!(!builtin.usage().contains('\n'), "{}", builtin.usage());
         }
     }
 }

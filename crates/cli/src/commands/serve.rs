@@ -16,8 +16,7 @@ use crate::output::explain_stdio;
 use crate::settings::allowed;
 
 pub(crate) async fn run(args: Serve) -> Outcome {
-    let service =
-        builtins::find(&args.name, &args.args).map_err(|error| Failure::usage(error.to_string()))?;
+    let service = builtins::served(&args.server).map_err(|error| Failure::usage(error.to_string()))?;
     match &args.http {
         Some(address) => over_http(service, address, &args.allow_host).await,
         None => {

@@ -1,96 +1,69 @@
-//! A server that lists, reads and searches files in the folders it is given, and changes nothing.
+//! A server for files: it lists, reads and searches them in the folders it is given, and writes them if it is told to.
 
+mod config;
+mod edit;
 mod folder;
 mod paths;
 mod pattern;
 mod read;
 mod roots;
+mod save;
 mod search;
+mod spot;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod writing;
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hospes::prelude::*;
 use hospes::server::{Json, Resource, Uri};
 use hospes::{IntoServer, Server};
 
+use config::{Limits, Scope};
 use folder::Kind;
 use roots::{Place, Roots};
 
+pub use config::FilesConfig;
 pub use roots::FilesError;
 
-/// How much of a file is read at once unless told otherwise: the setting `max_read_bytes`.
-const DEFAULT_MAX_READ_BYTES: u64 = 1024 * 1024;
-/// How many entries a list or a tree has unless told otherwise: the setting `max_entries`.
-const DEFAULT_MAX_ENTRIES: usize = 1000;
-/// How many entries a search looks at unless told otherwise: the setting `max_visits`.
-const DEFAULT_MAX_VISITS: usize = 200_000;
 /// How deep folders are gone into, by trees and searches.
 const MAX_DEPTH: usize = 32;
 
-/// Which folders are served, and how much of them at once.
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct FilesConfig {
-    folders: Vec<PathBuf>,
-    within_roots: bool,
-    limits: Limits,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    read_bytes: u64,
-    entries: usize,
-    visits: usize,
-}
-
-impl FilesConfig {
-    /// These folders and what is under them.
-    pub fn new(folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
-        let limits = Limits {
-            read_bytes: DEFAULT_MAX_READ_BYTES,
-            entries: DEFAULT_MAX_ENTRIES,
-            visits: DEFAULT_MAX_VISITS,
-        };
-        Self { folders: folders.into_iter().map(Into::into).collect(), within_roots: false, limits }
-    }
-
-    /// Whether a client that has roots gets nothing from outside of them: each call then asks for the roots first.
-    /// Off unless said. A client without roots gets all that is served.
-    pub fn within_roots(mut self, on: bool) -> Self {
-        self.within_roots = on;
-        self
-    }
-
-    /// How much of a file is read at once; 1 MiB unless said.
-    pub fn max_read_bytes(mut self, bytes: u64) -> Self {
-        self.limits.read_bytes = bytes;
-        self
-    }
-
-    /// How many entries a list, a tree or the finds of a search have; 1000 unless said.
-    pub fn max_entries(mut self, entries: usize) -> Self {
-        self.limits.entries = entries;
-        self
-    }
-
-    /// How many files and folders one search looks at; 200,000 unless said.
-    pub fn max_visits(mut self, entries: usize) -> Self {
-        self.limits.visits = entries;
-        self
-    }
-}
-
 /// A server for files.
+///
+/// It lists, reads and searches; with [`FilesConfig::write`] it also writes, edits and moves files and makes folders, and
+/// with [`FilesConfig::delete`] it deletes. Nothing outside of the folders is reached, neither by `..` nor by links, nor by
+/// what somebody puts in their place while a call runs: everything is opened from a folder's own descriptor without
+/// following links. A file is written in one go; whoever reads it meanwhile, and whoever comes after a kill, sees the old
+/// one or the new one whole.
+///
+/// ```no_run
+/// # async fn example() -> hospes::Result<()> {
+/// use hospes_servers::{FilesConfig, files};
+///
+/// hospes::serve(files(FilesConfig::new(["/home/me/notes"]).write(true))?).await
+/// # }
+/// ```
+///
+/// | tool | does |
+/// |---|---|
+/// | `folders` | names the folders that are served |
+/// | `list`, `tree`, `stat`, `search` | what is in a folder, and under it; what is known of a file; finds by name and by text |
+/// | `read` | a file, or some lines of it |
+/// | `write_file`, `edit_file` | write all of a text file; change parts of it, word for word, and show the difference |
+/// | `create_directory`, `move_file` | make folders; move and rename, never over something |
+/// | `delete_file` | a file, a link, an empty folder |
+///
+/// Every file is a resource, `file:///…`; who subscribes to one is told when this server changes it.
 ///
 /// # Errors
 /// When there is no folder to serve, or one of them is none or cannot be opened.
 pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
-    let FilesConfig { folders, within_roots, limits } = config;
-    let files = Files(Arc::new(Inner { roots: Roots::open(&folders)?, within_roots, limits }));
+    let FilesConfig { folders, scope, writes, deletes, limits } = config;
+    let roots = if scope == Scope::Client { Roots::none() } else { Roots::open(&folders)? };
+    let files = Files(Arc::new(Inner { roots, scope, limits, turns: Arc::default() }));
     let mut roots: Vec<_> = files.0.roots.all().iter().map(|place| (place.uri(), place.shown())).collect();
     roots.sort();
     roots.dedup();
@@ -104,6 +77,15 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
             async move { files.file(&ctx, uri).await }
         });
     }
+    if writes {
+        server = server.add(writing::Writing(files.clone())).instructions(
+            "Lists, reads, searches and writes files in the folders that `folders` names. Paths are absolute, or relative \
+             to one of these folders. To change a part of a file, read it first and use `edit_file`.",
+        );
+    }
+    if deletes {
+        server = server.add(writing::Deleting(files));
+    }
     Ok(server)
 }
 
@@ -112,8 +94,10 @@ struct Files(Arc<Inner>);
 
 struct Inner {
     roots: Roots,
-    within_roots: bool,
+    scope: Scope,
     limits: Limits,
+    /// Those who write come one after the other.
+    turns: Arc<Mutex<()>>,
 }
 
 /// A file or a folder in a list.
@@ -299,7 +283,7 @@ impl Files {
     #[complete(file.path)]
     async fn complete_path(&self, typed: &str) -> Result<Vec<String>> {
         // Nothing can be asked here.
-        if self.0.within_roots {
+        if self.0.scope != Scope::Folders {
             return Ok(Vec::new());
         }
         let typed = typed.to_owned();
@@ -315,13 +299,27 @@ impl Files {
         what: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let all = Arc::clone(&self.0);
-        if !(all.within_roots && ctx.peer().capabilities.roots.is_some()) {
-            return work(all, what).await;
+        let has_roots = ctx.peer().capabilities.roots.is_some();
+        match all.scope {
+            Scope::Folders => return work(all, what).await,
+            Scope::Within if !has_roots => return work(all, what).await,
+            Scope::Client if !has_roots => {
+                return Err(Error::msg(
+                    "this server was started without folders, and the client names no roots: start it with the folders \
+                     it is to serve",
+                ));
+            }
+            Scope::Within | Scope::Client => {}
         }
+        // Asked anew in each call, so that a change of the roots is obeyed at once.
         let uris: Vec<String> = ctx.roots().await?.into_iter().map(|root| root.uri).collect();
         work(all, move |all| {
-            let roots = all.roots.within(&uris)?;
-            what(&Inner { roots, within_roots: true, limits: all.limits })
+            let roots = if all.scope == Scope::Client {
+                Roots::of_client(&uris)?
+            } else {
+                all.roots.within(&uris)?
+            };
+            what(&Inner { roots, scope: all.scope, limits: all.limits, turns: Arc::clone(&all.turns) })
         })
         .await
     }
@@ -342,6 +340,22 @@ impl Inner {
             Some(path) => self.roots.find(path),
             None => self.roots.only(),
         }
+    }
+
+    /// Waits until nobody else here writes.
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses what is too long to be written.
+    fn fits(&self, bytes: usize) -> Result<()> {
+        let limit = self.limits.write_bytes;
+        if bytes as u64 <= limit {
+            return Ok(());
+        }
+        Err(Error::msg(format!(
+            "these are {bytes} bytes, and at most {limit} are written at once (max_write_bytes)"
+        )))
     }
 }
 

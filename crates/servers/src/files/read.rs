@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 
 use hospes::prelude::*;
+use rustix::fs::Stat;
 
 use super::roots::Place;
 
@@ -23,6 +24,22 @@ pub(super) fn whole(place: &Place<'_>, limit: u64) -> Result<Vec<u8>> {
     // It may have grown, or be one of those whose size is not known before.
     let size = bytes.len() as u64;
     if size > limit { Err(too_large(size)) } else { Ok(bytes) }
+}
+
+/// All of a text, and what the file was like when it was read.
+pub(super) fn text(place: &Place<'_>, limit: u64) -> Result<(String, Stat)> {
+    let (file, size) = place.open_file()?;
+    let stat = rustix::fs::fstat(&file).map_err(|why| place.failed("look at", &why.into()))?;
+    let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0));
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|why| place.failed("read", &why))?;
+    if bytes.len() as u64 > limit {
+        return Err(Error::msg(format!(
+            "{} has more than the {limit} bytes that are edited at once",
+            place.shown()
+        )));
+    }
+    let text = String::from_utf8(bytes);
+    Ok((text.map_err(|_| Error::msg(format!("{} is no text in UTF-8", place.shown())))?, stat))
 }
 
 /// Some lines of a text, the first of which is line `from`, counted from 1.

@@ -5,7 +5,7 @@
 //! even whether it exists. What is opened in the end is opened from the folder's own descriptor and without following
 //! links, so that nothing can be slipped in between.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -18,6 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::folder::{Kind, Meta};
+use super::spot::Spot;
 
 /// Why files cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +50,19 @@ struct Root {
     descriptor: OwnedFd,
 }
 
+impl Root {
+    fn open(folder: &Path) -> Result<Self, FilesError> {
+        let failed = |source| FilesError::Open { folder: folder.to_owned(), source };
+        let path = folder.canonicalize().map_err(failed)?;
+        let given = plain(&std::path::absolute(folder).map_err(failed)?);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::open(&path, flags, Mode::empty()).map_err(|why| failed(why.into()))?;
+        Ok(Self { path, given, descriptor })
+    }
+}
+
 /// A file or folder under one of them, that exists.
+#[derive(Clone)]
 pub(super) struct Place<'r> {
     root: &'r Root,
     /// From the root, without links; `.` for the root itself.
@@ -61,16 +74,26 @@ impl Roots {
         if folders.is_empty() {
             return Err(FilesError::NoFolder);
         }
-        let root = |folder: &PathBuf| {
-            let failed = |source| FilesError::Open { folder: folder.clone(), source };
-            let path = folder.canonicalize().map_err(failed)?;
-            let given = plain(&std::path::absolute(folder).map_err(failed)?);
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let descriptor =
-                rustix::fs::open(&path, flags, Mode::empty()).map_err(|why| failed(why.into()))?;
-            Ok(Root { path, given, descriptor })
-        };
-        Ok(Self(folders.iter().map(root).collect::<Result<_, _>>()?))
+        Ok(Self(folders.iter().map(|folder| Root::open(folder)).collect::<Result<_, _>>()?))
+    }
+
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Those of a client's roots that can be opened: they alone are served.
+    pub(super) fn of_client(uris: &[String]) -> Result<Self> {
+        let mut roots: Vec<Root> = Vec::new();
+        for path in uris.iter().filter_map(|uri| root_path(uri)) {
+            let Ok(root) = Root::open(&path) else { continue };
+            if !roots.iter().any(|known| known.path == root.path) {
+                roots.push(root);
+            }
+        }
+        if roots.is_empty() {
+            return Err(Error::msg("none of the client's roots is a folder that can be opened"));
+        }
+        Ok(Self(roots))
     }
 
     /// As much of them as a client's roots cover, given as `file:` URIs. Roots that are not there, or are no folders,
@@ -78,9 +101,7 @@ impl Roots {
     pub(super) fn within(&self, uris: &[String]) -> Result<Self> {
         let mut within: Vec<Root> = Vec::new();
         for uri in uris {
-            let Some(covered) = uri.strip_prefix("file:").and_then(|rest| path_of(rest).ok()) else {
-                continue;
-            };
+            let Some(covered) = root_path(uri) else { continue };
             let Ok(path) = covered.canonicalize() else { continue };
             for root in &self.0 {
                 let found = if root.path.starts_with(&path) {
@@ -107,6 +128,11 @@ impl Roots {
         Ok(Self(within))
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Their paths.
     pub(super) fn shown(&self) -> Vec<String> {
         self.0.iter().map(|root| root.path.display().to_string()).collect()
@@ -130,15 +156,13 @@ impl Roots {
 
     /// The place that a path, or a `file:` URI, means.
     pub(super) fn find(&self, text: &str) -> Result<Place<'_>> {
-        let path = match text.get(..5) {
-            Some(scheme) if scheme.eq_ignore_ascii_case("file:") => path_of(&text[5..])?,
-            _ => PathBuf::from(text),
-        };
-        if path.as_os_str().as_encoded_bytes().contains(&0) {
-            return Err(Error::msg("a path has no NUL in it"));
-        }
+        self.find_path(&path_in(text)?, text)
+    }
+
+    /// The place that `path` means, which `text` gave.
+    pub(super) fn find_path(&self, path: &Path, text: &str) -> Result<Place<'_>> {
         if path.is_absolute() {
-            let path = plain(&path);
+            let path = plain(path);
             let mut missing = None;
             for root in &self.0 {
                 // By the longer name first: one folder may be given inside another.
@@ -153,7 +177,7 @@ impl Roots {
             }
             return Err(missing.unwrap_or_else(|| self.outside(text)));
         }
-        let Some(inside) = plain_inside(&path) else { return Err(self.outside(text)) };
+        let Some(inside) = plain_inside(path) else { return Err(self.outside(text)) };
         let mut missing = None;
         for root in &self.0 {
             match self.resolve(root, &inside, text) {
@@ -198,7 +222,7 @@ impl Roots {
         meta.is_symlink() || !there.canonicalize().is_ok_and(is_inside)
     }
 
-    fn outside(&self, text: &str) -> Error {
+    pub(super) fn outside(&self, text: &str) -> Error {
         let served = self.shown().join(", ");
         Error::msg(format!("{text:?} is outside the folders that are served: {served}"))
     }
@@ -212,6 +236,16 @@ impl<'r> Place<'r> {
     fn at(root: &'r Root, inside: PathBuf) -> Self {
         let inside = if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside };
         Self { root, inside }
+    }
+
+    /// What has that name in it.
+    pub(super) fn child(&self, name: &OsStr) -> Self {
+        let inside = if self.inside == Path::new(".") { PathBuf::from(name) } else { self.inside.join(name) };
+        Self::at(self.root, inside)
+    }
+
+    pub(super) fn child_path(&self, inside: &Path) -> PathBuf {
+        self.path().join(inside)
     }
 
     /// Where it is.
@@ -244,9 +278,20 @@ impl<'r> Place<'r> {
     }
 
     pub(super) fn meta(&self) -> Result<Meta> {
-        let stat =
-            rustix::fs::statat(&self.root.descriptor, &self.inside, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-        Ok(Meta::of(&stat.map_err(|why| self.failed("look at", &why.into()))?))
+        let failed = |why: Errno| self.failed("look at", &why.into());
+        // By way of its folder's descriptor: on the way there no link is followed, whatever was put there meanwhile.
+        let stat = match self.spot() {
+            None => rustix::fs::fstat(&self.root.descriptor).map_err(failed)?,
+            Some(spot) => spot?.stat().map_err(|why| self.failed("look at", &why))?,
+        };
+        Ok(Meta::of(&stat))
+    }
+
+    /// The folder it is in, and its name there; none for a served folder itself.
+    pub(super) fn spot(&self) -> Option<Result<Spot<'r>>> {
+        let name = self.inside.file_name()?.to_owned();
+        let folder = Self::at(self.root, self.inside.parent().unwrap_or_else(|| Path::new("")).to_owned());
+        Some(Spot::new(folder, name))
     }
 
     /// Opens a folder, to see what is in it.
@@ -318,8 +363,13 @@ impl fmt::Debug for Place<'_> {
     }
 }
 
+/// The folder that a client's root is, if it is one of files.
+fn root_path(uri: &str) -> Option<PathBuf> {
+    uri.strip_prefix("file:").and_then(|rest| path_of(rest).ok())
+}
+
 /// An absolute path without `.` and `..`, made so without looking at the disk.
-fn plain(path: &Path) -> PathBuf {
+pub(super) fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
@@ -333,7 +383,7 @@ fn plain(path: &Path) -> PathBuf {
 }
 
 /// A relative path without `.` and `..`; none if it leads out.
-fn plain_inside(path: &Path) -> Option<PathBuf> {
+pub(super) fn plain_inside(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
@@ -348,6 +398,18 @@ fn plain_inside(path: &Path) -> Option<PathBuf> {
         }
     }
     Some(plain)
+}
+
+/// The path that a text is, or that stands in it as a `file:` URI.
+pub(super) fn path_in(text: &str) -> Result<PathBuf> {
+    let path = match text.get(..5) {
+        Some(scheme) if scheme.eq_ignore_ascii_case("file:") => path_of(&text[5..])?,
+        _ => PathBuf::from(text),
+    };
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(Error::msg("a path has no NUL in it"));
+    }
+    Ok(path)
 }
 
 /// The path in what follows `file:`.

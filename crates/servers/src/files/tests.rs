@@ -9,6 +9,8 @@ use hospes::{Peer, Server};
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod writing;
+
 use super::pattern::Pattern;
 use super::{FilesConfig, files};
 

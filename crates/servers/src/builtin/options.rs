@@ -1,0 +1,49 @@
+//! What stands after the servers' names on the command line.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use hospes::Server;
+
+use super::BadOptions;
+use crate::FilesConfig;
+
+#[derive(Debug, Args)]
+pub(super) struct Files {
+    /// The folders to serve; without one, what each client names as its roots is served to that client
+    #[arg(value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
+    /// Also write, edit and move files, and make folders
+    #[arg(long)]
+    write: bool,
+    /// Also delete files and empty folders
+    #[arg(long, requires = "write")]
+    delete: bool,
+    /// Serve to a client that has roots only what is in them as well
+    #[arg(long)]
+    within_roots: bool,
+    /// How much of a file is read at once, in bytes [default: 1048576]
+    #[arg(long, value_name = "BYTES")]
+    max_read_bytes: Option<u64>,
+    /// How long a file may be that is written, in bytes [default: 4194304]
+    #[arg(long, value_name = "BYTES", requires = "write")]
+    max_write_bytes: Option<u64>,
+}
+
+impl Files {
+    pub(super) fn server(self) -> Result<Server, BadOptions> {
+        let mut config = if self.folders.is_empty() && !self.within_roots {
+            FilesConfig::of_client()
+        } else {
+            FilesConfig::new(self.folders).within_roots(self.within_roots)
+        };
+        config = config.write(self.write).delete(self.delete);
+        if let Some(bytes) = self.max_read_bytes {
+            config = config.max_read_bytes(bytes);
+        }
+        if let Some(bytes) = self.max_write_bytes {
+            config = config.max_write_bytes(bytes);
+        }
+        Ok(crate::files(config)?)
+    }
+}

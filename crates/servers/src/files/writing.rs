@@ -1,0 +1,208 @@
+//! The tools that change something; they are there only if the server was made so.
+
+use hospes::prelude::*;
+use hospes::server::{IntoToolResult, Json, ServerHandle};
+
+use super::edit;
+use super::folder::Kind;
+use super::save::{self, Over};
+use super::{Files, Inner};
+
+/// The tools that write.
+pub(super) struct Writing(pub(super) Files);
+
+/// The tool that deletes.
+pub(super) struct Deleting(pub(super) Files);
+
+/// One edit.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Edit {
+    /// What the file says now, word for word, with blanks and line ends: enough of it to be there only once.
+    pub(super) old_text: String,
+    /// What it is to say instead.
+    pub(super) new_text: String,
+    /// Whether each place is meant, if the old text is there more than once.
+    #[serde(default)]
+    pub(super) all: bool,
+}
+
+/// What was written.
+#[derive(Serialize, JsonSchema)]
+struct Written {
+    path: String,
+    uri: String,
+    /// How long the file is.
+    bytes: usize,
+    /// Whether there was no file before.
+    created: bool,
+}
+
+/// What was edited.
+#[derive(Serialize, JsonSchema)]
+struct Edited {
+    path: String,
+    uri: String,
+    /// How many places were changed.
+    replaced: usize,
+    /// Whether the file was written.
+    written: bool,
+    /// The difference, as `diff -u` shows it.
+    diff: String,
+}
+
+/// The folder that is there.
+#[derive(Serialize, JsonSchema)]
+struct Made {
+    path: String,
+    /// Whether it was not there before.
+    created: bool,
+}
+
+/// What was moved.
+#[derive(Serialize, JsonSchema)]
+struct Moved {
+    from: String,
+    to: String,
+}
+
+/// What was deleted.
+#[derive(Serialize, JsonSchema)]
+struct Deleted {
+    path: String,
+    kind: Kind,
+}
+
+/// A difference for people and models to read, and the rest as data.
+struct Shown(Edited);
+
+impl IntoToolResult for Shown {
+    fn into_tool_result(self) -> Result<CallToolResult> {
+        let note = if self.0.written { "" } else { "(not written: dry_run)\n" };
+        let mut result = CallToolResult::structured(&self.0)?;
+        result.content = vec![ContentBlock::text(format!("{note}{}", self.0.diff))];
+        Ok(result)
+    }
+
+    fn output_schema() -> Option<RawJson> {
+        <Json<Edited> as IntoToolResult>::output_schema()
+    }
+}
+
+#[hospes::server]
+impl Writing {
+    /// Writes a text file: a new one, or in place of what it says now, all of it. To change a part of a file, use
+    /// `edit_file`. The folder has to be there.
+    #[tool(title = "Write a file", destructive, idempotent, open_world = false)]
+    async fn write_file(
+        &self,
+        ctx: &Context,
+        server: &ServerHandle,
+        path: String,
+        /// All that the file is to say.
+        content: String,
+        /// Whether to refuse where there is a file already.
+        #[arg(default)]
+        only_new: bool,
+    ) -> Result<Json<Written>> {
+        let written = self.0.run(ctx, move |files| {
+            files.fits(content.len())?;
+            let spot = files.roots.target(&path)?;
+            let _turn = files.turn();
+            let created =
+                save::save(&spot, content.as_bytes(), if only_new { &Over::Nothing } else { &Over::File })?;
+            let place = spot.place();
+            Ok(Written { path: place.shown(), uri: place.uri(), bytes: content.len(), created })
+        });
+        let written = written.await?;
+        server.resource_updated(&written.uri);
+        Ok(Json(written))
+    }
+
+    /// Changes parts of a text file: each edit names word for word what is to go, and what comes in its place. Either all
+    /// edits are made or none. Answers with the difference.
+    #[tool(title = "Edit a file", destructive, open_world = false)]
+    async fn edit_file(
+        &self,
+        ctx: &Context,
+        server: &ServerHandle,
+        path: String,
+        /// Made one after the other; each sees what those before it did.
+        #[arg(length(min = 1, max = 100))]
+        edits: Vec<Edit>,
+        /// Whether only to show the difference, and write nothing.
+        #[arg(default)]
+        dry_run: bool,
+    ) -> Result<Shown> {
+        let edited = self.0.run(ctx, move |files| {
+            let place = files.roots.find(&path)?;
+            let _turn = files.turn();
+            let (old, stat) = super::read::text(&place, files.limits.write_bytes)?;
+            let limit = usize::try_from(files.limits.write_bytes).unwrap_or(usize::MAX);
+            let (new, replaced) = edit::apply(&old, &edits, limit)?;
+            let written = !dry_run && new != old;
+            if written {
+                let spot = files.roots.target(&place.shown())?;
+                save::save(&spot, new.as_bytes(), &Over::This(stat))?;
+            }
+            let diff = edit::diff(&place.shown(), &old, &new);
+            Ok(Edited { path: place.shown(), uri: place.uri(), replaced, written: !dry_run, diff })
+        });
+        let edited = edited.await?;
+        if edited.written {
+            server.resource_updated(&edited.uri);
+        }
+        Ok(Shown(edited))
+    }
+
+    /// Makes a folder, and those above it that are missing. That it is there already is no mistake.
+    #[tool(title = "Make a folder", destructive = false, idempotent, open_world = false)]
+    async fn create_directory(&self, ctx: &Context, path: String) -> Result<Json<Made>> {
+        let make = move |files: &Inner| {
+            let _turn = files.turn();
+            let (path, created) = files.roots.make(&path)?;
+            Ok(Json(Made { path: path.display().to_string(), created }))
+        };
+        self.0.run(ctx, make).await
+    }
+
+    /// Moves or renames a file or a folder. Nothing may be at the new place yet, and its folder has to be there.
+    #[tool(title = "Move a file", destructive, open_world = false)]
+    async fn move_file(
+        &self,
+        ctx: &Context,
+        server: &ServerHandle,
+        /// What is to be moved.
+        source: String,
+        /// Where it is to be, with its new name.
+        destination: String,
+    ) -> Result<Json<Moved>> {
+        let moved = self.0.run(ctx, move |files| {
+            let (from, to) = (files.roots.spot(&source)?, files.roots.spot(&destination)?);
+            let _turn = files.turn();
+            save::rename(&from, &to)?;
+            Ok((from.place().uri(), to.place().uri(), Moved { from: from.shown(), to: to.shown() }))
+        });
+        let (from, to, moved) = moved.await?;
+        server.resource_updated(&from);
+        server.resource_updated(&to);
+        Ok(Json(moved))
+    }
+}
+
+#[hospes::server]
+impl Deleting {
+    /// Deletes a file, a link (not what it leads to), or an empty folder. It cannot be had back.
+    #[tool(title = "Delete a file", destructive, open_world = false)]
+    async fn delete_file(&self, ctx: &Context, server: &ServerHandle, path: String) -> Result<Json<Deleted>> {
+        let deleted = self.0.run(ctx, move |files| {
+            let spot = files.roots.spot(&path)?;
+            let _turn = files.turn();
+            let kind = save::delete(&spot)?;
+            Ok((spot.place().uri(), Deleted { path: spot.shown(), kind }))
+        });
+        let (uri, deleted) = deleted.await?;
+        server.resource_updated(&uri);
+        Ok(Json(deleted))
+    }
+}
