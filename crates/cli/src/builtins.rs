@@ -15,7 +15,7 @@ pub(crate) const DEFAULTS: [(&str, &[&str]); 3] = [("files", &["."]), ("time", &
 
 /// What a server is told that is named alone: `files` means the files of this folder, as it does for `up`.
 pub(crate) fn alone(name: &str) -> &'static [&'static str] {
-    if name == "files" { &["."] } else { &[] }
+    if matches!(name, "files" | "git") { &["."] } else { &[] }
 }
 
 /// Their names.

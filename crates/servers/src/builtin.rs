@@ -8,7 +8,7 @@ use std::fmt;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use hospes::Server;
 
-use crate::FilesError;
+use crate::{FilesError, GitError};
 
 /// A server that a program can start by its name.
 #[derive(Clone, Copy)]
@@ -34,6 +34,12 @@ pub const BUILTINS: &[Builtin] = &[
         about: "Lists, reads and searches files, and writes them with --write",
         options: options::Files::augment_args,
         make: |matches| make(matches, options::Files::server),
+    },
+    Builtin {
+        name: "git",
+        about: "Shows what changed in git repositories, and commits with --write",
+        options: options::Git::augment_args,
+        make: |matches| make(matches, options::Git::server),
     },
     Builtin {
         name: "time",
@@ -108,6 +114,9 @@ pub enum BadOptions {
     /// Its folders are no folders.
     #[error(transparent)]
     Files(#[from] FilesError),
+    /// Its folders are no folders, or there is no `git`.
+    #[error(transparent)]
+    Git(#[from] GitError),
 }
 
 impl BadOptions {

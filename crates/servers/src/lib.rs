@@ -14,11 +14,15 @@
 mod builtin;
 mod everything;
 mod files;
+mod git;
+#[cfg(test)]
+mod testing;
 mod time;
 
 pub use builtin::{BUILTINS, BadOptions, Builtin, builtin};
 pub use everything::everything;
 pub use files::{FilesConfig, FilesError, files};
+pub use git::{GitConfig, GitError, git};
 pub use time::time;
 
 // What the documentation above links to.

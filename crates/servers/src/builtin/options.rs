@@ -1,12 +1,13 @@
 //! What stands after the servers' names on the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use hospes::Server;
 
 use super::BadOptions;
-use crate::FilesConfig;
+use crate::{FilesConfig, GitConfig};
 
 #[derive(Debug, Args)]
 pub(super) struct Files {
@@ -46,4 +47,40 @@ impl Files {
         }
         Ok(crate::files(config)?)
     }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Git {
+    /// The folders whose repositories to serve; without one, those in what each client names as its roots
+    #[arg(value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
+    /// Also add, commit, make branches and switch between them
+    #[arg(long)]
+    write: bool,
+    /// How long git may take for one call, in seconds [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// How much text one answer has, in bytes [default: 65536]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1024..=16_777_216))]
+    max_output: Option<u32>,
+}
+
+impl Git {
+    pub(super) fn server(self) -> Result<Server, BadOptions> {
+        let config =
+            if self.folders.is_empty() { GitConfig::of_client() } else { GitConfig::new(self.folders) };
+        let mut config = config.write(self.write);
+        if let Some(time) = self.timeout {
+            config = config.timeout(time);
+        }
+        if let Some(bytes) = self.max_output {
+            config = config.max_output(bytes as usize);
+        }
+        Ok(crate::git(config)?)
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|time| !time.is_zero()).ok_or("expected a time above zero, in seconds")
 }

@@ -27,6 +27,7 @@ use roots::{Place, Roots};
 
 pub use config::FilesConfig;
 pub use roots::FilesError;
+pub(crate) use roots::path_in;
 
 /// How deep folders are gone into, by trees and searches.
 const MAX_DEPTH: usize = 32;

@@ -401,7 +401,7 @@ pub(super) fn plain_inside(path: &Path) -> Option<PathBuf> {
 }
 
 /// The path that a text is, or that stands in it as a `file:` URI.
-pub(super) fn path_in(text: &str) -> Result<PathBuf> {
+pub(crate) fn path_in(text: &str) -> Result<PathBuf> {
     let path = match text.get(..5) {
         Some(scheme) if scheme.eq_ignore_ascii_case("file:") => path_of(&text[5..])?,
         _ => PathBuf::from(text),

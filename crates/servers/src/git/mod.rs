@@ -1,0 +1,482 @@
+//! A server for git repositories.
+
+mod parse;
+mod program;
+mod repository;
+#[cfg(test)]
+mod tests;
+mod writing;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes::prelude::*;
+use hospes::server::Json;
+use hospes::{IntoServer, Server};
+
+use parse::{Branch, Commit, Status};
+use program::{Job, Program};
+use repository::{MAX_LIST, Repository};
+
+/// How long git may take unless told otherwise: the setting `timeout`.
+const DEFAULT_TIME: Duration = Duration::from_secs(30);
+/// How much text an answer has unless told otherwise: the setting `max_output`.
+const DEFAULT_MAX_OUTPUT: usize = 64 * 1024;
+/// How many commits a log has at most.
+const MAX_COMMITS: u16 = 200;
+
+/// Which repositories are served, and whether they may be changed.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct GitConfig {
+    folders: Vec<PathBuf>,
+    of_client: bool,
+    writes: bool,
+    time: Duration,
+    max_output: usize,
+}
+
+impl GitConfig {
+    /// The repositories in these folders and under them.
+    pub fn new(folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        Self {
+            folders: folders.into_iter().map(Into::into).collect(),
+            of_client: false,
+            writes: false,
+            time: DEFAULT_TIME,
+            max_output: DEFAULT_MAX_OUTPUT,
+        }
+    }
+
+    /// No folders of its own: to each client, the repositories in what it names as its roots. They are asked for in each
+    /// call, so that changes of them are obeyed at once.
+    pub fn of_client() -> Self {
+        Self { of_client: true, ..Self::new([] as [PathBuf; 0]) }
+    }
+
+    /// Whether to add, to commit, to make branches and to switch between them. Off unless said.
+    pub fn write(mut self, on: bool) -> Self {
+        self.writes = on;
+        self
+    }
+
+    /// How long git may take for one call; 30 seconds unless said.
+    pub fn timeout(mut self, time: Duration) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// How many bytes of text one answer has; 64 KiB unless said. What is cut off can be had by going on from there.
+    pub fn max_output(mut self, bytes: usize) -> Self {
+        self.max_output = bytes;
+        self
+    }
+}
+
+/// Why repositories cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GitError {
+    /// No folder was given.
+    #[error("no folder with repositories to serve")]
+    NoFolder,
+    /// A folder cannot be opened.
+    #[error("cannot serve repositories from {}", folder.display())]
+    Open {
+        /// The folder, as it was given.
+        folder: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no `git`.
+    #[error("there is no program `git` in PATH")]
+    NoGit,
+}
+
+/// A server for git repositories.
+///
+/// It shows what has changed and what was committed; with [`GitConfig::write`] it also adds, commits, makes branches and
+/// switches between them. It runs the `git` of this machine (2.31 or newer), and makes sure that git runs nothing else:
+/// hooks, watchers, pagers, editors, filters, converters, external differs and mergers, signers, helpers for credentials
+/// and the network are all off, whatever a repository's own configuration says. So a repository from anywhere can be
+/// looked at. All of it has to lie in the served folders: its working tree, its `.git`, that of the main working tree, and
+/// what it borrows from. Git's own rule about who owns a repository (`safe.directory`) holds as well.
+///
+/// ```no_run
+/// # async fn example() -> hospes::Result<()> {
+/// use hospes_servers::{GitConfig, git};
+///
+/// hospes::serve(git(GitConfig::new(["/home/me/code"]).write(true))?).await
+/// # }
+/// ```
+///
+/// | tool | does |
+/// |---|---|
+/// | `status` | branch, and what is staged, changed, unknown, in conflict |
+/// | `diff` | what has changed: since it was added, what is staged, since a commit, between two |
+/// | `log`, `show`, `blame` | commits; one of them, or a file as it was; who wrote the lines of a file |
+/// | `branches` | the branches there are |
+/// | `add`, `commit`, `reset` | stage files; commit what is staged; take files out of the index, and leave them on disk |
+/// | `create_branch`, `switch` | make a branch; work on another |
+///
+/// What goes through a filter (files of Git LFS, say) is shown as it is stored, and refused by `add`.
+///
+/// # Errors
+/// When there is no folder to serve, one of them is none, or there is no `git`.
+pub fn git(config: GitConfig) -> Result<Server, GitError> {
+    let GitConfig { folders, of_client, writes, time, max_output } = config;
+    if folders.is_empty() && !of_client {
+        return Err(GitError::NoFolder);
+    }
+    let folder = |folder: &PathBuf| {
+        let failed = |source| GitError::Open { folder: folder.clone(), source };
+        let path = folder.canonicalize().map_err(failed)?;
+        if path.is_dir() { Ok(path) } else { Err(failed(io::ErrorKind::NotADirectory.into())) }
+    };
+    let folders = folders.iter().map(folder).collect::<Result<_, _>>()?;
+    let file = Program::find().ok_or(GitError::NoGit)?;
+    let git = Git(Arc::new(Inner { folders, of_client, program: Program { file, time, max_output } }));
+    let mut server = git.clone().into_server();
+    if writes {
+        server = server.add(writing::Writing(git)).instructions(
+            "Git repositories: what has changed, what was committed, and by whom; and to stage, commit, and make and switch \
+             branches. Look at `status` and `diff` before you commit.",
+        );
+    }
+    Ok(server)
+}
+
+#[derive(Clone)]
+struct Git(Arc<Inner>);
+
+struct Inner {
+    folders: Vec<PathBuf>,
+    of_client: bool,
+    program: Program,
+}
+
+/// Some commits.
+#[derive(Serialize, JsonSchema)]
+struct Log {
+    repository: String,
+    /// The newest first.
+    commits: Vec<Commit>,
+    /// The `skip` to go on with; missing at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+}
+
+/// The branches there are.
+#[derive(Serialize, JsonSchema)]
+struct Branches {
+    repository: String,
+    /// The last worked on first.
+    branches: Vec<Branch>,
+    /// Whether there are more.
+    more: bool,
+}
+
+/// Git repositories: what has changed, what was committed, and by whom. Nothing is changed.
+#[hospes::server(name = "git", title = "Git")]
+impl Git {
+    /// How the working tree stands: the branch, and the files that are staged, changed, unknown to git or in conflict.
+    #[tool(title = "Status", read_only, idempotent, open_world = false)]
+    async fn status(
+        &self,
+        ctx: &Context,
+        /// The repository's folder, or one in it; may be left out where only one folder is served.
+        repository: Option<String>,
+    ) -> Result<Json<Status>> {
+        let roots = self.roots(ctx).await?;
+        let repository = self.open(&roots, repository.as_deref()).await?;
+        let arguments = [
+            "status",
+            "--porcelain=v2",
+            "--branch",
+            "-z",
+            "--untracked-files=all",
+            "--ignore-submodules=dirty",
+        ];
+        let mut status = parse::status(&repository.list(arguments).await?);
+        status.repository = repository.top.display().to_string();
+        Ok(Json(status))
+    }
+
+    /// What has changed, as a patch: in the files since they were added; with `staged`, what the next commit would have;
+    /// with `from`, since that commit; with `from` and `to`, between two commits.
+    #[tool(title = "Difference", read_only, idempotent, open_world = false)]
+    #[expect(clippy::too_many_arguments, reason = "they are the tool's")]
+    async fn diff(
+        &self,
+        ctx: &Context,
+        /// The repository's folder, or one in it; may be left out where only one folder is served.
+        repository: Option<String>,
+        /// Whether to show what is staged.
+        #[arg(default)]
+        staged: bool,
+        /// A commit, branch or tag to compare with.
+        from: Option<String>,
+        /// A commit, branch or tag to compare that with, instead of the files.
+        to: Option<String>,
+        /// Only these files and folders, relative to the repository.
+        #[arg(default)]
+        paths: Vec<String>,
+        /// Only the names of the files, and how many lines changed in each.
+        #[arg(default)]
+        summary: bool,
+        /// How many lines to show around each change.
+        #[arg(default = 3, range(max = 100))]
+        context_lines: u32,
+        /// Where to go on in an answer that was cut, as that says.
+        #[arg(default)]
+        start: u64,
+    ) -> Result<String> {
+        if to.is_some() && (from.is_none() || staged) {
+            return Err(Error::msg("`to` goes with `from`, and without `staged`"));
+        }
+        let roots = self.roots(ctx).await?;
+        let repository = self.open(&roots, repository.as_deref()).await?;
+        let mut arguments = patch("diff", context_lines, summary);
+        if staged {
+            arguments.push("--cached".into());
+        }
+        for revision in [&from, &to].into_iter().flatten() {
+            arguments.push(repository.commit(revision).await?.into());
+        }
+        arguments.push("--".into());
+        arguments.extend(repository.paths(&paths)?);
+        let text = self.text(&repository, arguments, start).await?;
+        Ok(if text.is_empty() { "(no differences)".to_owned() } else { text })
+    }
+
+    /// Commits, the newest first.
+    #[tool(title = "Log", read_only, idempotent, open_world = false)]
+    #[expect(clippy::too_many_arguments, reason = "they are the tool's")]
+    async fn log(
+        &self,
+        ctx: &Context,
+        /// The repository's folder, or one in it; may be left out where only one folder is served.
+        repository: Option<String>,
+        /// Where to begin: a commit, branch or tag; what is checked out unless said.
+        revision: Option<String>,
+        /// Leave out what this commit, branch or tag has too.
+        without: Option<String>,
+        /// Only commits that changed these files and folders.
+        #[arg(default)]
+        paths: Vec<String>,
+        /// Only commits whose author has this in name or address.
+        author: Option<String>,
+        /// Only commits whose message has this in it.
+        message: Option<String>,
+        /// Only commits after this moment: a date, or `2 weeks ago`.
+        since: Option<String>,
+        /// Only commits before this moment.
+        until: Option<String>,
+        #[arg(default = 20, range(min = 1, max = 200))] count: u16,
+        /// How many to pass over.
+        #[arg(default)]
+        skip: u64,
+    ) -> Result<Json<Log>> {
+        let roots = self.roots(ctx).await?;
+        let repository = self.open(&roots, repository.as_deref()).await?;
+        let count = count.min(MAX_COMMITS);
+        let mut arguments: Vec<OsString> =
+            ["log", "-z", parse::COMMIT, "--no-notes", "--no-show-signature", "--no-color"]
+                .map(OsString::from)
+                .to_vec();
+        arguments.extend(["--no-mailmap", "--fixed-strings", "--regexp-ignore-case"].map(OsString::from));
+        arguments.push(format!("--max-count={}", count + 1).into());
+        arguments.push(format!("--skip={skip}").into());
+        let filters = [("author", author), ("grep", message), ("since", since), ("until", until)];
+        for (name, value) in filters.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            repository::check_name(value.trim_start_matches('-'), "text to look for")?;
+            arguments.push(format!("--{name}={value}").into());
+        }
+        arguments.push(repository.commit(revision.as_deref().unwrap_or("HEAD")).await?.into());
+        if let Some(without) = without {
+            arguments.push(format!("^{}", repository.commit(&without).await?).into());
+        }
+        arguments.push("--".into());
+        arguments.extend(repository.paths(&paths)?);
+        let said = repository.job(arguments, |job| Job { whole: Some(MAX_LIST), ..job }).await?;
+        let mut commits = parse::commits(&said.bytes);
+        let next = (commits.len() > usize::from(count)).then(|| skip + u64::from(count));
+        commits.truncate(count.into());
+        Ok(Json(Log { repository: repository.top.display().to_string(), commits, next }))
+    }
+
+    /// A commit: who, when, why, and the patch. With `path`, that file as it was then.
+    #[tool(title = "Show", read_only, idempotent, open_world = false)]
+    async fn show(
+        &self,
+        ctx: &Context,
+        /// The repository's folder, or one in it; may be left out where only one folder is served.
+        repository: Option<String>,
+        /// A commit, branch or tag.
+        #[arg(default = "HEAD".to_owned())]
+        revision: String,
+        /// A file, relative to the repository.
+        path: Option<String>,
+        /// Where to go on in an answer that was cut, as that says.
+        #[arg(default)]
+        start: u64,
+    ) -> Result<String> {
+        let roots = self.roots(ctx).await?;
+        let repository = self.open(&roots, repository.as_deref()).await?;
+        let commit = repository.commit(&revision).await?;
+        let arguments = match path {
+            Some(path) => {
+                let mut object = OsString::from(format!("{commit}:"));
+                object.push(repository.path(&path)?);
+                vec!["cat-file".into(), "blob".into(), object]
+            }
+            None => {
+                let mut arguments = patch("show", 3, false);
+                let more = [
+                    "--no-notes",
+                    "--no-show-signature",
+                    "--no-mailmap",
+                    "--format=fuller",
+                    "--stat",
+                    "--patch",
+                ];
+                arguments.extend(more.map(OsString::from));
+                arguments.extend([commit.into(), "--".into()]);
+                arguments
+            }
+        };
+        self.text(&repository, arguments, start).await
+    }
+
+    /// Who wrote each line of a file, in which commit.
+    #[tool(title = "Blame", read_only, idempotent, open_world = false)]
+    #[expect(clippy::too_many_arguments, reason = "they are the tool's")]
+    async fn blame(
+        &self,
+        ctx: &Context,
+        /// The repository's folder, or one in it; may be left out where only one folder is served.
+        repository: Option<String>,
+        /// The file, relative to the repository.
+        path: String,
+        /// As it was in this commit, branch or tag; as it is on disk unless said.
+        revision: Option<String>,
+        #[arg(default = 1, range(min = 1))] from_line: u32,
+        #[arg(default = 200, range(min = 1, max = 2000))] lines: u32,
+        /// Where to go on in an answer that was cut, as that says.
+        #[arg(default)]
+        start: u64,
+    ) -> Result<String> {
+        let roots = self.roots(ctx).await?;
+        let repository = self.open(&roots, repository.as_deref()).await?;
+        let mut arguments: Vec<OsString> =
+            ["blame", "--no-textconv", "--no-progress", "--date=short"].map(OsString::from).to_vec();
+        arguments.push(format!("-L{from_line},+{lines}").into());
+        if let Some(revision) = revision {
+            arguments.push(repository.commit(&revision).await?.into());
+        }
+        arguments.extend(["--".into(), repository.path(&path)?]);
+        self.text(&repository, arguments, start).await
+    }
+
+    /// The branches there are, the last worked on first.
+    #[tool(title = "Branches", read_only, idempotent, open_world = false)]
+    async fn branches(
+        &self,
+        ctx: &Context,
+        /// The repository's folder, or one in it; may be left out where only one folder is served.
+        repository: Option<String>,
+        /// Whether to list those of other repositories too, as they were last seen.
+        #[arg(default)]
+        remote: bool,
+        #[arg(default = 100, range(min = 1, max = 1000))] count: u32,
+    ) -> Result<Json<Branches>> {
+        let roots = self.roots(ctx).await?;
+        let repository = self.open(&roots, repository.as_deref()).await?;
+        let count = count.min(1000);
+        let mut arguments: Vec<OsString> =
+            ["for-each-ref", parse::BRANCH, "--sort=-committerdate"].map(OsString::from).to_vec();
+        arguments.push(format!("--count={}", count + 1).into());
+        arguments.push("refs/heads".into());
+        if remote {
+            arguments.push("refs/remotes".into());
+        }
+        let said = repository.job(arguments, |job| Job { whole: Some(MAX_LIST), ..job }).await?;
+        let mut branches = parse::branches(&said.bytes);
+        let more = branches.len() > count as usize;
+        branches.truncate(count as usize);
+        Ok(Json(Branches { repository: repository.top.display().to_string(), branches, more }))
+    }
+}
+
+impl Git {
+    /// The folders that are served to this client, links resolved.
+    async fn roots(&self, ctx: &Context) -> Result<Vec<PathBuf>> {
+        if !self.0.of_client {
+            return Ok(self.0.folders.clone());
+        }
+        if ctx.peer().capabilities.roots.is_none() {
+            return Err(Error::msg(
+                "this server was started without folders, and the client names no roots: start it with the folders whose \
+                 repositories it is to serve",
+            ));
+        }
+        let roots = ctx.roots().await?;
+        let roots =
+            roots.iter().filter_map(|root| crate::files::path_in(&root.uri).ok()?.canonicalize().ok());
+        let roots: Vec<PathBuf> = roots.filter(|root| root.is_dir()).collect();
+        if roots.is_empty() {
+            return Err(Error::msg("none of the client's roots is a folder that can be opened"));
+        }
+        Ok(roots)
+    }
+
+    async fn open(&self, roots: &[PathBuf], named: Option<&str>) -> Result<Repository<'_>> {
+        Repository::open(&self.0.program, roots, named).await
+    }
+
+    /// What git says, as much of it as an answer has, from `start`; and how to go on.
+    async fn text(
+        &self,
+        repository: &Repository<'_>,
+        arguments: Vec<OsString>,
+        start: u64,
+    ) -> Result<String> {
+        let from = usize::try_from(start).unwrap_or(usize::MAX);
+        let mut said = repository.job(arguments, |job| Job { start: from, ..job }).await?;
+        if said.is_cut {
+            // At the end of a line if there is one, so that what is read goes on where a line begins.
+            let end = said.bytes.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
+            said.bytes.truncate(end.unwrap_or_else(|| whole_letters(&said.bytes)));
+        } else if said.bytes.is_empty() && start > 0 {
+            return Err(Error::msg(format!("there is nothing more from {start} on")));
+        }
+        let length = said.bytes.len();
+        let mut text = String::from_utf8_lossy(&said.bytes).into_owned();
+        if said.is_cut {
+            text.push_str(&format!("\n(cut here; go on with start = {})\n", from.saturating_add(length)));
+        }
+        Ok(text)
+    }
+}
+
+/// What makes patches, without anything but git's own doing.
+fn patch(what: &str, context_lines: u32, summary: bool) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> =
+        [what, "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"]
+            .map(OsString::from)
+            .to_vec();
+    arguments.push(if summary { "--stat=120".into() } else { format!("--unified={context_lines}").into() });
+    arguments
+}
+
+/// How many of these bytes are whole letters.
+fn whole_letters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => bytes.len(),
+    }
+}

@@ -1,0 +1,232 @@
+//! The program `git`, started so that it runs nothing but itself.
+//!
+//! A repository can name programs: hooks, a watcher of files, pagers, filters, converters, signers, helpers for the
+//! network. Whoever can put a `.git` where it is read could have them run. So the environment is ours, what is ours in
+//! the configuration goes before what the repository says, and what can have any name (filters, say) is looked up and
+//! switched off by name.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use hospes::{Error, Result};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+
+/// How much of what git says of its mistakes is read.
+const MAX_COMPLAINT: usize = 4096;
+/// What of the environment git gets to see.
+const KEPT: [&str; 6] = ["PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "USER", "LOGNAME"];
+/// What goes before the configuration of the repository.
+const SETTINGS: [(&str, &str); 37] = [
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.pager", "cat"),
+    ("core.editor", "false"),
+    ("sequence.editor", "false"),
+    ("core.askPass", "false"),
+    ("core.sshCommand", "false"),
+    ("core.gitProxy", ""),
+    ("core.alternateRefsCommand", "false"),
+    ("core.quotePath", "false"),
+    ("protocol.allow", "never"),
+    ("credential.helper", ""),
+    ("safe.bareRepository", "explicit"),
+    ("gpg.program", "false"),
+    ("gpg.openpgp.program", "false"),
+    ("gpg.x509.program", "false"),
+    ("gpg.ssh.program", "false"),
+    ("gpg.ssh.defaultKeyCommand", "false"),
+    ("commit.gpgSign", "false"),
+    ("commit.verbose", "false"),
+    ("tag.gpgSign", "false"),
+    ("log.showSignature", "false"),
+    ("log.mailmap", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    // Git in a submodule would not know any of this.
+    ("submodule.recurse", "false"),
+    ("status.submoduleSummary", "false"),
+    ("diff.submodule", "short"),
+    ("diff.ignoreSubmodules", "dirty"),
+    ("diff.noprefix", "false"),
+    ("diff.mnemonicPrefix", "false"),
+    ("diff.orderFile", "/dev/null"),
+    ("diff.external", ""),
+    ("blame.ignoreRevsFile", ""),
+    ("color.ui", "false"),
+    ("i18n.logOutputEncoding", "UTF-8"),
+    ("i18n.commitEncoding", "UTF-8"),
+];
+
+/// The program, and what it may take.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) file: PathBuf,
+    pub(super) time: Duration,
+    pub(super) max_output: usize,
+}
+
+/// How it is started.
+#[derive(Default)]
+pub(super) struct Job<'a> {
+    pub(super) arguments: Vec<OsString>,
+    /// More settings, by name.
+    pub(super) settings: &'a [(OsString, &'static str)],
+    /// Folders above which no repository is looked for.
+    pub(super) ceilings: OsString,
+    pub(super) input: Option<&'a str>,
+    /// How much of what it says is passed over.
+    pub(super) start: usize,
+    /// What it says has to be there whole, up to this many bytes.
+    pub(super) whole: Option<usize>,
+}
+
+/// What it said.
+pub(super) struct Said {
+    pub(super) bytes: Vec<u8>,
+    /// Whether there is more.
+    pub(super) is_cut: bool,
+}
+
+impl Program {
+    /// The `git` of this machine.
+    pub(super) fn find() -> Option<PathBuf> {
+        let folders = std::env::var_os("PATH")?;
+        std::env::split_paths(&folders)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join("git"))
+            .find(|file| file.is_file())
+    }
+
+    /// Runs it in a folder. Dropping the future ends it.
+    pub(super) async fn run(&self, folder: &Path, job: Job<'_>) -> Result<Said> {
+        let name = job.arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let run = tokio::time::timeout(self.time, self.started(folder, &job, &name));
+        run.await.unwrap_or_else(|_| {
+            let seconds = self.time.as_secs_f64();
+            Err(Error::msg(format!("git {name} took longer than {seconds} seconds (timeout) and was ended")))
+        })
+    }
+
+    async fn started(&self, folder: &Path, job: &Job<'_>, name: &str) -> Result<Said> {
+        let mut command = Command::new(&self.file);
+        command.args(["--no-pager", "--no-optional-locks", "--literal-pathspecs"]).args(&job.arguments);
+        command.current_dir(folder).env_clear();
+        for name in KEPT {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        let fixed = SETTINGS.iter().map(|(name, value)| (OsStr::new(name), *value));
+        let settings = fixed.chain(job.settings.iter().map(|(name, value)| (name.as_os_str(), *value)));
+        let mut count = 0;
+        for (name, value) in settings {
+            command
+                .env(format!("GIT_CONFIG_KEY_{count}"), name)
+                .env(format!("GIT_CONFIG_VALUE_{count}"), value);
+            count += 1;
+        }
+        command
+            .env("GIT_CONFIG_COUNT", count.to_string())
+            .env("GIT_CEILING_DIRECTORIES", &job.ceilings)
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_ASKPASS", "false")
+            .env("GIT_EDITOR", "false")
+            .env("GIT_SSH_COMMAND", "false")
+            // What is missing in a partial clone is not fetched, by whatever program.
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .env("GIT_ALLOW_PROTOCOL", "none")
+            .env("LC_ALL", "C.UTF-8");
+        command.stdin(if job.input.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
+        let started = command.spawn();
+        let mut child =
+            Group(started.map_err(|why| Error::msg(format!("cannot start {}: {why}", self.file.display())))?);
+        let (input, output, complaint) = (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take());
+        let write = async {
+            if let (Some(mut input), Some(text)) = (input, job.input) {
+                // That it does not listen is seen from how it ends.
+                let _ = input.write_all(text.as_bytes()).await;
+            }
+        };
+        let most = job.whole.unwrap_or(self.max_output);
+        let read = async {
+            let said = read(output, job.start, most).await;
+            // It may have more to say than anybody wants to hear.
+            if !matches!(said, Ok(Said { is_cut: false, .. })) {
+                child.kill();
+            }
+            said
+        };
+        let ((), said, complaint) = tokio::join!(write, read, read_some(complaint));
+        let said = said?;
+        let status = child.0.wait().await?;
+        if said.is_cut {
+            if job.whole.is_some() {
+                return Err(Error::msg(format!("git {name} said more than {most} bytes")));
+            }
+            return Ok(said);
+        }
+        if !status.success() {
+            let complaint = String::from_utf8_lossy(&complaint);
+            let complaint = complaint.trim().trim_start_matches("fatal: ").trim_start_matches("error: ");
+            return Err(match complaint {
+                "" => Error::msg(format!("git {name} failed ({status})")),
+                complaint => Error::msg(format!("git {name}: {complaint}")),
+            });
+        }
+        Ok(said)
+    }
+}
+
+/// A process and those that it started; they end when it is dropped.
+struct Group(Child);
+
+impl Group {
+    fn kill(&self) {
+        // Only while the number is still its own.
+        let pid = self.0.id().and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
+        if let Some(pid) = pid {
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+async fn read(output: Option<impl AsyncRead + Unpin>, start: usize, most: usize) -> Result<Said> {
+    let mut said = Said { bytes: Vec::new(), is_cut: false };
+    let Some(mut output) = output else { return Ok(said) };
+    let (mut passed, mut chunk) = (0, vec![0; 64 * 1024]);
+    loop {
+        let length = output.read(&mut chunk).await?;
+        if length == 0 {
+            return Ok(said);
+        }
+        let skip = start.saturating_sub(passed).min(length);
+        passed += skip;
+        said.bytes.extend_from_slice(&chunk[skip..length]);
+        if said.bytes.len() > most {
+            said.bytes.truncate(most);
+            said.is_cut = true;
+            return Ok(said);
+        }
+    }
+}
+
+async fn read_some(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let Some(mut stream) = stream else { return Vec::new() };
+    let (mut kept, mut chunk) = (Vec::new(), [0; 1024]);
+    // All of it is taken, so that nobody waits for us, and the beginning is kept.
+    while let Ok(length @ 1..) = stream.read(&mut chunk).await {
+        let left = MAX_COMPLAINT.saturating_sub(kept.len()).min(length);
+        kept.extend_from_slice(&chunk[..left]);
+    }
+    kept
+}

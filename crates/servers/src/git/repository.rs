@@ -1,0 +1,276 @@
+//! Finding a repository, and being sure that all of it lies where it may.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use hospes::{Error, Result};
+
+use super::program::{Job, Program, Said};
+
+/// How much of lists (of settings, of files) is read.
+pub(super) const MAX_LIST: usize = 8 * 1024 * 1024;
+/// How many settings of the repository are switched off by name.
+const MAX_OVERRIDES: usize = 500;
+/// How many repositories may borrow from one another.
+const MAX_ALTERNATES: usize = 16;
+/// How many entries of its folders are looked at.
+const MAX_ENTRIES: usize = 100_000;
+/// The longest name of a revision.
+const MAX_REVISION: usize = 512;
+
+/// What in the configuration names programs under names of its own: section, key, and what it is made instead.
+const PROGRAMS: [(&str, &str, &str); 12] = [
+    ("filter", "clean", ""),
+    ("filter", "smudge", ""),
+    ("filter", "process", ""),
+    ("filter", "required", "false"),
+    ("diff", "command", ""),
+    ("diff", "textconv", ""),
+    ("merge", "driver", "false"),
+    ("hook", "command", "true"),
+    ("hook", "enabled", "false"),
+    ("trailer", "command", "true"),
+    ("trailer", "cmd", "true"),
+    ("remote", "promisor", "false"),
+];
+
+/// A repository that lies, all of it, in folders that are served.
+pub(super) struct Repository<'a> {
+    git: &'a Program,
+    pub(super) top: PathBuf,
+    settings: Vec<(OsString, &'static str)>,
+    /// Whether there are filters; they are off.
+    pub(super) has_filters: bool,
+    ceilings: OsString,
+}
+
+impl<'a> Repository<'a> {
+    /// The repository of a folder, or of the only one that is served.
+    pub(super) async fn open(git: &'a Program, roots: &[PathBuf], named: Option<&str>) -> Result<Self> {
+        let folder = folder(roots, named)?;
+        // The search for a repository ends at what is served.
+        let above = roots.iter().filter_map(|root| root.parent());
+        let ceilings = std::env::join_paths(above).unwrap_or_default();
+        let arguments =
+            ["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir"];
+        let job = Job {
+            arguments: arguments.map(OsString::from).to_vec(),
+            ceilings: ceilings.clone(),
+            whole: Some(64 * 1024),
+            ..Job::default()
+        };
+        let said = git.run(&folder, job).await?;
+        let lines: Vec<&[u8]> = said.bytes.trim_ascii_end().split(|byte| *byte == b'\n').collect();
+        let [top, own, common] = lines.as_slice() else {
+            return Err(Error::msg("the repository's path has a line feed in it"));
+        };
+        let confined = |path: &[u8]| {
+            let path = Path::new(OsStr::from_bytes(path));
+            let real = path
+                .canonicalize()
+                .map_err(|why| Error::msg(format!("cannot open {}: {why}", path.display())))?;
+            if is_in(roots, &real) { Ok(real) } else { Err(outside("a part of the repository", roots)) }
+        };
+        let (top, own, common) = (confined(top)?, confined(own)?, confined(common)?);
+        for folder in [&own, &common] {
+            links_stay_inside(roots, folder)?;
+        }
+        alternates_stay_inside(roots, &common)?;
+        let mut this = Self { git, top, settings: Vec::new(), has_filters: false, ceilings };
+        this.disarm().await?;
+        Ok(this)
+    }
+
+    /// Looks for programs in the configuration, and switches them off by name.
+    async fn disarm(&mut self) -> Result<()> {
+        let listed = self.list(["config", "--list", "-z", "--name-only", "--includes"]).await?;
+        for key in listed {
+            // `filter.NAME.clean`: the name may be anything, dots and all.
+            let text = key.as_bytes();
+            let (Some(first), Some(last)) =
+                (text.iter().position(|byte| *byte == b'.'), text.iter().rposition(|byte| *byte == b'.'))
+            else {
+                continue;
+            };
+            if first == last {
+                continue;
+            }
+            let (section, name, last) = (&text[..first], &text[first + 1..last], &text[last + 1..]);
+            let is = |wanted: &str, text: &[u8]| text.eq_ignore_ascii_case(wanted.as_bytes());
+            self.has_filters |= is("filter", section);
+            // All of a name's keys at once: one of them may stand in for another.
+            if !PROGRAMS.iter().any(|(wanted, key, _)| is(wanted, section) && is(key, last)) {
+                continue;
+            }
+            for (wanted, key, value) in PROGRAMS.iter().filter(|(wanted, ..)| is(wanted, section)) {
+                let mut whole = OsString::from(format!("{wanted}."));
+                whole.push(OsStr::from_bytes(name));
+                whole.push(format!(".{key}"));
+                if !self.settings.iter().any(|(known, _)| *known == whole) {
+                    self.settings.push((whole, *value));
+                }
+            }
+            if self.settings.len() > MAX_OVERRIDES {
+                return Err(Error::msg("the repository's configuration names too many programs"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs git in it.
+    pub(super) async fn run<A: Into<OsString>>(
+        &self,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Result<Said> {
+        self.job(arguments, |job| job).await
+    }
+
+    /// Runs git in it, with more said about how.
+    pub(super) async fn job<'j, A: Into<OsString>>(
+        &'j self,
+        arguments: impl IntoIterator<Item = A>,
+        more: impl FnOnce(Job<'j>) -> Job<'j>,
+    ) -> Result<Said> {
+        let job = Job {
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            settings: &self.settings,
+            ceilings: self.ceilings.clone(),
+            ..Job::default()
+        };
+        self.git.run(&self.top, more(job)).await
+    }
+
+    /// What git lists, between NULs.
+    pub(super) async fn list<A: Into<OsString>>(
+        &self,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Result<Vec<OsString>> {
+        let said = self.job(arguments, |job| Job { whole: Some(MAX_LIST), ..job }).await?;
+        let items = said.bytes.split(|byte| *byte == 0).filter(|item| !item.is_empty());
+        Ok(items.map(|item| OsString::from_vec(item.to_vec())).collect())
+    }
+
+    /// The commit that a revision names, by its hash: nothing that the peer wrote goes further than this.
+    pub(super) async fn commit(&self, revision: &str) -> Result<String> {
+        check_name(revision, "revision")?;
+        let arguments =
+            ["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")];
+        let said = self.run(arguments).await;
+        let said = said.map_err(|_| Error::msg(format!("there is no commit {revision:?} here")))?;
+        let hash = String::from_utf8_lossy(&said.bytes).trim().to_owned();
+        let is_hash = matches!(hash.len(), 40 | 64) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_hash { Ok(hash) } else { Err(Error::msg(format!("there is no commit {revision:?} here"))) }
+    }
+
+    /// A path as git is given it: from the top, plain, and never an option.
+    pub(super) fn path(&self, text: &str) -> Result<OsString> {
+        let bad = || {
+            Error::msg(format!(
+                "{text:?} is no path in the repository; paths are relative to {}",
+                self.top.display()
+            ))
+        };
+        if text.contains('\0') || text.is_empty() {
+            return Err(bad());
+        }
+        let path = Path::new(text);
+        let path = if path.is_absolute() { path.strip_prefix(&self.top).map_err(|_| bad())? } else { path };
+        let mut plain = PathBuf::new();
+        for component in path.components() {
+            match component {
+                Component::Normal(name) => plain.push(name),
+                Component::CurDir => {}
+                _ => return Err(bad()),
+            }
+        }
+        Ok(if plain.as_os_str().is_empty() { ".".into() } else { plain.into_os_string() })
+    }
+
+    pub(super) fn paths(&self, paths: &[String]) -> Result<Vec<OsString>> {
+        paths.iter().map(|path| self.path(path)).collect()
+    }
+}
+
+/// Refuses names that git could take for something else.
+pub(super) fn check_name(name: &str, what: &str) -> Result<()> {
+    let is_odd = name.is_empty() || name.starts_with('-') || name.chars().any(char::is_control);
+    if is_odd || name.len() > MAX_REVISION {
+        return Err(Error::msg(format!("{name:?} is no {what}")));
+    }
+    Ok(())
+}
+
+/// The folder that is meant, if it is served.
+fn folder(roots: &[PathBuf], named: Option<&str>) -> Result<PathBuf> {
+    let Some(named) = named else {
+        return match roots {
+            [root] => Ok(root.clone()),
+            _ => Err(Error::msg(format!("say which repository; these folders are served: {}", shown(roots)))),
+        };
+    };
+    let path = crate::files::path_in(named)?;
+    let real =
+        roots.iter().find_map(|root| root.join(&path).canonicalize().ok().filter(|real| is_in(roots, real)));
+    // What is outside and what is not there look the same from here.
+    let real = real.ok_or_else(|| outside(&format!("{named:?}"), roots))?;
+    if real.is_dir() { Ok(real) } else { Err(Error::msg(format!("{named:?} is a file, not a folder"))) }
+}
+
+pub(super) fn is_in(roots: &[PathBuf], path: &Path) -> bool {
+    roots.iter().any(|root| path.starts_with(root))
+}
+
+fn shown(roots: &[PathBuf]) -> String {
+    roots.iter().map(|root| root.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn outside(what: &str, roots: &[PathBuf]) -> Error {
+    Error::msg(format!("{what} is not in the folders that are served, or is not there: {}", shown(roots)))
+}
+
+/// Refuses a repository whose parts are links to the outside.
+fn links_stay_inside(roots: &[PathBuf], folder: &Path) -> Result<()> {
+    let mut left = MAX_ENTRIES;
+    for part in
+        ["", "info", "logs", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags"]
+    {
+        let Ok(entries) = fs::read_dir(folder.join(part)) else { continue };
+        for entry in entries.flatten() {
+            left = left
+                .checked_sub(1)
+                .ok_or_else(|| Error::msg("the repository has too many files to look at"))?;
+            if !entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+                continue;
+            }
+            // One that leads nowhere leads nowhere.
+            if entry.path().canonicalize().is_ok_and(|real| !is_in(roots, &real)) {
+                return Err(outside(&entry.path().display().to_string(), roots));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a repository that borrows from one outside.
+fn alternates_stay_inside(roots: &[PathBuf], common: &Path) -> Result<()> {
+    let mut open = vec![common.join("objects")];
+    let mut seen = 0;
+    while let Some(objects) = open.pop() {
+        seen += 1;
+        if seen > MAX_ALTERNATES {
+            return Err(Error::msg("the repository borrows from too many others"));
+        }
+        let Ok(list) = fs::read(objects.join("info/alternates")) else { continue };
+        for line in list.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#') {
+            // Git can quote what is odd; such a one is not needed.
+            let other = objects.join(OsStr::from_bytes(line)).canonicalize();
+            match other {
+                Ok(other) if is_in(roots, &other) => open.push(other),
+                _ => return Err(outside("what the repository borrows from", roots)),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! The tools that change a repository; they are there only if the server was made so.
+
+use std::ffi::OsString;
+
+use hospes::prelude::*;
+use hospes::server::Json;
+
+use super::Git;
+use super::parse;
+use super::program::Job;
+use super::repository::{MAX_LIST, Repository, check_name};
+
+/// The longest message of a commit, in bytes.
+const MAX_MESSAGE: usize = 64 * 1024;
+/// How many files are named in an error.
+const MAX_NAMED: usize = 5;
+
+pub(super) struct Writing(pub(super) Git);
+
+/// A commit that was made.
+#[derive(Serialize, JsonSchema)]
+struct Committed {
+    repository: String,
+    hash: String,
+    /// The branch; none where HEAD is a commit by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch: Option<String>,
+    /// What git says of it: how many files, how many lines.
+    summary: String,
+}
+
+/// A branch.
+#[derive(Serialize, JsonSchema)]
+struct OnBranch {
+    repository: String,
+    branch: String,
+    /// The commit it is at.
+    hash: String,
+}
+
+#[hospes::server]
+impl Writing {
+    /// Stages files as they are on disk, deletions among them, for the next commit. Answers with the status.
+    #[tool(title = "Stage", destructive = false, idempotent, open_world = false)]
+    async fn add(
+        &self,
+        ctx: &Context,
+        /// The repository's folder, or one in it; may be left out where only one folder is served.
+        repository: Option<String>,
+        /// Files and folders, relative to the repository; `.` for all.
+        #[arg(length(min = 1, max = 1000))]
+        paths: Vec<String>,
+    ) -> Result<Json<parse::Status>> {
+        let roots = self.0.roots(ctx).await?;
+        let repository = self.0.open(&roots, repository.as_deref()).await?;
+        let paths = repository.paths(&paths)?;
+        not_filtered(&repository, &paths).await?;
+        let arguments = ["add", "--all", "--"].map(OsString::from);
+        repository.run(arguments.into_iter().chain(paths)).await?;
+        status(&repository).await
+    }
+
+    /// Takes files out of the index again, all unless said: what was staged no longer is. The files stay as they are.
+    /// Answers with the status.
+    #[tool(title = "Unstage", destructive = false, idempotent, open_world = false)]
+    async fn reset(
+        &self,
+        ctx: &Context,
+        /// The repository's folder, or one in it; may be left out where only one folder is served.
+        repository: Option<String>,
+        /// Files and folders, relative to the repository.
+        #[arg(default)]
+        paths: Vec<String>,
+    ) -> Result<Json<parse::Status>> {
+        let roots = self.0.roots(ctx).await?;
+        let repository = self.0.open(&roots, repository.as_deref()).await?;
+        let paths = repository.paths(&paths)?;
+        let arguments = ["reset", "--quiet", "--"].map(OsString::from);
+        repository.run(arguments.into_iter().chain(paths)).await?;
+        status(&repository).await
+    }
+
+    /// Commits what is staged. Hooks are not run, and nothing is signed.
+    #[tool(title = "Commit", destructive = false, open_world = false)]
+    async fn commit(
+        &self,
+        ctx: &Context,
+        /// The repository's folder, or one in it; may be left out where only one folder is served.
+        repository: Option<String>,
+        /// A short line, and if there is more to say an empty line and the rest.
+        #[arg(length(min = 1))]
+        message: String,
+    ) -> Result<Json<Committed>> {
+        if message.trim().is_empty() || message.len() > MAX_MESSAGE || message.contains('\0') {
+            return Err(Error::msg(format!("a message has between 1 and {MAX_MESSAGE} bytes of text")));
+        }
+        let roots = self.0.roots(ctx).await?;
+        let repository = self.0.open(&roots, repository.as_deref()).await?;
+        let arguments =
+            ["commit", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "--no-status", "--file=-"];
+        let said =
+            repository.job(arguments, |job| Job { input: Some(&message), ..job }).await.map_err(|why| {
+                if why.to_string().ends_with("failed (exit status: 1)") {
+                    Error::msg("nothing is staged: use `add` first")
+                } else {
+                    why
+                }
+            })?;
+        let summary = String::from_utf8_lossy(&said.bytes);
+        // The first line is what we say ourselves.
+        let summary = summary.trim().lines().skip(1).collect::<Vec<_>>().join("\n").trim().to_owned();
+        let (hash, branch) = head(&repository).await?;
+        Ok(Json(Committed { repository: repository.top.display().to_string(), hash, branch, summary }))
+    }
+
+    /// Makes a branch, and leaves the working tree on the one it is on.
+    #[tool(title = "Make a branch", destructive = false, open_world = false)]
+    async fn create_branch(
+        &self,
+        ctx: &Context,
+        /// The repository's folder, or one in it; may be left out where only one folder is served.
+        repository: Option<String>,
+        name: String,
+        /// A commit, branch or tag where it is to begin.
+        #[arg(default = "HEAD".to_owned())]
+        start: String,
+    ) -> Result<Json<OnBranch>> {
+        check_name(&name, "name of a branch")?;
+        let roots = self.0.roots(ctx).await?;
+        let repository = self.0.open(&roots, repository.as_deref()).await?;
+        let hash = repository.commit(&start).await?;
+        repository.run(["branch", "--no-track", &name, &hash]).await?;
+        Ok(Json(OnBranch { repository: repository.top.display().to_string(), branch: name, hash }))
+    }
+
+    /// Puts the working tree on another branch. Changes that would be lost keep it from happening.
+    #[tool(title = "Switch branches", destructive = false, idempotent, open_world = false)]
+    async fn switch(
+        &self,
+        ctx: &Context,
+        /// The repository's folder, or one in it; may be left out where only one folder is served.
+        repository: Option<String>,
+        branch: String,
+    ) -> Result<Json<OnBranch>> {
+        check_name(&branch, "name of a branch")?;
+        let roots = self.0.roots(ctx).await?;
+        let repository = self.0.open(&roots, repository.as_deref()).await?;
+        let hash = repository.commit(&format!("refs/heads/{branch}")).await;
+        let hash = hash.map_err(|_| {
+            Error::msg(format!("there is no branch {branch:?}; `branches` lists those there are"))
+        })?;
+        repository.run(["switch", "--no-guess", "--no-recurse-submodules", "--no-progress", &branch]).await?;
+        Ok(Json(OnBranch { repository: repository.top.display().to_string(), branch, hash }))
+    }
+}
+
+async fn status(repository: &Repository<'_>) -> Result<Json<parse::Status>> {
+    let arguments =
+        ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--ignore-submodules=dirty"];
+    let mut status = parse::status(&repository.list(arguments).await?);
+    status.repository = repository.top.display().to_string();
+    Ok(Json(status))
+}
+
+/// The commit and the branch that are checked out.
+async fn head(repository: &Repository<'_>) -> Result<(String, Option<String>)> {
+    let hash = repository.commit("HEAD").await?;
+    let said = repository.run(["rev-parse", "--symbolic-full-name", "HEAD"]).await?;
+    let name = String::from_utf8_lossy(&said.bytes).trim().to_owned();
+    Ok((hash, name.strip_prefix("refs/heads/").map(str::to_owned)))
+}
+
+/// Refuses files that a filter should see before they are stored: it is not run, and without it the wrong thing would be
+/// committed.
+async fn not_filtered(repository: &Repository<'_>, paths: &[OsString]) -> Result<()> {
+    if !repository.has_filters {
+        return Ok(());
+    }
+    let list = ["ls-files", "-z", "--modified", "--others", "--exclude-standard", "--"].map(OsString::from);
+    let said = repository
+        .job(list.into_iter().chain(paths.iter().cloned()), |job| Job { whole: Some(MAX_LIST), ..job })
+        .await?;
+    // A name that is no text has its odd bytes replaced, and so perhaps no filter: such names are refused with them.
+    let names =
+        String::from_utf8(said.bytes).map_err(|_| Error::msg("there are names here that are no text"))?;
+    let check = ["check-attr", "-z", "--stdin", "filter"];
+    let said = repository.job(check, |job| Job { input: Some(&names), whole: Some(MAX_LIST), ..job }).await?;
+    let fields: Vec<String> = said
+        .bytes
+        .split(|byte| *byte == 0)
+        .map(|field| String::from_utf8_lossy(field).into_owned())
+        .collect();
+    let filtered = fields
+        .chunks_exact(3)
+        .filter(|fields| !matches!(fields[2].as_str(), "unspecified" | "unset" | "set"));
+    let named: Vec<&str> = filtered.map(|fields| fields[0].as_str()).take(MAX_NAMED).collect();
+    if named.is_empty() {
+        return Ok(());
+    }
+    Err(Error::msg(format!(
+        "these files go through a filter (Git LFS, say), which is not run here; add them with git itself: {}",
+        named.join(", ")
+    )))
+}

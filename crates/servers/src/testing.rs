@@ -1,0 +1,87 @@
+//! Calls without a transport, for the tests of the servers.
+
+use std::sync::Arc;
+
+use hospes::model::{ClientCapabilities, Method, Reply, Revision, Stamp};
+use hospes::prelude::*;
+use hospes::{Peer, Server};
+use serde_json::Value;
+
+pub(crate) async fn outcome(server: &Server, method: &Method, params: Value) -> Outcome {
+    let peer = Peer::new(Revision::LATEST, None, ClientCapabilities::new());
+    server.call(Call::new(method.clone(), params.into(), Context::new(Arc::new(peer)))).await
+}
+
+pub(crate) fn json_of(reply: &Reply, method: &Method) -> Value {
+    let mut out = Vec::new();
+    reply.encode(method, Revision::LATEST, &Stamp::anonymous(), &mut out).unwrap();
+    serde_json::from_slice(&out).unwrap()
+}
+
+pub(crate) async fn result(server: &Server, method: Method, params: Value) -> Value {
+    match outcome(server, &method, params).await {
+        Outcome::Complete(reply) => json_of(&reply, &method),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) async fn call(server: &Server, tool: &str, arguments: Value) -> Value {
+    result(server, Method::ToolsCall, json!({ "name": tool, "arguments": arguments })).await
+}
+
+/// What a tool says, as data.
+pub(crate) async fn done(server: &Server, tool: &str, arguments: Value) -> Value {
+    let result = call(server, tool, arguments.clone()).await;
+    assert_eq!(result.get("isError"), None, "{tool} {arguments}: {result}");
+    result["structuredContent"].clone()
+}
+
+/// What a tool says, as text.
+pub(crate) async fn text(server: &Server, tool: &str, arguments: Value) -> String {
+    let result = call(server, tool, arguments.clone()).await;
+    assert_eq!(result.get("isError"), None, "{tool} {arguments}: {result}");
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+/// Why a tool would not.
+pub(crate) async fn refusal(server: &Server, tool: &str, arguments: Value) -> String {
+    let result = call(server, tool, arguments.clone()).await;
+    assert_eq!(result["isError"], true, "{tool} {arguments}: {result}");
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+/// Every tool says what a model needs to know of it.
+pub(crate) async fn is_well_described(server: &Server) {
+    let listed = result(server, Method::ToolsList, json!({})).await;
+    for tool in listed["tools"].as_array().unwrap() {
+        for member in ["title", "description"] {
+            assert!(tool[member].as_str().is_some_and(|text| !text.is_empty()), "{member} of {tool}");
+        }
+        let hints = &tool["annotations"];
+        assert!(hints["openWorldHint"].is_boolean(), "{tool}");
+        // What changes something says whether it destroys.
+        assert!(hints["readOnlyHint"] == true || hints["destructiveHint"].is_boolean(), "{tool}");
+    }
+}
+
+/// A tool call by a client that has these roots.
+pub(crate) async fn within(server: &Server, params: &Value, roots: &[String]) -> Value {
+    let method = Method::ToolsCall;
+    let capabilities = ClientCapabilities::new().with_roots(hospes::model::RootsCapability::new());
+    let peer = Arc::new(Peer::new(Revision::LATEST, None, capabilities));
+    let call = |round| {
+        let context = Context::builder(Arc::clone(&peer)).round(round).build();
+        server.call(Call::new(method.clone(), params.clone().into(), context))
+    };
+    let Outcome::InputRequired(questions) = call(hospes::Round::default()).await else {
+        panic!("it does not ask")
+    };
+    let roots: Vec<Value> = roots.iter().map(|uri| json!({ "uri": uri })).collect();
+    let answer = (questions.requests[0].0.clone(), json!({ "roots": roots }).into());
+    let mut round = questions.round;
+    round.answered([answer]);
+    match call(round).await {
+        Outcome::Complete(reply) => json_of(&reply, &method),
+        other => panic!("{other:?}"),
+    }
+}
