@@ -11,6 +11,7 @@ use crate::catalogue::names::{PrefixCollision, Prefixes};
 use crate::config::{Builtin, Config, Expanded, ServerConfig, Transport};
 use crate::gateway::{Gateway, Shared};
 use crate::guard::Guard;
+use crate::pins::{Book, Gate, Member, PinMode, Pinning, Pins, follow};
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::upstream::{Connector, Epoch, Memory, Server, Slot, State, Upstream, UpstreamStatus, definition};
@@ -56,6 +57,7 @@ pub struct HostBuilder {
     connectors: Option<Connectors>,
     guard: Option<Arc<Guard>>,
     accounts: Option<Accounts>,
+    pinning: Option<Pinning>,
 }
 
 impl HostBuilder {
@@ -106,12 +108,19 @@ impl HostBuilder {
         self
     }
 
+    /// Uses servers as they were accepted, and not otherwise. Without this nothing is pinned.
+    #[must_use]
+    pub fn pins(mut self, pinning: Pinning) -> Self {
+        self.pinning = Some(pinning);
+        self
+    }
+
     /// Starts all servers, and waits for none.
     ///
     /// # Errors
     /// When two servers would be shown under one name.
     pub fn start(self) -> Result<Host, StartError> {
-        let Self { config, mut settings, memory, builtins, connectors, guard, accounts } = self;
+        let Self { config, mut settings, memory, builtins, connectors, guard, accounts, pinning } = self;
         if let Some(wait) = config.start_wait {
             (settings.start_wait, settings.first_start_wait) = (wait, wait);
         }
@@ -123,14 +132,26 @@ impl HostBuilder {
         let rejected = config.rejected.into_iter();
         left_out.extend(rejected.map(|rejected| (rejected.name, rejected.errors.to_string())));
         let epoch = Arc::new(Epoch::default());
+        let pinning = pinning.filter(|pinning| pinning.mode() != PinMode::Off);
+        let audit = guard.as_ref().and_then(|guard| guard.audit());
+        let pinning = pinning.map(|pinning| pinning.or_audit(audit));
+        let book = pinning.map(|pinning| Arc::new(Book::new(&pinning, Arc::clone(&epoch))));
+        let members =
+            book.as_ref().map(|book| wanted.iter().map(|server| Member::of(server, book)).collect());
+        let members: Vec<Option<Member>> = members.unwrap_or_else(|| wanted.iter().map(|_| None).collect());
+        let gates: Vec<Option<Arc<Gate>>> =
+            members.iter().map(|member| member.as_ref()?.gate().cloned()).collect();
         let upstreams = wanted
             .into_iter()
-            .map(|config| {
+            .zip(&gates)
+            .map(|(config, gate)| {
                 // Remembered before it is started: what hangs costs the longer wait once.
                 let is_first = matches!(config.transport, Transport::Stdio(_))
                     && definition(&config.transport).is_some_and(|key| memory.is_first_start(&key));
                 let server = Arc::new(Server {
                     name: config.name.as_str().into(),
+                    user: None,
+                    gate: gate.clone(),
                     shown: config.transport.to_string(),
                     definition: definition(&config.transport).filter(|_| config.era.is_none()),
                     policy: settings.restart,
@@ -148,7 +169,8 @@ impl HostBuilder {
                         let account = accounts.as_ref()?.of(&config, user)?;
                         let connector = crate::upstream::client_connector(&config, &settings, Some(account));
                         let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
-                        Some(Upstream::start(Arc::clone(&same), connector, memory, epoch, max))
+                        let theirs = Server { user: Some(Arc::clone(user)), ..Server::clone(&same) };
+                        Some(Upstream::start(Arc::new(theirs), connector, memory, epoch, max))
                     };
                     return Slot::per_user(server, filter, Box::new(connect));
                 }
@@ -163,8 +185,13 @@ impl HostBuilder {
         let mut shared = Shared::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
         shared.accounts = accounts;
         let shared = Arc::new(shared);
-        let sweeper = tokio::spawn(Arc::clone(&shared).sweep());
-        Ok(Host { shared, sweeper })
+        let mut tasks = vec![tokio::spawn(Arc::clone(&shared).sweep())];
+        let pins = book.map(|book| {
+            let gates = gates.iter().flatten().map(Arc::downgrade).collect();
+            tasks.push(tokio::spawn(follow(book.changes(), gates)));
+            Pins::new(book, Some(members.into_iter().flatten().collect()))
+        });
+        Ok(Host { shared, pins, tasks })
     }
 }
 
@@ -201,7 +228,8 @@ impl std::fmt::Debug for HostBuilder {
 #[derive(Debug)]
 pub struct Host {
     shared: Arc<Shared>,
-    sweeper: JoinHandle<()>,
+    pins: Option<Pins>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Host {
@@ -218,6 +246,7 @@ impl Host {
             connectors: None,
             guard: None,
             accounts: None,
+            pinning: None,
         }
     }
 
@@ -231,6 +260,12 @@ impl Host {
     #[must_use]
     pub fn guard(&self) -> Option<&Arc<Guard>> {
         self.shared.guard.as_ref()
+    }
+
+    /// What was accepted of the servers, and what waits for a person; none where nothing is pinned.
+    #[must_use]
+    pub fn pins(&self) -> Option<&Pins> {
+        self.pins.as_ref()
     }
 
     /// How the servers are.
@@ -270,7 +305,7 @@ impl Host {
 
     /// Closes all connections and waits until no child is left.
     pub async fn stop(self) {
-        self.sweeper.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
         let all: Vec<_> = self.shared.upstreams.iter().flat_map(Slot::all).collect();
         futures::future::join_all(all.iter().map(|upstream| upstream.stop())).await;
     }
@@ -278,7 +313,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        self.sweeper.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 

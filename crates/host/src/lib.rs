@@ -10,6 +10,7 @@ pub mod desk;
 mod gateway;
 mod guard;
 mod host;
+pub mod pins;
 mod settings;
 mod status;
 pub mod upstream;
@@ -19,6 +20,7 @@ pub use desk::Desk;
 pub use gateway::Gateway;
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard};
 pub use host::{BuiltinError, Builtins, Host, HostBuilder, StartError};
+pub use pins::{PinMode, Pinning, Pins};
 pub use settings::{
     DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,
     DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_START_WAIT,

@@ -83,7 +83,7 @@ pub use condition::Condition;
 pub use destination::{Destination, Destinations, MAX_DESTINATIONS};
 pub use effects::Effects;
 pub use file::{PolicyError, Reading};
-pub use paths::{visible, visible_line};
+pub use paths::{is_hidden, visible, visible_line};
 pub use policy::{Explanation, Policy, Step};
 pub use rule::{Miss, Rule};
 pub use verdict::{Because, Decision, Ordinary, Verdict};

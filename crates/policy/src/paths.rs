@@ -70,7 +70,8 @@ pub(crate) fn is_plain(text: &str) -> bool {
 }
 
 /// Control characters, those that turn the direction of reading, those without width or ink, and tags.
-pub(crate) fn is_hidden(character: char) -> bool {
+#[must_use]
+pub fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(
             character,

@@ -55,7 +55,7 @@ impl Expanded {
         Self { written, value }
     }
 
-    pub(super) fn written(&self) -> &str {
+    pub(crate) fn written(&self) -> &str {
         &self.written
     }
 
@@ -96,6 +96,10 @@ impl ServerUrl {
 
     pub(super) fn expanded(written: String, url: Url) -> Self {
         Self { written, url }
+    }
+
+    pub(crate) fn written(&self) -> &str {
+        &self.written
     }
 
     /// The address to connect to.

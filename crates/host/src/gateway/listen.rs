@@ -211,6 +211,8 @@ impl Gateway {
             match logs.recv().await {
                 // Another application makes its calls there, and this may be about them.
                 Ok(_) if upstream.is_anothers(line, &using.application) => {}
+                // Nobody has accepted a word of it.
+                Ok(_) if slot.server.gate.as_ref().is_some_and(|gate| gate.whole().is_some()) => {}
                 Ok(message) => {
                     let name = &upstream.server.name;
                     let logger =

@@ -9,6 +9,7 @@ mod entrance;
 mod followed;
 mod forward;
 mod listen;
+mod pinned;
 mod rewrite;
 mod shared;
 mod tasks;
@@ -27,8 +28,11 @@ use hospes_model::{
 
 use crate::catalogue::uris::RouteError;
 use crate::catalogue::{Catalogue, Place, STATUS_URI, template_matches};
+use hospes_store::pins::ItemKind;
+
 use crate::config::nearest;
-use crate::guard::{Admitted, Going, Passage, What};
+use crate::guard::{Admitted, Going, Passage, What, refuse};
+use crate::pins::Withheld;
 use crate::upstream::{Line, wants_sign_in};
 use forward::{Reached, Way};
 use shared::View;
@@ -142,6 +146,10 @@ impl Gateway {
             let Some(upstream) = slot.of(view.user.as_ref()) else { continue };
             let line = upstream.line(view.abilities);
             let Some(live) = line.phase().offers().cloned() else { continue };
+            let gate = slot.server.gate.as_ref();
+            if gate.is_some_and(|gate| gate.item(&live.hashes, ItemKind::Instructions, "").is_some()) {
+                continue;
+            }
             let Some(said) = live.connection.instructions.as_deref().filter(|said| !said.trim().is_empty())
             else {
                 continue;
@@ -202,7 +210,7 @@ impl Gateway {
             Kind::Tool => What::Tool(&place.name, catalogue.tools.get(name)),
             Kind::Prompt => What::Prompt(&place.name),
         };
-        let passage = match self.admit(&call, place.server, what).await {
+        let passage = match self.admit(&call, place.server, &what, using).await {
             Ok(passage) => passage,
             Err(stopped) => {
                 // Nothing was begun on the connection that was waited for.
@@ -219,10 +227,16 @@ impl Gateway {
             None => Ok(params),
         });
         let params = params.map_err(|error| not_an_object(&error))?;
-        let found = match reached {
+        let mut found = match reached {
             Some((server, found)) if server == place.server => Ok(found),
             _ => self.reach(place.server, using).await,
         };
+        if let Ok(reached) = &mut found
+            && let Some(why) = self.withheld_there(place.server, &what, reached).await
+        {
+            reached.lease.finish();
+            return Ok(self.refuse(passage, &call, place.server, what, &why).await);
+        }
         let context = call.context.clone();
         let outcome = match found {
             Ok(reached) => self.forward(call, params, Way { server: place.server, reached, catalogue }).await,
@@ -255,33 +269,61 @@ impl Gateway {
             routed => routed,
         };
         let (server, original) = routed.map_err(|error| unknown_resource(uri, &error))?;
-        let passage = match self.admit(&call, server, What::Resource(&original)).await {
+        let what = What::Resource(&original);
+        let passage = match self.admit(&call, server, &what, using).await {
             Ok(passage) => passage,
             Err(stopped) => return Ok(stopped),
         };
         let params =
             rewrite::with_text(call.params.raw(), "uri", &original).map_err(|error| not_an_object(&error))?;
         let outcome = match self.reach(server, using).await {
-            Ok(reached) => self.forward(call, params, Way { server, reached, catalogue }).await,
+            Ok(mut reached) => {
+                if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
+                    reached.lease.finish();
+                    return Ok(self.refuse(passage, &call, server, what, &why).await);
+                }
+                self.forward(call, params, Way { server, reached, catalogue }).await
+            }
             Err(unreached) => Err(unreached.into()),
         };
         came_back(passage, outcome).await
     }
 
-    /// Asks the guard, where there is one. What is stopped has its outcome.
+    /// Looks whether it is as it was accepted, and asks the guard, where there is one. What is stopped has its outcome.
     async fn admit(
         &self,
         call: &Call,
         server: usize,
-        what: What<'_>,
+        what: &What<'_>,
+        using: &InUse,
     ) -> Result<Option<Box<Passage>>, Outcome> {
+        if let Some(why) = self.withheld(server, what, using) {
+            return Err(self.refuse(None, call, server, *what, &why).await);
+        }
         let Some(guard) = &self.shared.guard else { return Ok(None) };
-        let going = Going { server: &self.shared.upstreams[server].server.name, what };
+        let going = Going { server: &self.shared.upstreams[server].server.name, what: *what };
         // Few hosts have none; those need not carry its future.
         match Box::pin(guard.admit(call, going)).await {
             Admitted::Pass(passage) => Ok(Some(passage)),
             Admitted::Stopped(outcome) => Err(outcome),
         }
+    }
+
+    /// Stops what is withheld.
+    async fn refuse(
+        &self,
+        passage: Option<Box<Passage>>,
+        call: &Call,
+        server: usize,
+        what: What<'_>,
+        why: &Withheld,
+    ) -> Outcome {
+        let server = &self.shared.upstreams[server].server.name;
+        let going = Going { server, what };
+        let said = why.words(server);
+        let refused = refuse(self.shared.guard.as_ref(), passage, (call, &going), (&said, why.as_str()));
+        // Seldom needed; calls that go need not carry its future.
+        Box::pin(refused).await
     }
 
     fn read_status(&self) -> Result<Outcome, RpcError> {
@@ -315,7 +357,16 @@ impl Gateway {
                 ));
             }
         };
-        let reached = self.reach(server, using).await?;
+        let mut reached = self.reach(server, using).await?;
+        // What belongs to a withheld prompt or template is listed nowhere.
+        if let Some(why) = self.withheld_there(server, &What::Resource(""), &mut reached).await {
+            reached.lease.finish();
+            let name = &self.shared.upstreams[server].server.name;
+            return Err(RpcError::invalid_request(format!(
+                "the server `{name}` was not asked: {}",
+                why.words(name)
+            )));
+        }
         let live = &reached.live;
         // The first revision has completion without a word about it.
         let may_complete =

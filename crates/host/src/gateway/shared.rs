@@ -1,5 +1,6 @@
 //! What all calls through the gateway share: the servers, and what each kind of application sees of them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -18,7 +19,7 @@ use crate::config::ToolFilter;
 use crate::guard::Guard;
 use crate::settings::Settings;
 use crate::status::Status;
-use crate::upstream::{Abilities, Application, Epoch, Line, Live, Memory, Phase, Slot};
+use crate::upstream::{Abilities, Application, Epoch, Line, Listing, Live, Memory, Phase, Slot};
 
 /// How many catalogues of applications with connections of their own are remembered.
 const MAX_OWN_CATALOGUES: usize = 64;
@@ -234,13 +235,24 @@ impl Shared {
                 }
             })
             .collect();
-        let parts: Vec<Part<'_>> = self
+        // Of what is withheld no word of the server's is passed on.
+        let shown: Vec<Option<Cow<'_, Listing>>> = self
             .upstreams
             .iter()
             .zip(&offers)
-            .map(|(slot, offer)| {
+            .map(|(slot, offer)| match (offer, &slot.server.gate) {
+                (Offer::Live(live), Some(gate)) => Some(gate.shown(&live.listing, &live.hashes)),
+                (Offer::Live(live), None) => Some(Cow::Borrowed(&live.listing)),
+                _ => None,
+            })
+            .collect();
+        let parts: Vec<Part<'_>> = self
+            .upstreams
+            .iter()
+            .zip(offers.iter().zip(&shown))
+            .map(|(slot, (offer, shown))| {
                 let (filter, listing) = match offer {
-                    Offer::Live(live) => (&slot.filter, Some(&live.listing)),
+                    Offer::Live(_) => (&slot.filter, shown.as_deref()),
                     // What to show of a server says nothing of what we show for it.
                     Offer::Entrance => (&entrance.0, Some(&entrance.1)),
                     Offer::Nothing => (&slot.filter, None),

@@ -12,6 +12,7 @@ use hospes::model::{
     Reference, Revision, SamplingMessageContentBlock, SubscriptionFilter,
 };
 use hospes::prelude::*;
+use hospes_store::State;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -19,12 +20,13 @@ use crate::config::{Config, ServerConfig, Source, Transport};
 use crate::upstream::{
     BoxFuture, ConnectProblem, Connection, Connector, State as UpState, Wish, declaring, in_memory,
 };
-use crate::{Guard, Host, Settings};
+use crate::{Guard, Host, PinMode, Pinning, Settings};
 
 mod applications;
 mod console;
 mod faults;
 mod guarded;
+mod pinned;
 
 const ERAS: [Revision; 2] = [Revision::LATEST_LEGACY, Revision::LATEST];
 
@@ -63,6 +65,7 @@ struct House {
     servers: Vec<(String, Arc<InMemory>)>,
     settings: Settings,
     guard: Option<Arc<Guard>>,
+    pinning: Option<Pinning>,
 }
 
 impl House {
@@ -101,11 +104,21 @@ impl House {
         self
     }
 
+    fn pinned(mut self, state: &State, mode: PinMode) -> Self {
+        self.pinning = Some(Pinning::new(state.clone(), mode));
+        self
+    }
+
     fn start(self) -> Host {
         let mut config = Config::default();
         for (name, _) in &self.servers {
             let source = Source::unwritten("a test");
-            config.servers.push(ServerConfig::new(name, Transport::builtin(name, []), source));
+            // What is part of the program is not pinned.
+            let transport = match self.pinning {
+                Some(_) => Transport::stdio("/bin/sh", [name.as_str()]),
+                None => Transport::builtin(name, []),
+            };
+            config.servers.push(ServerConfig::new(name, transport, source));
         }
         let servers = self.servers;
         let find = move |config: &ServerConfig, settings: &Settings| -> Arc<dyn Connector> {
@@ -115,6 +128,9 @@ impl House {
         let mut builder = Host::builder(config).settings(self.settings).connectors(find);
         if let Some(guard) = self.guard {
             builder = builder.guard(guard);
+        }
+        if let Some(pinning) = self.pinning {
+            builder = builder.pins(pinning);
         }
         builder.start().unwrap()
     }

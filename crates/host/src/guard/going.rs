@@ -16,7 +16,7 @@ pub(crate) struct Going<'a> {
 }
 
 /// What it is, by what its server calls it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum What<'a> {
     /// A tool, and how it is listed.
     Tool(&'a str, Option<&'a Tool>),

@@ -7,6 +7,7 @@ mod asking;
 mod bond;
 mod going;
 mod passage;
+mod refuse;
 mod review;
 mod running;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use asking::{Asking, take_answer};
 use bond::Bond;
 pub(crate) use going::{Going, What};
 pub(crate) use passage::Passage;
+pub(crate) use refuse::refuse;
 use running::Running;
 
 /// How long a person has to decide about a call: the setting `approval_timeout`. Silence is a no.

@@ -119,7 +119,8 @@ impl Connector for ClientConnector {
             if let Some(timeout) = self.request_timeout {
                 builder = builder.timeout(timeout);
             }
-            let builder = declaring(builder, wish.abilities, &self.roots);
+            let roots = if wish.quarantined { &[][..] } else { &self.roots };
+            let builder = declaring(builder, wish.abilities, roots);
             let client = builder.connect(self.target.clone()).await.map_err(|error| {
                 let text = error.to_string();
                 // It gets a place of its own.

@@ -38,6 +38,8 @@ pub trait Connector: Send + Sync + 'static {
 pub struct Wish {
     /// What may be declared to the server, and no more.
     pub abilities: Abilities,
+    /// Whether nobody has accepted the server yet: then nothing at all is told to it, no roots either.
+    pub quarantined: bool,
     /// How this server was spoken to the last time.
     pub known: Option<Known>,
     /// Where log messages go that belong to no call.
@@ -51,7 +53,17 @@ impl Wish {
     /// A connection on which these abilities are declared.
     #[must_use]
     pub fn new(abilities: Abilities) -> Self {
-        Self { abilities, known: None, on_log: Arc::new(|_| {}) }
+        Self { abilities, quarantined: false, known: None, on_log: Arc::new(|_| {}) }
+    }
+
+    /// The same in quarantine: whatever the abilities, nothing can be asked.
+    #[must_use]
+    pub fn in_quarantine(mut self, quarantined: bool) -> Self {
+        self.quarantined = quarantined;
+        if quarantined {
+            self.abilities = Abilities::NONE;
+        }
+        self
     }
 
     /// The same with what was remembered.
@@ -155,19 +167,28 @@ pub struct ConnectProblem {
     pub hint: Option<Arc<str>>,
     /// Where a person has to sign in first: until somebody has, it is not tried again unless a call wants it.
     pub sign_in: Option<Arc<str>>,
+    /// Whether a person has to accept the server first: until somebody has, it is not tried again.
+    pub withheld: bool,
 }
 
 impl ConnectProblem {
     /// A problem without a hint.
     #[must_use]
     pub fn new(message: impl Into<Arc<str>>) -> Self {
-        Self { message: message.into(), hint: None, sign_in: None }
+        Self { message: message.into(), hint: None, sign_in: None, withheld: false }
     }
 
     /// The same with what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: Option<impl Into<Arc<str>>>) -> Self {
         self.hint = hint.map(Into::into);
+        self
+    }
+
+    /// The same where a person has to accept the server first.
+    #[must_use]
+    pub fn withheld(mut self) -> Self {
+        self.withheld = true;
         self
     }
 

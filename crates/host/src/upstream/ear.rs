@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hospes::{Context, Event, Exchange, Outcome};
 use hospes_model::{Notification, SubscriptionFilter};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::abilities::Abilities;
@@ -35,6 +36,8 @@ pub(super) struct Ear {
     listed: bool,
     stale: Kinds,
     read_at: Instant,
+    /// Calls wait while it is known that tools have changed and not how.
+    unread: watch::Sender<bool>,
 }
 
 impl Ear {
@@ -53,6 +56,7 @@ impl Ear {
             listed: false,
             stale: Kinds::default(),
             read_at: now,
+            unread: line.unread.clone(),
         }
     }
 
@@ -70,6 +74,11 @@ impl Ear {
                 () = sleep_until(read_at), if is_stale => return std::mem::take(&mut self.stale),
             }
         }
+    }
+
+    /// Whether lists have to be read again.
+    pub(super) fn is_stale(&self) -> bool {
+        self.stale.any()
     }
 
     /// Takes in the next event.
@@ -92,6 +101,7 @@ impl Ear {
                 self.changed(self.watched)
             }
             Event::Notify(Notification::ToolsListChanged) => {
+                self.unread.send_replace(true);
                 self.changed(Kinds { tools: true, ..Kinds::default() });
             }
             Event::Notify(Notification::PromptsListChanged) => {

@@ -28,6 +28,7 @@ use super::connector::{ConnectProblem, Connection, Connector, OnLog, Wish};
 use super::ear::Ear;
 use super::listing::{Kinds, Listing, Reader};
 use super::memory::Memory;
+use crate::pins::{Gate, Hashes};
 
 /// How long a connection may take to close before it is left alone.
 const CLOSE_LIMIT: Duration = Duration::from_secs(4);
@@ -37,13 +38,19 @@ const NUDGE_AFTER: Duration = Duration::from_secs(5);
 const SIGN_IN_RETRY: Duration = Duration::from_secs(60 * 60);
 /// The same as [`NUDGE_AFTER`] there.
 const SIGN_IN_NUDGE_AFTER: Duration = Duration::from_secs(1);
+/// How long a call waits until tools are read that the server said to have changed.
+const READ_WAIT: Duration = Duration::from_secs(5);
 /// Log messages that wait for a slow listener.
 const MAX_LOGS: usize = 256;
 
 /// What every line of a server has in common.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) name: Arc<str>,
+    /// Whose account is used there, where each user has one.
+    pub(crate) user: Option<Arc<str>>,
+    /// What was accepted of it; none where nothing is pinned.
+    pub(crate) gate: Option<Arc<Gate>>,
     /// The server as it may be shown.
     pub(crate) shown: String,
     /// Under what its era and transport are remembered.
@@ -74,6 +81,8 @@ pub(crate) struct Line {
     queued: AtomicUsize,
     /// Wakes the look at whether the server still answers.
     doubt: Notify,
+    /// Whether the server has said that its tools changed, and they have not been read since.
+    pub(super) unread: watch::Sender<bool>,
     logs: broadcast::Sender<LogMessageParams>,
 }
 
@@ -147,6 +156,10 @@ pub(crate) struct Live {
     pub(crate) id: u64,
     pub(crate) connection: Arc<Connection>,
     pub(crate) listing: Listing,
+    /// The hashes of what is listed, where it is pinned.
+    pub(crate) hashes: Arc<Hashes>,
+    /// Whether it was made in quarantine: the server was told that nothing can be asked.
+    pub(crate) quarantined: bool,
     pub(crate) since: Instant,
 }
 
@@ -228,6 +241,7 @@ impl Line {
             turn: Arc::default(),
             queued: AtomicUsize::new(0),
             doubt: Notify::new(),
+            unread: watch::Sender::new(false),
             logs: broadcast::Sender::new(MAX_LOGS),
         });
         tokio::spawn(Arc::clone(&line).run(connector, memory));
@@ -295,6 +309,22 @@ impl Line {
         self.live().filter(|live| !(live.connection.is_closed)())
     }
 
+    /// Waits until what the server said to have changed is read, but not for ever; whether it is.
+    pub(crate) async fn read(&self) -> bool {
+        if !*self.unread.borrow() {
+            return true;
+        }
+        // A list that could not be read is tried again when somebody wants to know.
+        self.doubt();
+        let mut unread = self.unread.subscribe();
+        timeout(READ_WAIT, unread.wait_for(|unread| !unread)).await.is_ok_and(|read| read.is_ok())
+    }
+
+    /// The tools have been read, or have to be.
+    fn set_unread(&self, unread: bool) {
+        self.unread.send_if_modified(|now| std::mem::replace(now, unread) != unread);
+    }
+
     /// A call failed in a way that may be the connection's fault: has somebody look whether the server still
     /// answers. Of a server reached over HTTP nothing else tells.
     pub(crate) fn doubt(&self) {
@@ -323,6 +353,7 @@ impl Line {
 
     async fn run(self: Arc<Self>, connector: Arc<dyn Connector>, memory: Arc<Memory>) {
         let mut changes = connector.changes();
+        let mut pins = self.server.gate.as_ref().map(|gate| gate.changes());
         let mut backoff = Backoff::new(self.server.policy);
         let mut last: Option<Arc<Live>> = None;
         let (mut failures, mut wanted_sign_in) = (0, false);
@@ -331,6 +362,10 @@ impl Line {
             if let Some(changes) = &mut changes {
                 changes.mark_unchanged();
             }
+            if let Some(pins) = &mut pins {
+                pins.mark_unchanged();
+            }
+            self.set_unread(false);
             self.set(Phase::Starting { since: started, failures, last: last.clone(), wanted_sign_in });
             let connected = tokio::select! {
                 () = self.stopped() => break,
@@ -344,7 +379,7 @@ impl Line {
                     last = Some(Arc::clone(&live));
                     let reason = tokio::select! {
                         () = self.stopped() => None,
-                        reason = self.tend(&live, &mut ear, &mut last, &mut changes) => Some(reason),
+                        reason = self.tend(&live, &mut ear, &mut last, (&mut changes, &mut pins)) => Some(reason),
                     };
                     let up = live.since.elapsed();
                     drop(ear);
@@ -354,15 +389,21 @@ impl Line {
                         tracing::warn!(server = %self.server.name, "the connection does not close");
                     }
                     match reason {
-                        Some(reason) => (ConnectProblem::new(reason), Some(up)),
+                        // A person has decided: the server is well, and is told anew what may be asked.
+                        Some(Over::Decided) => continue,
+                        Some(Over::Gone(problem)) => (problem, Some(up)),
                         None => break,
                     }
                 }
                 Err(problem) => (problem, None),
             };
             wanted_sign_in = problem.sign_in.is_some();
+            let is_withheld = problem.withheld;
             let verdict = match &problem.sign_in {
                 // The server is well; it is us who have to do something.
+                _ if is_withheld => {
+                    Verdict { delay: SIGN_IN_RETRY, quarantined: true, failures: failures + 1 }
+                }
                 Some(_) => Verdict { delay: SIGN_IN_RETRY, quarantined: false, failures: failures + 1 },
                 None => backoff.failed(up),
             };
@@ -388,8 +429,9 @@ impl Line {
             tokio::select! {
                 () = self.stopped() => break,
                 () = sleep_until(until) => {}
-                () = nudged => {}
+                () = nudged, if !is_withheld => {}
                 () = changed(&mut changes) => {}
+                () = changed(&mut pins) => {}
             }
         }
         self.set(Phase::Stopped);
@@ -407,8 +449,14 @@ impl Line {
             let _ = logs.send(message);
         });
         let known = definition.and_then(|key| memory.known(key));
-        let wish = Wish::new(self.abilities).with_known(known).with_on_log(on_log);
         let work = async {
+            let gate = self.server.gate.as_ref();
+            let quarantined = match gate {
+                Some(gate) => gate.begin().await?,
+                None => false,
+            };
+            let wish =
+                Wish::new(self.abilities).with_known(known).with_on_log(on_log).in_quarantine(quarantined);
             let connection = connector.connect(wish).await?;
             if let Some(key) = definition {
                 memory.learn(key, connection.known());
@@ -434,9 +482,10 @@ impl Line {
             for problem in &listing.problems {
                 tracing::warn!(server = %self.server.name, %problem, "something in a list cannot be read");
             }
+            let hashes = self.see(&connection, &listing).await?;
             static NEXT: AtomicU64 = AtomicU64::new(1);
             let id = NEXT.fetch_add(1, Ordering::Relaxed);
-            Ok((Live { id, connection, listing, since: Instant::now() }, ear))
+            Ok((Live { id, connection, listing, hashes, quarantined, since: Instant::now() }, ear))
         };
         let limit = self.server.connect_timeout;
         match timeout(limit, work).await {
@@ -446,6 +495,14 @@ impl Line {
                     .with_hint(Some("raise `connect_timeout` if the server is only slow to start")))
             }
         }
+    }
+
+    /// Compares what the server offers with what was accepted.
+    async fn see(&self, connection: &Connection, listing: &Listing) -> Result<Arc<Hashes>, ConnectProblem> {
+        let Some(gate) = &self.server.gate else { return Ok(Arc::default()) };
+        let user = self.server.user.as_deref().unwrap_or_default();
+        let sight = format!("{} {user}", self.abilities.bits());
+        gate.see(connection.instructions.as_deref(), listing, sight).await
     }
 
     fn announce(&self, live: &Live) {
@@ -462,23 +519,27 @@ impl Line {
         live: &Arc<Live>,
         ear: &mut Ear,
         last: &mut Option<Arc<Live>>,
-        changes: &mut Option<watch::Receiver<u64>>,
-    ) -> String {
+        (changes, pins): (&mut Option<watch::Receiver<u64>>, &mut Option<watch::Receiver<u64>>),
+    ) -> Over {
         let closed = (live.connection.closed)();
         tokio::pin!(closed);
         let mut current = Arc::clone(live);
         let offered = Kinds::offered(live.capabilities());
         loop {
             let stale = tokio::select! {
-                reason = &mut closed => return reason,
+                reason = &mut closed => return Over::gone(reason),
                 stale = ear.hear() => stale,
                 () = self.doubt.notified() => offered,
                 () = changed(changes) => offered,
+                () = changed(pins) => match &self.server.gate {
+                    Some(gate) if gate.wants_another(live.quarantined) => return Over::Decided,
+                    _ => continue,
+                },
             };
             let mut listing = current.listing.clone();
             let reader = Reader::new(&live.connection.service, self.abilities);
             tokio::select! {
-                reason = &mut closed => return reason,
+                reason = &mut closed => return Over::gone(reason),
                 () = reader.read(stale, &mut listing) => {}
             }
             // A list may be broken for good; all of them at once are a server that is gone.
@@ -486,7 +547,7 @@ impl Line {
                 && listing.lost() >= stale.count()
                 && let Some(problem) = listing.problems.iter().find(|problem| problem.whole)
             {
-                return problem.to_string();
+                return Over::gone(problem.to_string());
             }
             let known = &current.listing.problems;
             for problem in listing.problems.iter().filter(|problem| !known.contains(problem)) {
@@ -494,15 +555,38 @@ impl Line {
             }
             if listing != current.listing {
                 let connection = Arc::clone(&live.connection);
-                current = Arc::new(Live { id: live.id, connection, listing, since: live.since });
+                let hashes = match self.see(&connection, &listing).await {
+                    Ok(hashes) => hashes,
+                    Err(problem) => return Over::Gone(problem),
+                };
+                let (id, quarantined, since) = (live.id, live.quarantined, live.since);
+                current = Arc::new(Live { id, connection, listing, hashes, quarantined, since });
                 *last = Some(Arc::clone(&current));
                 self.set(Phase::Ready(Arc::clone(&current)));
+            }
+            let is_lost =
+                current.listing.problems.iter().any(|problem| problem.whole && problem.list == "tools/list");
+            if !is_lost && !ear.is_stale() {
+                self.set_unread(false);
             }
         }
     }
 }
 
-/// Waits until something has changed about how the server lets us in.
+/// Why a connection is over.
+enum Over {
+    Gone(ConnectProblem),
+    /// Somebody has decided about the server.
+    Decided,
+}
+
+impl Over {
+    fn gone(reason: String) -> Self {
+        Self::Gone(ConnectProblem::new(reason))
+    }
+}
+
+/// Waits until something has changed: how the server lets us in, or what was decided about it.
 async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
     if let Some(changes) = changes
         && changes.changed().await.is_ok()

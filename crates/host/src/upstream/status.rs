@@ -18,6 +18,8 @@ pub enum State {
     Retrying,
     /// Not connected after many tries; it is tried only rarely.
     Failed,
+    /// Not started until a person has accepted it.
+    Withheld,
     /// Not wanted any more.
     Stopped,
 }
@@ -31,6 +33,7 @@ impl State {
             Self::Ready => "ready",
             Self::Retrying => "retrying",
             Self::Failed => "failed",
+            Self::Withheld => "withheld",
             Self::Stopped => "stopped",
         }
     }
@@ -128,13 +131,24 @@ impl UpstreamStatus {
                 status.warnings = live.listing.problems.iter().map(ToString::to_string).collect();
             }
             Phase::Waiting { until, failures, problem, quarantined, .. } => {
-                status.state = if *quarantined { State::Failed } else { State::Retrying };
+                status.state = match problem.withheld {
+                    true => State::Withheld,
+                    false if *quarantined => State::Failed,
+                    false => State::Retrying,
+                };
                 status.failures = *failures;
                 status.next_try_ms = millis(until.saturating_duration_since(Instant::now()));
                 status.problem = Some(problem.message.to_string());
                 status.hint = problem.hint.as_deref().map(str::to_owned);
             }
             Phase::Stopped => {}
+        }
+        if status.state == State::Withheld {
+            (status.next_try_ms, status.failures) = (None, 0);
+        } else if phase.offers().is_some()
+            && let Some(warning) = server.gate.as_ref().and_then(|gate| gate.warning())
+        {
+            status.warnings.push(warning);
         }
         if let Some(live) = phase.offers() {
             status.revision = Some(live.revision().to_string());

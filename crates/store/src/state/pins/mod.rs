@@ -33,18 +33,18 @@ pub const MAX_SERVERS: usize = 2000;
 
 /// Every step is run once, in order. Never change one, add one.
 ///
-/// An item is `current` in what the server offered last; `sight` says to whom it was when it was first offered.
+/// Of one name the server is `current` that was started last. An item is `current` in what the server offered last; `sight` says to whom it was when it was first offered.
 pub(super) const STEPS: &[&str] = &["
     CREATE TABLE pinned_servers (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, target BLOB NOT NULL, shown TEXT NOT NULL,
         program TEXT, program_hash BLOB, accepted_program BLOB,
-        state TEXT NOT NULL, seen_at INTEGER NOT NULL, decided_at INTEGER, decided_by TEXT,
+        state TEXT NOT NULL, current INTEGER NOT NULL, seen_at INTEGER NOT NULL, decided_at INTEGER, decided_by TEXT,
         UNIQUE (name, target)
     );
     CREATE TABLE pinned_items (
         server INTEGER NOT NULL REFERENCES pinned_servers (id) ON DELETE CASCADE,
         kind TEXT NOT NULL, name TEXT NOT NULL, hash BLOB NOT NULL,
-        definition TEXT, lints TEXT NOT NULL, state TEXT NOT NULL, current INTEGER NOT NULL, sight TEXT NOT NULL,
+        definition TEXT, state TEXT NOT NULL, current INTEGER NOT NULL, sight TEXT NOT NULL,
         seen_at INTEGER NOT NULL, decided_at INTEGER, decided_by TEXT,
         PRIMARY KEY (server, kind, name, hash)
     ) WITHOUT ROWID;

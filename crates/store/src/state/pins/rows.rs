@@ -6,10 +6,10 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::{Digest, Fingerprint, Item, ItemKind, ItemState, Recorded, Server, ServerState};
 
-const SERVER: &str = "SELECT id, name, target, shown, program, program_hash, accepted_program, state, seen_at, \
-                      decided_at, decided_by FROM pinned_servers";
+const SERVER: &str = "SELECT id, name, target, shown, program, program_hash, accepted_program, state, current, \
+                      seen_at, decided_at, decided_by FROM pinned_servers";
 
-const ITEM: &str = "SELECT kind, name, hash, state, current, lints, seen_at, decided_at, decided_by";
+const ITEM: &str = "SELECT kind, name, hash, state, current, seen_at, decided_at, decided_by";
 
 pub(super) fn server(view: &Connection, name: &str, target: &Digest) -> rusqlite::Result<Option<Server>> {
     Ok(with_id(view, name, target)?.map(|(_, server)| server))
@@ -27,7 +27,8 @@ pub(super) fn with_id(
 }
 
 pub(super) fn servers(view: &rusqlite::Transaction<'_>) -> rusqlite::Result<Vec<Server>> {
-    let mut query = view.prepare_cached(&format!("{SERVER} ORDER BY name, seen_at DESC, id DESC"))?;
+    let mut query =
+        view.prepare_cached(&format!("{SERVER} ORDER BY name, current DESC, seen_at DESC, id DESC"))?;
     let found = query.query_map([], read_server)?.collect::<rusqlite::Result<Vec<_>>>()?;
     found.into_iter().map(|found| whole(view, found).map(|(_, server)| server)).collect()
 }
@@ -45,7 +46,7 @@ pub(super) fn history(
          ORDER BY seen_at DESC, current DESC, kind, name"
     ))?;
     let (kind, of) = (item.map(|(kind, _)| kind.as_str()), item.map(|(_, name)| name));
-    let read = |row: &Row<'_>| Ok(Recorded { item: read_item(row)?, definition: row.get(9)? });
+    let read = |row: &Row<'_>| Ok(Recorded { item: read_item(row)?, definition: row.get(8)? });
     query.query_map((name, target, kind, of), read)?.collect()
 }
 
@@ -91,9 +92,10 @@ fn read_server(row: &Row<'_>) -> rusqlite::Result<(i64, Server)> {
         fingerprint,
         accepted_program: row.get(6)?,
         state: row.get(7)?,
-        seen_at: row.get(8)?,
-        decided_at: row.get(9)?,
-        decided_by: row.get(10)?,
+        is_current: row.get(8)?,
+        seen_at: row.get(9)?,
+        decided_at: row.get(10)?,
+        decided_by: row.get(11)?,
         items: Vec::new(),
     };
     Ok((row.get(0)?, server))
@@ -106,10 +108,9 @@ fn read_item(row: &Row<'_>) -> rusqlite::Result<Item> {
         hash: row.get(2)?,
         state: row.get(3)?,
         is_current: row.get(4)?,
-        lints: row.get(5)?,
-        seen_at: row.get(6)?,
-        decided_at: row.get(7)?,
-        decided_by: row.get(8)?,
+        seen_at: row.get(5)?,
+        decided_at: row.get(6)?,
+        decided_by: row.get(7)?,
     })
 }
 

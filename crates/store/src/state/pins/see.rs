@@ -27,7 +27,11 @@ pub(super) fn known(view: &Connection, sighting: &Sighting, trust: Trust) -> rus
     };
     let is_trusted_now =
         trust == Trust::FirstUse && (server.state == ServerState::New || server.is_replaced());
-    if server.fingerprint != sighting.fingerprint || is_trusted_now || !is_sight(view, id, &sighting.sight)? {
+    if server.fingerprint != sighting.fingerprint
+        || !server.is_current
+        || is_trusted_now
+        || !is_sight(view, id, &sighting.sight)?
+    {
         return Ok(None);
     }
     let current = server.items.iter().filter(|item| item.is_current);
@@ -48,7 +52,8 @@ pub(super) fn see(change: &Connection, sighting: &Sighting, trust: Trust) -> rus
         None => {
             make_room(change)?;
             change.execute(
-                "INSERT INTO pinned_servers (name, target, shown, state, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO pinned_servers (name, target, shown, state, current, seen_at)
+                 VALUES (?1, ?2, ?3, ?4, 1, ?5)",
                 params![sighting.server, fingerprint.target, fingerprint.shown, ServerState::New, now],
             )?;
             (change.last_insert_rowid(), false, trusts)
@@ -61,6 +66,10 @@ pub(super) fn see(change: &Connection, sighting: &Sighting, trust: Trust) -> rus
     change.execute(
         "UPDATE pinned_servers SET shown = ?2, program = ?3, program_hash = ?4 WHERE id = ?1",
         params![id, fingerprint.shown, fingerprint.program, fingerprint.program_hash],
+    )?;
+    change.execute(
+        "UPDATE pinned_servers SET current = (id = ?1) WHERE name = ?2 AND current != (id = ?1)",
+        params![id, sighting.server],
     )?;
     if trusts {
         // Somebody rejected it: that stands.
@@ -136,23 +145,11 @@ fn insert(
         false => (ItemState::Waiting, None, None),
     };
     let mut insert = change.prepare_cached(
-        "INSERT OR IGNORE INTO pinned_items (server, kind, name, hash, definition, lints, state, current, sight, seen_at,
+        "INSERT OR IGNORE INTO pinned_items (server, kind, name, hash, definition, state, current, sight, seen_at,
             decided_at, decided_by)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?10, ?11)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, ?10)",
     )?;
-    let row = params![
-        id,
-        one.kind,
-        one.name,
-        one.hash,
-        text,
-        one.lints,
-        state,
-        sighting.sight,
-        now,
-        decided_at,
-        by
-    ];
+    let row = params![id, one.kind, one.name, one.hash, text, state, sighting.sight, now, decided_at, by];
     insert.execute(row).map(drop)
 }
 

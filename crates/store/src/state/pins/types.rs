@@ -160,14 +160,12 @@ pub struct Definition {
     pub hash: Digest,
     /// All that, as JSON.
     pub text: String,
-    /// What is conspicuous about it, as JSON.
-    pub lints: String,
 }
 
 impl Definition {
-    /// A definition with nothing conspicuous about it.
+    /// A definition with its hash.
     pub fn new(kind: ItemKind, name: impl Into<String>, hash: Digest, text: impl Into<String>) -> Self {
-        Self { kind, name: name.into(), hash, text: text.into(), lints: "[]".to_owned() }
+        Self { kind, name: name.into(), hash, text: text.into() }
     }
 }
 
@@ -233,6 +231,8 @@ pub struct Server {
     pub accepted_program: Option<Digest>,
     /// How it stands.
     pub state: ServerState,
+    /// Whether it is the one that was started last, of those with its name.
+    pub is_current: bool,
     /// A hash over all that there is to decide about: a decision names it.
     pub hash: Digest,
     /// When it was first seen, in microseconds since 1970.
@@ -269,8 +269,6 @@ pub struct Item {
     pub state: ItemState,
     /// Whether the server offered it so when it was last seen.
     pub is_current: bool,
-    /// What is conspicuous about it, as JSON.
-    pub lints: String,
     /// When it was first seen so, in microseconds since 1970.
     pub seen_at: i64,
     /// When somebody decided.

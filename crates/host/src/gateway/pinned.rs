@@ -1,0 +1,51 @@
+//! What is not as it was accepted is not used.
+
+use hospes_store::pins::ItemKind;
+
+use super::{Gateway, InUse};
+use crate::gateway::forward::Reached;
+use crate::guard::What;
+use crate::pins::{Gate, Withheld};
+use crate::upstream::Live;
+
+impl Gateway {
+    /// What withholds something of a server from this application, by what is listed to it: before anybody is asked.
+    pub(super) fn withheld(&self, server: usize, what: &What<'_>, using: &InUse) -> Option<Withheld> {
+        let slot = &self.shared.upstreams[server];
+        let gate = slot.server.gate.as_ref()?;
+        let upstream = slot.of(using.view.user.as_ref())?;
+        let own = upstream.own(&using.application, using.view.abilities);
+        let own = own.and_then(|line| line.phase().offers().cloned());
+        // What is being started is looked at when it is there.
+        let live = own.or_else(|| upstream.line(using.view.abilities).phase().offers().cloned())?;
+        of(gate, &live, what)
+    }
+
+    /// The same by what the server offers on the connection that the call has: between the list and the call it may have
+    /// become another.
+    pub(super) async fn withheld_there(
+        &self,
+        server: usize,
+        what: &What<'_>,
+        reached: &mut Reached,
+    ) -> Option<Withheld> {
+        let gate = self.shared.upstreams[server].server.gate.as_ref()?;
+        if !reached.lease.line.read().await {
+            return Some(Withheld::Unread);
+        }
+        // The same connection, with its lists as they are by now.
+        if let Some(now) = reached.lease.line.live().filter(|now| now.id == reached.live.id) {
+            reached.live = now;
+        }
+        of(gate, &reached.live, what)
+    }
+}
+
+fn of(gate: &Gate, live: &Live, what: &What<'_>) -> Option<Withheld> {
+    match what {
+        What::Tool(name, _) => gate.item(&live.hashes, ItemKind::Tool, name),
+        What::Prompt(name) => gate.item(&live.hashes, ItemKind::Prompt, name),
+        // Which resources there are changes all the time.
+        What::Resource(_) => gate.whole(),
+    }
+}

@@ -1,0 +1,27 @@
+//! A call that is stopped by something else than the rules is refused and recorded as any other.
+
+use std::sync::Arc;
+
+use hospes::{Call, Outcome};
+
+use super::{Going, Guard, Passage};
+
+/// What is said instead of the call: `why` to whoever calls, `by` to the record. `passage` is the call's, if it has been
+/// let through already.
+pub(crate) async fn refuse(
+    guard: Option<&Arc<Guard>>,
+    passage: Option<Box<Passage>>,
+    (call, going): (&Call, &Going<'_>),
+    (why, by): (&str, &str),
+) -> Outcome {
+    let passage = match (passage, guard) {
+        (Some(passage), _) => Some(*passage),
+        (None, Some(guard)) => Some(Passage::new(guard, call, going)),
+        (None, None) => None,
+    };
+    if let Some(mut passage) = passage {
+        passage.decided("deny", by);
+        passage.end_refused().await;
+    }
+    going.refusal(why)
+}

@@ -1,0 +1,304 @@
+//! What is pinned of each thing that a server offers, as one hash.
+//!
+//! Hashed is the canonical form (RFC 8785) of all that a model or a person is told: names, title, description, schemas,
+//! annotations. Icons and `_meta` are not, which may differ from one listing to the next. JSON with more than one reading (a
+//! name twice in one object, numbers beyond what a double holds) is hashed as it came besides: of its canonical form one
+//! reader would see another.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use hospes_model::RawJson;
+use hospes_store::pins::{Definition, Digest, ItemKind};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Serialize, de};
+use serde_json::Value;
+
+use crate::config::ToolFilter;
+use crate::upstream::Listing;
+
+/// What is not hashed.
+const PASSED_OVER: [&str; 2] = ["icons", "_meta"];
+
+/// The largest whole number that every reader of JSON reads alike: 2⁵³.
+const MAX_WHOLE: u64 = 1 << 53;
+
+/// The hashes of what one connection offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hashes {
+    pub(crate) instructions: Option<Digest>,
+    tools: HashMap<Box<str>, Digest>,
+    prompts: HashMap<Box<str>, Digest>,
+    templates: HashMap<Box<str>, Digest>,
+}
+
+impl Hashes {
+    pub(crate) fn of(definitions: &[Definition]) -> Self {
+        let mut hashes = Self::default();
+        for one in definitions {
+            let map = match one.kind {
+                ItemKind::Tool => &mut hashes.tools,
+                ItemKind::Prompt => &mut hashes.prompts,
+                ItemKind::Template => &mut hashes.templates,
+                _ => {
+                    hashes.instructions = Some(one.hash);
+                    continue;
+                }
+            };
+            map.insert(one.name.as_str().into(), one.hash);
+        }
+        hashes
+    }
+
+    pub(crate) fn get(&self, kind: ItemKind, name: &str) -> Option<Digest> {
+        match kind {
+            ItemKind::Tool => self.tools.get(name).copied(),
+            ItemKind::Prompt => self.prompts.get(name).copied(),
+            ItemKind::Template => self.templates.get(name).copied(),
+            ItemKind::Instructions => self.instructions,
+            _ => None,
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Digest> {
+        let named = self.tools.values().chain(self.prompts.values()).chain(self.templates.values());
+        named.chain(&self.instructions).copied()
+    }
+}
+
+/// Everything pinned of what a connection offers. Tools that are not shown are nobody's business.
+pub(crate) fn definitions(
+    instructions: Option<&str>,
+    listing: &Listing,
+    filter: &ToolFilter,
+) -> Vec<Definition> {
+    let mut all = Vec::new();
+    if let Some(said) = instructions.filter(|said| !said.trim().is_empty()) {
+        all.push(definition(ItemKind::Instructions, "", &serde_json::json!({ "instructions": said })));
+    }
+    let tools = listing.tools.iter().filter(|tool| filter.allows(&tool.name));
+    all.extend(tools.map(|tool| definition(ItemKind::Tool, &tool.name, tool)));
+    all.extend(listing.prompts.iter().map(|prompt| definition(ItemKind::Prompt, &prompt.name, prompt)));
+    let templates = listing.templates.iter();
+    all.extend(templates.map(|one| definition(ItemKind::Template, &one.uri_template, one)));
+    all
+}
+
+fn definition(kind: ItemKind, name: &str, item: &impl Serialize) -> Definition {
+    let mut context = Context::new(&SHA256);
+    context.update(b"hospes pin 1\n");
+    context.update(kind.as_str().as_bytes());
+    let text = match canonical(item) {
+        Ok((text, odd)) => {
+            context.update(b"\n");
+            context.update(text.as_bytes());
+            match odd {
+                Some(odd) => {
+                    context.update(b"\nas it came\n");
+                    context.update(odd.as_bytes());
+                    odd
+                }
+                None => text,
+            }
+        }
+        // What cannot be read is still the same or another.
+        Err(text) => {
+            context.update(b"\nunreadable\n");
+            context.update(text.as_bytes());
+            text
+        }
+    };
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(context.finish().as_ref());
+    Definition::new(kind, name, Digest::new(bytes), text)
+}
+
+/// The canonical form, and the text as it came where that has more than one reading.
+fn canonical(item: &impl Serialize) -> Result<(String, Option<String>), String> {
+    let raw = RawJson::from_serialize(item).map_err(|error| error.to_string())?;
+    let raw = raw.as_str();
+    let mut value: Value = serde_json::from_str(raw).map_err(|_| raw.to_owned())?;
+    if let Some(members) = value.as_object_mut() {
+        PASSED_OVER.iter().for_each(|name| drop(members.remove(*name)));
+    }
+    let text = serde_json_canonicalizer::to_string(&value).map_err(|_| raw.to_owned())?;
+    let odd = has_other_readings(raw).then(|| raw.to_owned());
+    Ok((text, odd))
+}
+
+/// Whether two readers of this JSON may read two things.
+pub(super) fn has_other_readings(json: &str) -> bool {
+    serde_json::from_str::<Plain>(json).is_err()
+}
+
+/// JSON that every reader reads alike.
+struct Plain;
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Plain {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON with one reading")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self, E> {
+        if number <= MAX_WHOLE { Ok(self) } else { Err(E::custom("a number beyond 2^53")) }
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self, E> {
+        self.visit_u64(number.unsigned_abs())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        let mut names: HashSet<Cow<'_, str>> = HashSet::new();
+        while let Some(name) = members.next_key::<String>()? {
+            members.next_value::<Self>()?;
+            if !names.insert(Cow::Owned(name)) {
+                return Err(A::Error::custom("a name stands twice"));
+            }
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hospes_model::{Tool, ToolAnnotations};
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(schema: &str) -> Tool {
+        Tool::new("read", RawJson::parse(schema.to_owned()).unwrap()).with_description("Reads.")
+    }
+
+    fn hash(tool: &Tool) -> Digest {
+        definition(ItemKind::Tool, &tool.name, tool).hash
+    }
+
+    /// From the text of RFC 8785: section 3.2.2 with its result in 3.2.3, and numbers from appendix B.
+    #[test]
+    fn the_canonical_form_is_that_of_the_rfc() {
+        let before = r#"{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}"#;
+        let after = "{\"literals\":[null,true,false],\"numbers\":[333333333.3333333,1e+30,4.5,0.002,1e-27],\"string\":\"€$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"}";
+        let value: Value = serde_json::from_str(before).unwrap();
+        assert_eq!(serde_json_canonicalizer::to_string(&value).unwrap(), after);
+        for (bits, text) in [
+            (0x8000_0000_0000_0000_u64, "0"),
+            (0x0000_0000_0000_0001, "5e-324"),
+            (0x7fef_ffff_ffff_ffff, "1.7976931348623157e+308"),
+            (0x4340_0000_0000_0000, "9007199254740992"),
+            (0x444b_1ae4_d6e2_ef50, "1e+21"),
+            (0x41b3_de43_5555_5553, "333333333.3333332"),
+        ] {
+            let number = serde_json::to_value(f64::from_bits(bits)).unwrap();
+            assert_eq!(serde_json_canonicalizer::to_string(&number).unwrap(), text);
+        }
+        // Sorted by UTF-16 code units: section 3.2.3.
+        let names: Value = serde_json::from_str(
+            r#"{"\u20ac":1,"\r":2,"\ufb33":3,"1":4,"\ud83d\ude00":5,"\u0080":6,"\u00f6":7}"#,
+        )
+        .unwrap();
+        let sorted = serde_json_canonicalizer::to_string(&names).unwrap();
+        let order: Vec<char> = sorted.chars().filter(|letter| ('1'..='7').contains(letter)).collect();
+        assert_eq!(order.iter().collect::<String>(), "214671537".replace("1537", "153"), "{sorted}");
+    }
+
+    #[test]
+    fn how_a_definition_is_written_makes_no_difference_and_what_it_says_does() {
+        let given = tool(r#"{"type":"object","properties":{"a":{"maximum":1.0}}}"#);
+        let same = tool("{ \"properties\": {\"a\":{\"maximum\": 1}},\n \"type\" : \"\\u006fbject\"}");
+        assert_eq!(hash(&given), hash(&same));
+        let mut meta = given.clone();
+        meta.meta = serde_json::from_value(json!({ "example.com/at": 5 })).unwrap();
+        assert_eq!(hash(&given), hash(&meta));
+        let mut extra = given.clone();
+        extra.extra.insert("future".to_owned(), json!(1));
+        let mut hints = ToolAnnotations::new();
+        hints.read_only_hint = Some(true);
+        let others = [
+            tool(r#"{"type":"object","properties":{"a":{"maximum":2}}}"#),
+            tool(r#"{"type":"object","properties":{"a":{"maximum":1}},"x":null}"#),
+            given.clone().with_description("Reads. "),
+            given.clone().with_title("Read"),
+            given.clone().with_output_schema(RawJson::parse("{}").unwrap()),
+            given.clone().with_annotations(hints),
+            extra,
+        ];
+        for other in &others {
+            assert_ne!(hash(&given), hash(other), "{other:?}");
+        }
+    }
+
+    /// A reader that takes the first of two members sees what a reader that takes the last does not.
+    #[test]
+    fn what_has_two_readings_is_hashed_as_it_came() {
+        for (one, other) in [
+            (r#"{"type":"object","x":"a","x":"b"}"#, r#"{"type":"object","x":"c","x":"b"}"#),
+            (r#"{"type":"object","x":"a","x":"b"}"#, r#"{"type":"object","x":"b"}"#),
+            (r#"{"x":9007199254740993}"#, r#"{"x":9007199254740992}"#),
+            (r#"{"x":[{"a":1,"a":2}]}"#, r#"{"x":[{"a":2}]}"#),
+            (r#"{"x":1e999}"#, r#"{"x":1e998}"#),
+        ] {
+            assert_ne!(hash(&tool(one)), hash(&tool(other)), "{one}");
+            assert!(has_other_readings(one), "{one}");
+        }
+        assert!(!has_other_readings(r#"{"x":[1,-5,1.5,null,"a",{"y":{}}],"X":1}"#));
+    }
+
+    #[test]
+    fn instructions_prompts_and_templates_are_pinned_and_hidden_tools_are_not() {
+        let listing = Listing {
+            tools: Arc::new(vec![tool("{}"), Tool::new("secret", RawJson::empty_object())]),
+            prompts: Arc::new(vec![hospes_model::Prompt::new("greet")]),
+            templates: Arc::new(vec![hospes_model::ResourceTemplate::new("file:///{path}", "files")]),
+            ..Listing::default()
+        };
+        let filter = ToolFilter { exclude: vec!["secret".to_owned()], ..ToolFilter::default() };
+        let all = definitions(Some("Be kind."), &listing, &filter);
+        let names: Vec<_> = all.iter().map(|one| (one.kind, one.name.as_str())).collect();
+        let expected = [
+            (ItemKind::Instructions, ""),
+            (ItemKind::Tool, "read"),
+            (ItemKind::Prompt, "greet"),
+            (ItemKind::Template, "file:///{path}"),
+        ];
+        assert_eq!(names, expected);
+        let hashes = Hashes::of(&all);
+        assert_eq!(hashes.get(ItemKind::Tool, "read"), Some(all[1].hash));
+        assert_eq!((hashes.get(ItemKind::Tool, "secret"), hashes.all().count()), (None, 4));
+        assert_ne!(definitions(Some("Be cruel."), &listing, &filter)[0].hash, all[0].hash);
+    }
+}

@@ -1,0 +1,239 @@
+//! What a server is started with, or where it is.
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use hospes_store::pins::{Digest, Fingerprint};
+
+use crate::config::{Stdio, Transport};
+
+/// The largest program that is hashed.
+const MAX_PROGRAM: u64 = 1 << 30;
+
+/// How many programs' hashes are remembered.
+const MAX_PROGRAMS: usize = 256;
+
+/// The fingerprint of a server; reads the whole of its program, if it has one.
+///
+/// References to variables count as they are written, for what they stand for may be secret and change; of the
+/// environment and of headers the names count.
+pub(crate) fn fingerprint(transport: &Transport) -> Fingerprint {
+    let shown = transport.to_string();
+    let mut target = Target(Context::new(&SHA256));
+    match transport {
+        Transport::Stdio(stdio) => {
+            let program = program(stdio);
+            target.add("stdio");
+            target.add(
+                &program.as_deref().unwrap_or_else(|| Path::new(stdio.command.reveal())).to_string_lossy(),
+            );
+            stdio.args.iter().for_each(|arg| target.add(arg.written()));
+            target.add("env");
+            stdio.env.keys().for_each(|name| target.add(name));
+            target.add("cwd");
+            target.add(&stdio.cwd.as_deref().map(Path::to_string_lossy).unwrap_or_default());
+            let hash = program.as_deref().and_then(hash);
+            let program = program.map(|program| program.to_string_lossy().into_owned());
+            Fingerprint::new(target.finish(), shown).with_program(program, hash)
+        }
+        Transport::Http(http) => {
+            target.add("http");
+            target.add(http.url.written());
+            // Where it really leads, without what might be secret.
+            target.add(&http.url.reveal().origin().ascii_serialization());
+            http.headers.iter().for_each(|(name, _)| target.add(&name.to_ascii_lowercase()));
+            Fingerprint::new(target.finish(), shown)
+        }
+        Transport::Builtin(_) => {
+            target.add("builtin");
+            target.add(&shown);
+            target.add(env!("CARGO_PKG_VERSION"));
+            Fingerprint::new(target.finish(), format!("{shown} {}", env!("CARGO_PKG_VERSION")))
+        }
+    }
+}
+
+struct Target(Context);
+
+impl Target {
+    fn add(&mut self, part: &str) {
+        self.0.update(&(part.len() as u64).to_be_bytes());
+        self.0.update(part.as_bytes());
+    }
+
+    fn finish(self) -> Digest {
+        digest(self.0)
+    }
+}
+
+fn digest(context: Context) -> Digest {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(context.finish().as_ref());
+    Digest::new(bytes)
+}
+
+/// The file that is executed, found as the system finds it.
+fn program(stdio: &Stdio) -> Option<PathBuf> {
+    let command = Path::new(stdio.command.reveal());
+    if command.components().count() > 1 || command.is_absolute() {
+        let folder = stdio.cwd.clone().or_else(|| std::env::current_dir().ok())?;
+        return Some(std::path::absolute(folder.join(command)).unwrap_or_else(|_| command.to_owned()));
+    }
+    // The child's own, where it has one: that is the one that counts.
+    let own = stdio.env.get("PATH").map(|path| path.reveal().into());
+    let path = own.or_else(|| std::env::var_os("PATH"))?;
+    std::env::split_paths(&path).flat_map(|folder| named(&folder.join(command))).find(|file| is_program(file))
+}
+
+#[cfg(not(windows))]
+fn named(file: &Path) -> Vec<PathBuf> {
+    vec![file.to_owned()]
+}
+
+#[cfg(windows)]
+fn named(file: &Path) -> Vec<PathBuf> {
+    let endings = ["", ".exe", ".cmd", ".bat"].into_iter();
+    endings.map(|ending| PathBuf::from(format!("{}{ending}", file.display()))).collect()
+}
+
+#[cfg(unix)]
+fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_program(file: &Path) -> bool {
+    file.is_file()
+}
+
+/// What tells one content of a file from another without reading it.
+type Stamp = (u64, Option<SystemTime>, u64, i128);
+
+/// Interpreters are large, and many servers share one.
+static KNOWN: LazyLock<Mutex<HashMap<PathBuf, (Stamp, Digest)>>> = LazyLock::new(Mutex::default);
+
+/// The hash of a file; none where it cannot be read whole.
+fn hash(path: &Path) -> Option<Digest> {
+    let mut file = File::open(path).ok()?;
+    let found = file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_PROGRAM)?;
+    let stamp = stamp(&found);
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((at, digest)) = known().get(path)
+        && *at == stamp
+    {
+        return Some(*digest);
+    }
+    let mut context = Context::new(&SHA256);
+    let (mut buffer, mut read) = (vec![0; 1 << 16], 0);
+    loop {
+        let count = file.read(&mut buffer).ok()?;
+        if count == 0 {
+            break;
+        }
+        read += count as u64;
+        if read > MAX_PROGRAM {
+            return None;
+        }
+        context.update(&buffer[..count]);
+    }
+    let digest = digest(context);
+    let mut known = known();
+    if known.len() >= MAX_PROGRAMS {
+        known.clear();
+    }
+    known.insert(path.to_owned(), (stamp, digest));
+    Some(digest)
+}
+
+#[cfg(unix)]
+fn stamp(found: &Metadata) -> Stamp {
+    use std::os::unix::fs::MetadataExt as _;
+    let changed = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
+    (found.len(), found.modified().ok(), found.ino(), changed)
+}
+
+#[cfg(not(unix))]
+fn stamp(found: &Metadata) -> Stamp {
+    (found.len(), found.modified().ok(), 0, 0)
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::config::{Expanded, Secret};
+
+    fn script(file: &Path, text: &str) {
+        std::fs::write(file, text).unwrap();
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
+    fn stdio(command: &str, args: &[&str], path: &Path) -> Transport {
+        let Transport::Stdio(mut stdio) = Transport::stdio(command, args.iter().copied()) else { panic!() };
+        stdio.env.insert("PATH".to_owned(), Secret::new(path.to_str().unwrap()));
+        Transport::Stdio(stdio)
+    }
+
+    #[test]
+    fn a_program_is_found_where_the_child_finds_it_and_a_replaced_one_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (folder.path().join("1"), folder.path().join("2"));
+        for place in [&first, &second] {
+            std::fs::create_dir(place).unwrap();
+        }
+        // Not executable, so it is not this one.
+        std::fs::write(first.join("serve"), "x").unwrap();
+        script(&second.join("serve"), "#!/bin/sh\n");
+        let path = std::env::join_paths([&first, &second]).unwrap();
+        let it = || fingerprint(&stdio("serve", &["--x"], Path::new(&path)));
+        let before = it();
+        assert_eq!(before.program.as_deref(), second.join("serve").to_str());
+        assert!(before.program_hash.is_some());
+        assert_eq!(it(), before);
+        script(&second.join("serve"), "#!/bin/zsh");
+        let after = it();
+        assert_eq!(after.target, before.target);
+        assert_ne!(after.program_hash, before.program_hash, "the same length, another content");
+        script(&first.join("serve"), "#!/bin/sh\n");
+        assert_ne!(it().target, before.target, "another file comes first");
+    }
+
+    #[test]
+    fn another_command_line_is_another_target_and_a_renewed_secret_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = |transport: &Transport| fingerprint(transport).target;
+        let given = stdio("sh", &["-c", "x"], folder.path());
+        let others = [
+            stdio("sh", &["-c x"], folder.path()),
+            stdio("sh", &["-c", "x", "y"], folder.path()),
+            stdio("bash", &["-c", "x"], folder.path()),
+            Transport::stdio("sh", ["-c", "x"]),
+        ];
+        for other in &others {
+            assert_ne!(target(&given), target(other), "{other}");
+        }
+        let with = |value: &str| {
+            let Transport::Stdio(mut stdio) = Transport::stdio("sh", []) else { panic!() };
+            stdio.args.push(Expanded::literal("${KEY}"));
+            stdio.env.insert("TOKEN".to_owned(), Secret::new(value));
+            Transport::Stdio(stdio)
+        };
+        assert_eq!(target(&with("a")), target(&with("b")));
+        let url = |text: &str| Transport::target(text).unwrap();
+        assert_ne!(target(&url("https://a.example/mcp")), target(&url("https://b.example/mcp")));
+        assert_ne!(target(&url("https://a.example/mcp")), target(&url("https://a.example/mcp2")));
+        let unreadable = fingerprint(&Transport::stdio("/no/such/program", []));
+        assert_eq!(
+            (unreadable.program.as_deref(), unreadable.program_hash),
+            (Some("/no/such/program"), None)
+        );
+    }
+}

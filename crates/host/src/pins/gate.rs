@@ -1,0 +1,224 @@
+//! One server's pins.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use hospes_store::pins::{Definition, Fingerprint, ItemKind, ServerState, Sighting};
+use tokio::sync::watch;
+
+use super::book::Book;
+use super::definition::{Hashes, definitions};
+use super::fingerprint::fingerprint;
+use super::shown::shown;
+use super::standing::{Standing, Withheld};
+use crate::config::{ServerConfig, ToolFilter, Transport};
+use crate::upstream::{ConnectProblem, Listing};
+
+/// What stands between a server and whoever would use it.
+pub(crate) struct Gate {
+    pub(crate) server: Arc<str>,
+    transport: Transport,
+    filter: ToolFilter,
+    book: Arc<Book>,
+    /// What it was last started with.
+    fingerprint: Mutex<Option<Fingerprint>>,
+    standing: RwLock<Arc<Standing>>,
+    changes: watch::Sender<u64>,
+    /// Whoever reads the pins and then says how the server stands does so alone: else an older word could come last.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Gate {
+    /// None for what is part of the program, which is trusted as the program is.
+    pub(crate) fn of(config: &ServerConfig, book: &Arc<Book>) -> Option<Arc<Self>> {
+        if matches!(config.transport, Transport::Builtin(_)) || book.trust.is_none() {
+            return None;
+        }
+        Some(Arc::new(Self {
+            server: config.name.as_str().into(),
+            transport: config.transport.clone(),
+            filter: config.tools.clone(),
+            book: Arc::clone(book),
+            fingerprint: Mutex::default(),
+            standing: RwLock::new(Arc::new(Standing::unseen())),
+            changes: watch::Sender::default(),
+            turn: tokio::sync::Mutex::default(),
+        }))
+    }
+
+    /// Before the server is started: whether it is to be started in quarantine.
+    ///
+    /// # Errors
+    /// When it is not to be started at all: somebody has rejected it, its program is not the one that was accepted, or
+    /// nobody can tell.
+    pub(crate) async fn begin(&self) -> Result<bool, ConnectProblem> {
+        let turn = self.turn.lock().await;
+        let transport = self.transport.clone();
+        // Reads the whole program.
+        let found = tokio::task::spawn_blocking(move || fingerprint(&transport)).await;
+        let found = found.map_err(|_| ConnectProblem::new("its program cannot be read"))?;
+        *self.fingerprint.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
+        let known = self.book.store.server(&self.server, found.target).await;
+        let mut known = known.map_err(|error| self.unreadable(&error))?;
+        if known.as_ref().is_some_and(|known| known.fingerprint != found || !known.is_current) {
+            // What it is started with now is what a person has to decide about.
+            let mut sighting = Sighting::new(&*self.server, found.clone(), "");
+            sighting.is_whole = false;
+            let seen = self.book.see(sighting).await.map_err(|error| self.unreadable(&error))?;
+            known = Some(seen.server);
+        }
+        let standing = Standing::of(known.as_ref(), &found);
+        let whole = standing.whole().cloned();
+        self.set(standing);
+        drop(turn);
+        // Taken as it is when it is first seen.
+        let is_new = known.is_none_or(|known| known.state == ServerState::New);
+        match whole {
+            Some(Withheld::NewServer) if is_new => Ok(self.book.asks()),
+            None => Ok(false),
+            Some(why) => {
+                let hint = format!(
+                    "`hospes pins show {0}` says more, `hospes pins accept {0}` accepts it",
+                    self.server
+                );
+                Err(ConnectProblem::new(format!("it is not started: {}", why.as_str()))
+                    .with_hint(Some(hint))
+                    .withheld())
+            }
+        }
+    }
+
+    /// Takes note of what it offers on a connection. Until this has come back, nothing of it is used.
+    ///
+    /// # Errors
+    /// When it cannot be told what was accepted.
+    pub(crate) async fn see(
+        &self,
+        instructions: Option<&str>,
+        listing: &Listing,
+        sight: String,
+    ) -> Result<Arc<Hashes>, ConnectProblem> {
+        let _turn = self.turn.lock().await;
+        let fingerprint =
+            self.fingerprint().ok_or_else(|| ConnectProblem::new("its fingerprint is not known"))?;
+        let (instructions, listing, filter) =
+            (instructions.map(str::to_owned), listing.clone(), self.filter.clone());
+        let is_whole = listing.lost() == 0;
+        let work = move || {
+            let all: Vec<Definition> = definitions(instructions.as_deref(), &listing, &filter);
+            let hashes = Arc::new(Hashes::of(&all));
+            (all, hashes)
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        let (definitions, hashes) = done.map_err(|_| ConnectProblem::new("its lists cannot be hashed"))?;
+        let mut sighting = Sighting::new(&*self.server, fingerprint.clone(), sight);
+        (sighting.definitions, sighting.is_whole) = (definitions, is_whole);
+        let seen = self.book.see(sighting).await.map_err(|error| self.unreadable(&error))?;
+        self.set(Standing::of(Some(&seen.server), &fingerprint));
+        Ok(hashes)
+    }
+
+    /// Looks again how it stands: somebody may have decided.
+    pub(crate) async fn reload(&self) {
+        let _turn = self.turn.lock().await;
+        let Some(fingerprint) = self.fingerprint() else { return };
+        match self.book.store.server(&self.server, fingerprint.target).await {
+            Ok(server) => self.set(Standing::of(server.as_ref(), &fingerprint)),
+            Err(error) => drop(self.unreadable(&error)),
+        }
+    }
+
+    fn unreadable(&self, error: &hospes_store::StoreError) -> ConnectProblem {
+        let why = super::book::chain(error);
+        tracing::error!(server = %self.server, error = %why, "the pins cannot be read: nothing of the server is used");
+        let problem = ConnectProblem::new(format!("it cannot be read what was accepted of it: {why}"));
+        self.set(Standing::unreadable(why));
+        problem
+    }
+
+    pub(crate) fn is_unreadable(&self) -> bool {
+        matches!(self.standing().whole(), Some(Withheld::Unreadable(_)))
+    }
+
+    /// What it was last started with.
+    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+        self.fingerprint.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn standing(&self) -> Arc<Standing> {
+        Arc::clone(&self.standing.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set(&self, standing: Standing) {
+        {
+            let mut now = self.standing.write().unwrap_or_else(PoisonError::into_inner);
+            if **now == standing {
+                return;
+            }
+            *now = Arc::new(standing);
+        }
+        self.changes.send_modify(|count| *count += 1);
+        // Lists are made anew, and whoever listens is told if they differ.
+        self.book.epoch.bump();
+    }
+
+    /// Tells when it may stand otherwise.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Whether a connection that was made in quarantine, or not, has to be made anew: its server knows what may be asked
+    /// through it.
+    pub(crate) fn wants_another(&self, is_quarantined: bool) -> bool {
+        match self.standing().whole() {
+            None => is_quarantined,
+            Some(Withheld::NewServer) => !is_quarantined && self.book.asks(),
+            Some(Withheld::RejectedServer | Withheld::Replaced) => true,
+            Some(_) => false,
+        }
+    }
+
+    /// What withholds the whole server.
+    pub(crate) fn whole(&self) -> Option<Withheld> {
+        self.standing().whole().cloned()
+    }
+
+    /// What withholds this, as it is offered on a connection with these hashes.
+    pub(crate) fn item(&self, hashes: &Hashes, kind: ItemKind, name: &str) -> Option<Withheld> {
+        self.standing().item(kind, name, hashes.get(kind, name))
+    }
+
+    /// What is listed of what a connection offers.
+    pub(crate) fn shown<'l>(&self, listing: &'l Listing, hashes: &Hashes) -> Cow<'l, Listing> {
+        let standing = self.standing();
+        if standing.accepts_all(hashes.all()) {
+            return Cow::Borrowed(listing);
+        }
+        Cow::Owned(shown(&self.server, listing, hashes, &standing))
+    }
+
+    /// What a person should know, as one sentence.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let standing = self.standing();
+        let what = match (standing.whole(), standing.waiting) {
+            (Some(Withheld::NewServer), _) => {
+                "nobody has accepted this server yet, so nothing of it can be called".to_owned()
+            }
+            (Some(why), _) => format!("{}, so nothing of it can be called", why.as_str()),
+            (None, 0) => return None,
+            (None, 1) => {
+                "one thing that it offers is new or has changed, and waits to be accepted".to_owned()
+            }
+            (None, count) => {
+                format!("{count} things that it offers are new or have changed, and wait to be accepted")
+            }
+        };
+        Some(format!("{what}: `hospes pins show {0}`, `hospes pins accept {0}`", self.server))
+    }
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate").field("server", &self.server).finish_non_exhaustive()
+    }
+}

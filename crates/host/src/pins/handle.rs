@@ -1,0 +1,284 @@
+//! The pins in the hands of a person: the console, the command line.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hospes_store::StoreError;
+use hospes_store::pins::{Decision, Digest, ItemKind, Recorded, Refused, Server};
+use tokio::sync::watch;
+
+use super::book::Book;
+use super::fingerprint::fingerprint;
+use super::gate::Gate;
+use super::view::{Difference, PinnedServer};
+use crate::config::{ServerConfig, Transport};
+
+/// Why nothing was accepted or rejected, or cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PinsError {
+    /// There is no such server, or it was never seen.
+    #[error("there is no server `{0}` that was ever seen")]
+    NoServer(String),
+    /// It is part of the program.
+    #[error("`{0}` is part of the program, and trusted as the program is")]
+    Builtin(String),
+    /// It does not offer that.
+    #[error("`{server}` does not offer {} `{name}`", .kind.as_str())]
+    NoItem {
+        /// The server.
+        server: String,
+        /// What was looked for.
+        kind: ItemKind,
+        /// By this name.
+        name: String,
+    },
+    /// What was seen is not there any more.
+    #[error("`{0}` has changed since it was looked at; nothing was accepted")]
+    Changed(String),
+    /// The server comes first.
+    #[error("`{0}` itself is not accepted; accept the server first, and reject what you do not want of it")]
+    ServerFirst(String),
+    /// The state cannot be read or written.
+    #[error("the pins cannot be read or written")]
+    Store(#[from] StoreError),
+}
+
+/// The pins: what waits for a person, and what a person decides. Cheap to clone.
+#[derive(Clone)]
+pub struct Pins {
+    book: Arc<Book>,
+    /// The servers of a host, in their order; without one, all that were ever seen.
+    servers: Option<Arc<Vec<Member>>>,
+}
+
+/// A server of the host.
+pub(crate) enum Member {
+    Gated(Arc<Gate>),
+    /// Its name, and what it is.
+    Builtin(String, Transport),
+}
+
+impl Member {
+    /// None where nothing is pinned.
+    pub(crate) fn of(config: &ServerConfig, book: &Arc<Book>) -> Option<Self> {
+        match &config.transport {
+            transport @ Transport::Builtin(_) => Some(Self::Builtin(config.name.clone(), transport.clone())),
+            _ => Gate::of(config, book).map(Self::Gated),
+        }
+    }
+
+    pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
+        match self {
+            Self::Gated(gate) => Some(gate),
+            Self::Builtin(..) => None,
+        }
+    }
+}
+
+impl Pins {
+    pub(crate) fn new(book: Arc<Book>, servers: Option<Vec<Member>>) -> Self {
+        Self { book, servers: servers.map(Arc::new) }
+    }
+
+    /// All servers, with what they offer and how it stands. A server that was not seen yet is not among them.
+    ///
+    /// # Errors
+    /// When the state cannot be read.
+    pub async fn list(&self) -> Result<Vec<PinnedServer>, PinsError> {
+        let all = self.all().await?;
+        let mut list = Vec::new();
+        let Some(members) = &self.servers else {
+            let mut before = None;
+            // Of each name the one that was seen last.
+            for server in &all {
+                if before != Some(&server.name) {
+                    list.push(self.pinned(server, &all).await?);
+                }
+                before = Some(&server.name);
+            }
+            return Ok(list);
+        };
+        for member in &**members {
+            match member {
+                Member::Builtin(name, transport) => {
+                    list.push(PinnedServer::builtin(name, fingerprint(transport)));
+                }
+                Member::Gated(gate) => {
+                    let Some(target) = gate.fingerprint().map(|known| known.target) else { continue };
+                    let found =
+                        all.iter().find(|one| one.name == *gate.server && one.fingerprint.target == target);
+                    if let Some(server) = found {
+                        list.push(self.pinned(server, &all).await?);
+                    }
+                }
+            }
+        }
+        Ok(list)
+    }
+
+    /// One server.
+    ///
+    /// # Errors
+    /// When there is none, or the state cannot be read.
+    pub async fn server(&self, name: &str) -> Result<PinnedServer, PinsError> {
+        let found = self.list().await?.into_iter().find(|one| one.server == name);
+        found.ok_or_else(|| PinsError::NoServer(name.to_owned()))
+    }
+
+    /// What is offered now beside what was accepted.
+    ///
+    /// # Errors
+    /// When it is not offered, or the state cannot be read.
+    pub async fn difference(
+        &self,
+        server: &str,
+        kind: ItemKind,
+        name: &str,
+    ) -> Result<Difference, PinsError> {
+        let known = self.known(server).await?;
+        self.all().await?;
+        let mut items = known.items.iter().filter(|item| item.kind == kind && item.name == name);
+        let item = items.find(|item| item.is_current).ok_or_else(|| PinsError::NoItem {
+            server: server.to_owned(),
+            kind,
+            name: name.to_owned(),
+        })?;
+        let of = Some((kind, name.to_owned()));
+        let history = self.book.store.history(server, known.fingerprint.target, of).await?;
+        Ok(Difference::of(item, &history, &self.book.neighbours(server)))
+    }
+
+    /// Accepts a server with all that it offers now, or one thing that it offers, if that has this hash still: a person
+    /// accepts what they have seen. `by` goes into the record.
+    ///
+    /// # Errors
+    /// When it is not what was seen any more, there is no such thing, or the state cannot be written.
+    pub async fn accept(
+        &self,
+        server: &str,
+        item: Option<(ItemKind, &str)>,
+        expected: Digest,
+        by: &str,
+    ) -> Result<PinnedServer, PinsError> {
+        let known = self.known(server).await?;
+        self.decide(
+            &known,
+            Decision::accept(server, known.fingerprint.target, expected, by),
+            item,
+            "accept",
+            by,
+        )
+        .await
+    }
+
+    /// Rejects a server, which is then stopped and not started again, or one thing that it offers.
+    ///
+    /// # Errors
+    /// When there is no such thing, or the state cannot be written.
+    pub async fn reject(
+        &self,
+        server: &str,
+        item: Option<(ItemKind, &str)>,
+        by: &str,
+    ) -> Result<PinnedServer, PinsError> {
+        let known = self.known(server).await?;
+        self.decide(&known, Decision::reject(server, known.fingerprint.target, by), item, "reject", by).await
+    }
+
+    async fn decide(
+        &self,
+        known: &Server,
+        decision: Decision,
+        item: Option<(ItemKind, &str)>,
+        word: &str,
+        by: &str,
+    ) -> Result<PinnedServer, PinsError> {
+        let server = &known.name;
+        let decision = match item {
+            Some((kind, name)) => decision.about(kind, name),
+            None => decision,
+        };
+        let decided = self.book.store.decide(decision).await?.map_err(|refused| match (refused, item) {
+            (Refused::Changed, _) => PinsError::Changed(server.clone()),
+            (Refused::ServerFirst, _) => PinsError::ServerFirst(server.clone()),
+            (_, Some((kind, name))) => {
+                PinsError::NoItem { server: server.clone(), kind, name: name.to_owned() }
+            }
+            (_, None) => PinsError::NoServer(server.clone()),
+        })?;
+        self.book.note(server, item, word, by).await;
+        if let Some(gate) = self.gate(server) {
+            gate.reload().await;
+        }
+        let all = self.all().await?;
+        Ok(self.pinned(&decided.server, &all).await?)
+    }
+
+    /// The definitions that a server has had, of one item or all, the newest first.
+    ///
+    /// # Errors
+    /// When there is none, or the state cannot be read.
+    pub async fn history(
+        &self,
+        server: &str,
+        item: Option<(ItemKind, &str)>,
+    ) -> Result<Vec<Recorded>, PinsError> {
+        let known = self.known(server).await?;
+        let item = item.map(|(kind, name)| (kind, name.to_owned()));
+        Ok(self.book.store.history(server, known.fingerprint.target, item).await?)
+    }
+
+    /// Counts what may have changed: what waits, and what was decided, here or by another process.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.book.store.changes()
+    }
+
+    async fn all(&self) -> Result<Vec<Server>, StoreError> {
+        let all = self.book.store.servers().await?;
+        for server in &all {
+            let tools = server.items.iter().filter(|item| item.is_current && item.kind == ItemKind::Tool);
+            let tools: Vec<String> = tools.map(|item| item.name.clone()).collect();
+            // With a host only its own servers are neighbours; those it learns when it sees them.
+            if self.servers.is_none() && !tools.is_empty() {
+                self.book.learn(&server.name, tools);
+            }
+        }
+        Ok(all)
+    }
+
+    async fn pinned(&self, server: &Server, all: &[Server]) -> Result<PinnedServer, StoreError> {
+        let history = self.book.store.history(&server.name, server.fingerprint.target, None).await?;
+        let same: Vec<Server> = all.iter().filter(|other| other.name == server.name).cloned().collect();
+        Ok(PinnedServer::of(server, &history, &same, &self.book.neighbours(&server.name)))
+    }
+
+    /// The server as the host has it, else as it was last seen.
+    async fn known(&self, name: &str) -> Result<Server, PinsError> {
+        let missing = || PinsError::NoServer(name.to_owned());
+        let Some(members) = &self.servers else {
+            return self.all().await?.into_iter().find(|one| one.name == name).ok_or_else(missing);
+        };
+        let is_builtin = |member: &Member| matches!(member, Member::Builtin(builtin, _) if builtin == name);
+        if members.iter().any(is_builtin) {
+            return Err(PinsError::Builtin(name.to_owned()));
+        }
+        let target = self.gate(name).and_then(|gate| gate.fingerprint()).ok_or_else(missing)?.target;
+        self.book.store.server(name, target).await?.ok_or_else(missing)
+    }
+
+    fn gate(&self, name: &str) -> Option<&Arc<Gate>> {
+        let members = self.servers.as_deref()?;
+        members.iter().find_map(|member| match member {
+            Member::Gated(gate) if *gate.server == *name => Some(gate),
+            _ => None,
+        })
+    }
+}
+
+impl fmt::Debug for Pins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pins").finish_non_exhaustive()
+    }
+}

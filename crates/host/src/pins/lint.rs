@@ -1,0 +1,454 @@
+//! What is conspicuous about a definition or a command line.
+//!
+//! These are signals for a person who looks, and nothing more: text that does harm need not look like it, and none of this
+//! finds all of it. What is found is not blocked by it.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use hospes_policy::{is_hidden, visible_line};
+use regex::{Regex, RegexSet};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::definition::has_other_readings;
+
+/// How many are told of one item.
+const MAX_LINTS: usize = 20;
+
+/// How much of a text is shown, in characters.
+const EXCERPT: usize = 100;
+
+/// The longest text that is not conspicuous by that alone, in characters.
+const LONG: usize = 4000;
+
+/// How deep and how much is looked at; a listing is bounded, this is only so that it stays cheap.
+const MAX_TEXTS: usize = 5000;
+
+/// What a signal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LintKind {
+    /// Characters that are not seen, or that turn the direction of reading.
+    Hidden,
+    /// Text that reads like an instruction to a model.
+    Imperative,
+    /// Another server, or a tool of one, is named.
+    OtherServer,
+    /// The name looks like one of another server's.
+    Confusable,
+    /// Very long text.
+    Long,
+    /// A default that looks like a secret or a path.
+    Default,
+    /// JSON that two readers may read differently.
+    Readings,
+    /// A command line that runs more than it names, or more than it should.
+    Command,
+    /// The definition was too long to be kept, so that it cannot be looked at.
+    NotKept,
+}
+
+/// One signal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Lint {
+    /// What it is about.
+    pub kind: LintKind,
+    /// Where in the definition: `description`, `inputSchema.properties.path.default`.
+    pub at: String,
+    /// A sentence for a person. What hides is made visible in it.
+    pub text: String,
+}
+
+/// What the other servers are called, and their tools.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Neighbours(pub(crate) Vec<(String, Vec<String>)>);
+
+/// What is conspicuous about a definition.
+pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &Neighbours) -> Vec<Lint> {
+    let mut found = Found::default();
+    if let Some(other) = confusable(name, neighbours) {
+        found.add(LintKind::Confusable, "name", other);
+    }
+    let Some(text) = definition else {
+        found.add(LintKind::NotKept, "", "the definition is too long to be kept and shown".to_owned());
+        return found.lints;
+    };
+    if has_other_readings(text) {
+        let why = "two readers may read two things: a name stands twice, or a number is beyond what all hold";
+        found.add(LintKind::Readings, "", why.to_owned());
+    }
+    let value: Value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+    let mut texts = Vec::new();
+    gather(&value, String::new(), &mut texts);
+    let mentions = Mentions::new(neighbours);
+    for (at, text, is_key) in texts {
+        look(&at, text, is_key, &mentions, &mut found);
+    }
+    found.lints
+}
+
+/// What is conspicuous about a command line or a URL, as it is shown.
+pub(crate) fn command_lints(shown: &str) -> Vec<Lint> {
+    const PATTERNS: [(&str, &str); 6] = [
+        (r"(^|[\s/])(sudo|doas|pkexec)\s", "it runs with other rights than yours"),
+        (
+            r"(^|[\s/])(sh|bash|zsh|dash|fish|cmd|powershell|pwsh)(\.exe)?\s+(-\w*c|/c|-Command)\b",
+            "a shell runs whatever the text after it says",
+        ),
+        (r"\b(curl|wget|iwr)\b.*(\||;|&&)", "it runs what it has fetched"),
+        (r"\brm\s+-\w*r|\bmkfs|\bdd\s+if=", "it removes or overwrites files"),
+        (r"--privileged\b|-v\s+/:|--net(work)?[= ]host\b", "the container is let out of its bounds"),
+        (
+            r"(^|[\s/])(npx|bunx|pnpx|uvx|pipx)\s",
+            "it fetches a package and runs it; only a version in its name keeps it the same",
+        ),
+    ];
+    static SET: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+        PATTERNS.iter().filter_map(|(pattern, why)| Some((Regex::new(pattern).ok()?, *why))).collect()
+    });
+    let mut found = Found::default();
+    for (pattern, why) in SET.iter() {
+        if pattern.is_match(shown) {
+            found.add(LintKind::Command, "command", (*why).to_owned());
+        }
+    }
+    if shown.starts_with("http://") && !is_loopback(shown) {
+        found.add(LintKind::Command, "url", "what goes there can be read and changed on the way".to_owned());
+    }
+    if shown.chars().any(is_hidden) {
+        found.add(LintKind::Hidden, "command", format!("hidden characters: {}", excerpt(shown, 0)));
+    }
+    found.lints
+}
+
+fn is_loopback(url: &str) -> bool {
+    url::Url::parse(url).ok().is_some_and(|url| match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    })
+}
+
+#[derive(Default)]
+struct Found {
+    lints: Vec<Lint>,
+}
+
+impl Found {
+    fn add(&mut self, kind: LintKind, at: &str, text: String) {
+        let known = |lint: &Lint| lint.kind == kind && lint.at == at;
+        if self.lints.len() < MAX_LINTS && !self.lints.iter().any(known) {
+            self.lints.push(Lint { kind, at: visible_line(at), text });
+        }
+    }
+}
+
+/// All texts with where they stand, names of members too.
+fn gather<'v>(value: &'v Value, at: String, texts: &mut Vec<(String, &'v str, bool)>) {
+    if texts.len() >= MAX_TEXTS {
+        return;
+    }
+    match value {
+        Value::String(text) => texts.push((at, text, false)),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                gather(item, format!("{at}[{index}]"), texts);
+            }
+        }
+        Value::Object(members) => {
+            for (name, member) in members {
+                let below = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                texts.push((below.clone(), name, true));
+                gather(member, below, texts);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn look(at: &str, text: &str, is_key: bool, mentions: &Mentions<'_>, found: &mut Found) {
+    if let Some(hidden) = hidden(text) {
+        found.add(LintKind::Hidden, at, format!("hidden characters: {}", excerpt(text, hidden)));
+    }
+    // Words are looked for as they are read: without what hides between their letters.
+    let bare: String = text.chars().filter(|letter| !is_hidden(*letter) || letter.is_whitespace()).collect();
+    if let Some(start) = imperative(&bare) {
+        let text = format!("it speaks to the model: {}", excerpt(&bare, start));
+        found.add(LintKind::Imperative, at, text);
+    }
+    // Its own name may be another's too; that is told as such.
+    if at != "name"
+        && let Some((other, start)) = mentions.first(&bare)
+    {
+        found.add(LintKind::OtherServer, at, format!("it names {other}: {}", excerpt(&bare, start)));
+    }
+    if text.chars().nth(LONG).is_some() {
+        found.add(LintKind::Long, at, format!("{} characters: nobody reads that", text.chars().count()));
+    }
+    let last = at.rsplit('.').next().unwrap_or_default();
+    let last = last.split('[').next().unwrap_or_default();
+    if !is_key && matches!(last, "default" | "const" | "examples" | "example") {
+        if looks_secret(text) {
+            found.add(LintKind::Default, at, "a value like a secret is suggested".to_owned());
+        } else if looks_path(text) {
+            found.add(LintKind::Default, at, format!("a path is suggested: {}", excerpt(text, 0)));
+        }
+    }
+}
+
+/// Where something hides. What only chooses how the symbol before it is drawn does not.
+fn hidden(text: &str) -> Option<usize> {
+    let mut before = ' ';
+    for (at, letter) in text.char_indices() {
+        let is_drawing = matches!(letter, '\u{fe0e}' | '\u{fe0f}' | '\u{200d}')
+            && (before > '\u{2000}' || before.is_ascii_digit() || matches!(before, '#' | '*' | '©' | '®'));
+        if is_hidden(letter) && !matches!(letter, '\n' | '\t' | '\r') && !is_drawing {
+            return Some(at);
+        }
+        before = letter;
+    }
+    None
+}
+
+/// Where a text begins to speak to a model.
+fn imperative(text: &str) -> Option<usize> {
+    const PATTERNS: [&str; 12] = [
+        r"(ignore|disregard|forget|override)\s+(all\s+|any\s+|the\s+|your\s+)*(previous|prior|above|earlier|other|system)",
+        r"(do\s*n[o']t|never|without)\s+(tell|telling|inform|informing|mention|mentioning|reveal|revealing|show|showing|notify|notifying|ask|asking|alert|alerting)\w*\s+(this\s+|it\s+|that\s+|anything\s+)*(to\s+)?(the\s+|your\s+)?(user|human|person|operator|anyone|anybody)",
+        r"\b(you|the\s+(model|assistant|agent|llm|ai))\s+(must|should\s+always|have\s+to|shall|need\s+to)\b",
+        r"\b(before|prior\s+to|after|whenever|when)\s+(using|calling|invoking|you\s+use|you\s+call)\s+(this|any|every|all|the|other|another)\b",
+        r"\b(always|first|instead|immediately)\s*,?\s+(call|use|invoke|read|send|run|execute|include|pass)\b",
+        r"</?\s*(important|system|instructions?|secret|admin|hidden|assistant|critical)\b[^>]*>",
+        r"\[/?(inst|system)\]|<\|(im_start|im_end|system|user|assistant)\|>|^\s*(system|assistant)\s*:",
+        r"\bsystem\s+prompt\b|\b(conversation|chat)\s+(history|context|transcript)\b|\bchain[ -]of[ -]thought\b",
+        r"\b(send|forward|post|upload|exfiltrate|copy|bcc)\b.{0,60}\b(to|at)\s+(https?:|\S+@\S+)",
+        r"(~|\$HOME|%USERPROFILE%)?[/\\]\.(ssh|aws|gnupg|cursor|kube|netrc)\b|\bid_(rsa|ed25519)\b|\.env\b|/etc/(passwd|shadow)\b",
+        r"\b(api|access|secret|private)[ _-]?(key|token)s?\b.{0,40}\b(as|in|into)\s+(the\s+)?\S*(parameter|argument|field|sidenote|note|context)",
+        r"\bthis\s+tool\s+(replaces|supersedes|overrides)\b|\bdo\s+not\s+use\s+(the\s+)?(other|any\s+other)\b",
+    ];
+    static SET: LazyLock<(Option<RegexSet>, Vec<Regex>)> = LazyLock::new(|| {
+        let patterns: Vec<String> = PATTERNS.iter().map(|pattern| format!("(?is){pattern}")).collect();
+        let each = patterns.iter().filter_map(|pattern| Regex::new(pattern).ok()).collect();
+        (RegexSet::new(&patterns).ok(), each)
+    });
+    let (set, each) = &*SET;
+    let matched = set.as_ref()?.matches(text);
+    matched.iter().filter_map(|index| each.get(index)?.find(text)).map(|found| found.start()).min()
+}
+
+/// What would name another server.
+struct Mentions<'n> {
+    neighbours: &'n Neighbours,
+    /// Of their tools those whose names are no everyday words, with the server.
+    tools: Vec<(&'n str, &'n str)>,
+}
+
+impl<'n> Mentions<'n> {
+    fn new(neighbours: &'n Neighbours) -> Self {
+        let all = neighbours.0.iter();
+        let tools = all.flat_map(|(server, tools)| tools.iter().map(|tool| (server.as_str(), tool.as_str())));
+        Self { neighbours, tools: tools.filter(|(_, tool)| !tool.is_empty()).collect() }
+    }
+
+    fn first(&self, text: &str) -> Option<(String, usize)> {
+        let words: HashSet<&str> = text.split(|letter: char| !is_name(letter)).collect();
+        for (server, tool) in &self.tools {
+            // A word like `search` says nothing unless it is written as a name.
+            let is_named = words.contains(tool) && (is_distinct(tool) || is_quoted(text, tool))
+                || text.contains(&format!("__{tool}"));
+            if is_named {
+                return Some((format!("the tool `{tool}` of the server `{server}`"), text.find(tool)?));
+            }
+        }
+        for (server, _) in &self.neighbours.0 {
+            let named = [format!("{server} server"), format!("server {server}"), format!("{server} mcp")];
+            let lower = text.to_lowercase();
+            let found = named.iter().find_map(|name| lower.find(&name.to_lowercase()));
+            if let Some(start) =
+                found.or_else(|| is_quoted(text, server).then(|| text.find(server.as_str()))?)
+            {
+                return Some((format!("the server `{server}`"), start.min(text.len())));
+            }
+        }
+        None
+    }
+}
+
+fn is_name(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '_' | '-')
+}
+
+fn is_distinct(tool: &str) -> bool {
+    let hump =
+        tool.as_bytes().windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
+    tool.contains(['_', '-']) || hump || tool.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+fn is_quoted(text: &str, name: &str) -> bool {
+    ['`', '"', '\'', '“', '«'].iter().any(|mark| text.contains(&format!("{mark}{name}")))
+}
+
+/// The name of another server's tool that this one could be taken for.
+fn confusable(name: &str, neighbours: &Neighbours) -> Option<String> {
+    let own = skeleton(name);
+    let all = neighbours.0.iter();
+    let mut all = all.flat_map(|(server, tools)| tools.iter().map(move |tool| (server, tool)));
+    if let Some((server, tool)) = all.find(|(_, tool)| skeleton(tool) == own) {
+        return Some(match tool == name {
+            true => format!("the server `{server}` has a tool of the same name"),
+            false => format!("it looks like `{}` of the server `{server}`", visible_line(tool)),
+        });
+    }
+    (!name.is_ascii() && own.is_ascii() && !own.is_empty())
+        .then(|| format!("its letters look like those of `{own}`"))
+}
+
+/// A name as the eye takes it.
+fn skeleton(name: &str) -> String {
+    let mut seen = String::with_capacity(name.len());
+    for letter in name.chars().flat_map(char::to_lowercase) {
+        seen.push(match letter {
+            '1' | 'i' | '|' | 'ı' | 'і' | 'ι' | 'ǀ' | 'ӏ' => 'l',
+            '0' | 'о' | 'ο' | 'σ' => 'o',
+            'а' | 'α' | 'ɑ' => 'a',
+            'е' | 'ε' | 'є' => 'e',
+            'с' | 'ϲ' => 'c',
+            'р' | 'ρ' => 'p',
+            'х' | 'χ' => 'x',
+            'у' | 'γ' => 'y',
+            'ѕ' => 's',
+            'ј' => 'j',
+            'к' | 'κ' => 'k',
+            'т' | 'τ' => 't',
+            'в' | 'β' => 'b',
+            'н' | 'η' => 'h',
+            'м' => 'm',
+            'ԁ' => 'd',
+            'ν' => 'v',
+            '\u{ff41}'..='\u{ff5a}' => {
+                char::from(b'a' + u8::try_from(letter as u32 - 0xff41).unwrap_or_default())
+            }
+            '_' | '-' | '.' | ' ' => continue,
+            letter if is_hidden(letter) => continue,
+            letter => letter,
+        });
+    }
+    seen.replace("rn", "m").replace("vv", "w")
+}
+
+fn looks_secret(text: &str) -> bool {
+    const PREFIXES: [&str; 9] =
+        ["sk-", "ghp_", "gho_", "github_pat_", "xox", "AKIA", "eyJ", "-----BEGIN", "glpat-"];
+    let is_dense = text.len() >= 32
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'_' | b'-'))
+        && text.bytes().any(|byte| byte.is_ascii_digit())
+        && text.bytes().any(|byte| byte.is_ascii_alphabetic())
+        && !text.starts_with('/');
+    PREFIXES.iter().any(|prefix| text.starts_with(prefix) && text.len() >= 12) || is_dense
+}
+
+fn looks_path(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_driven =
+        bytes.len() > 2 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':' && bytes[2] == b'\\';
+    is_driven
+        || text.starts_with("~/")
+        || text.starts_with("file:")
+        || text.starts_with("\\\\")
+        || text.starts_with('/')
+            && text.len() > 1
+            && !text.starts_with("//")
+            && !text.contains(char::is_whitespace)
+        || text.contains("../")
+}
+
+/// A part of a text, around a place, in one line with what hides made visible.
+fn excerpt(text: &str, around: usize) -> String {
+    let around = (0..=around.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let before = text[..around].char_indices().rev().nth(EXCERPT / 4).map_or(0, |(at, _)| at);
+    let part: String = text[before..].chars().take(EXCERPT).collect();
+    let (left, right) =
+        (if before > 0 { "…" } else { "" }, if before + part.len() < text.len() { "…" } else { "" });
+    format!("“{left}{}{right}”", visible_line(&part))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    /// One definition of the corpus, and what is to be found in it.
+    #[derive(Deserialize)]
+    struct Case {
+        about: String,
+        definition: Value,
+        found: Vec<LintKind>,
+    }
+
+    fn neighbours() -> Neighbours {
+        let tools = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Neighbours(vec![
+            ("mail".to_owned(), tools(&["send_email", "search"])),
+            ("github".to_owned(), tools(&["create_issue", "mergePullRequest"])),
+        ])
+    }
+
+    /// covers: HOST-09 HOST-10
+    #[test]
+    fn poisoned_definitions_are_conspicuous_and_ordinary_ones_are_not() {
+        let cases: Vec<Case> = serde_json::from_str(include_str!("poisoned.json")).unwrap();
+        assert!(cases.len() > 30);
+        for Case { about, definition, found } in cases {
+            let name = definition["name"].as_str().unwrap_or_default().to_owned();
+            let lints = lints(&name, Some(&definition.to_string()), &neighbours());
+            let mut kinds: Vec<LintKind> = lints.iter().map(|lint| lint.kind).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            let mut expected = found;
+            expected.sort_unstable();
+            assert_eq!(kinds, expected, "{about}: {lints:?}");
+            // Whatever is told can be printed.
+            assert!(lints.iter().all(|lint| !lint.text.chars().any(is_hidden)), "{about}: {lints:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_two_readings_or_is_not_kept_is_said() {
+        let twice = r#"{"name":"x","description":"a","description":"b"}"#;
+        assert_eq!(lints("x", Some(twice), &Neighbours::default())[0].kind, LintKind::Readings);
+        assert_eq!(lints("x", None, &Neighbours::default())[0].kind, LintKind::NotKept);
+    }
+
+    #[test]
+    fn command_lines_that_run_more_than_they_name_are_conspicuous() {
+        for conspicuous in [
+            "sudo server",
+            "/bin/bash -c 'server && rm x'",
+            "sh -c server",
+            "npx -y some-server",
+            "uvx some-server",
+            "docker run --privileged image",
+            "docker run -v /:/host image",
+            "http://tools.example/mcp",
+            "server \u{202e}x",
+        ] {
+            assert!(!command_lints(conspicuous).is_empty(), "{conspicuous}");
+        }
+        for ordinary in [
+            "/usr/bin/server --port 1",
+            "node server.js",
+            "https://tools.example/mcp",
+            "http://127.0.0.1:1/mcp",
+            "show-server",
+        ] {
+            assert!(command_lints(ordinary).is_empty(), "{ordinary}: {:?}", command_lints(ordinary));
+        }
+    }
+}

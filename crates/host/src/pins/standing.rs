@@ -1,0 +1,140 @@
+//! How a server and what it offers stand, as calls look it up.
+
+use std::collections::HashSet;
+
+use hospes_store::pins::{Digest, Fingerprint, ItemKind, ItemState, Server, ServerState};
+
+/// Why something is withheld.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Withheld {
+    /// Nobody has accepted the server.
+    NewServer,
+    /// Somebody has rejected it.
+    RejectedServer,
+    /// Its program is not the one that was accepted.
+    Replaced,
+    /// It cannot be read what was accepted.
+    Unreadable(String),
+    /// It was not there when the server was accepted.
+    New,
+    /// It is not as it was accepted.
+    Changed,
+    /// Somebody has rejected it.
+    Rejected,
+    /// The server does not offer it any more, or not here.
+    NotOffered,
+    /// What the server offers has changed, and cannot be read.
+    Unread,
+}
+
+impl Withheld {
+    /// As the end of a sentence that says what was not done: for the model, and for the person it tells.
+    pub(crate) fn words(&self, server: &str) -> String {
+        let (why, item) = match self {
+            Self::NewServer => ("nobody has accepted this server yet", ""),
+            Self::RejectedServer => ("this server was rejected", ""),
+            Self::Replaced => ("the program of this server is not the one that was accepted", ""),
+            Self::Unreadable(why) => {
+                return format!("it cannot be read what was accepted of this server: {why}");
+            }
+            Self::New => ("it was not there when this server was accepted", " with what is new"),
+            Self::Changed => {
+                ("the server has changed its definition since that was accepted", " with what changed")
+            }
+            Self::Rejected => ("it was rejected", ""),
+            Self::NotOffered => return "the server does not offer it now".to_owned(),
+            Self::Unread => {
+                return "what the server offers has changed and could not be read yet; try again".to_owned();
+            }
+        };
+        format!(
+            "{why}. The person has to look at it (`hospes pins show {server}`) and can accept it{item} \
+             (`hospes pins accept {server}`); until then calls are refused"
+        )
+    }
+
+    /// For the record.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::NewServer => "the server is not accepted",
+            Self::RejectedServer => "the server is rejected",
+            Self::Replaced => "the server's program was replaced",
+            Self::Unreadable(_) => "the pins cannot be read",
+            Self::New => "the definition is new",
+            Self::Changed => "the definition has changed",
+            Self::Rejected => "the definition is rejected",
+            Self::NotOffered => "it is not offered",
+            Self::Unread => "the definition is being read",
+        }
+    }
+}
+
+/// A server as calls see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// What withholds the whole server.
+    whole: Option<Withheld>,
+    accepted: HashSet<Digest>,
+    rejected: HashSet<Digest>,
+    /// What was accepted under these names.
+    known: HashSet<(ItemKind, String)>,
+    /// How many of the things it offers wait.
+    pub(crate) waiting: usize,
+}
+
+impl Standing {
+    /// Of a server that was never seen.
+    pub(crate) fn unseen() -> Self {
+        Self { whole: Some(Withheld::NewServer), ..Self::default() }
+    }
+
+    /// Of a server that is known so; none of one that was never seen.
+    pub(crate) fn of(server: Option<&Server>, fingerprint: &Fingerprint) -> Self {
+        let Some(server) = server else { return Self::unseen() };
+        let whole = match server.state {
+            ServerState::Accepted if server.accepted_program != fingerprint.program_hash => {
+                Some(Withheld::Replaced)
+            }
+            ServerState::Accepted => None,
+            ServerState::Rejected => Some(Withheld::RejectedServer),
+            _ => Some(Withheld::NewServer),
+        };
+        let with = |state| server.items.iter().filter(move |item| item.state == state);
+        Self {
+            whole,
+            accepted: with(ItemState::Accepted).map(|item| item.hash).collect(),
+            rejected: with(ItemState::Rejected).map(|item| item.hash).collect(),
+            known: with(ItemState::Accepted).map(|item| (item.kind, item.name.clone())).collect(),
+            waiting: with(ItemState::Waiting).filter(|item| item.is_current).count(),
+        }
+    }
+
+    /// Of one of which nothing can be read.
+    pub(crate) fn unreadable(why: String) -> Self {
+        Self { whole: Some(Withheld::Unreadable(why)), ..Self::default() }
+    }
+
+    /// What withholds the whole server.
+    pub(crate) fn whole(&self) -> Option<&Withheld> {
+        self.whole.as_ref()
+    }
+
+    /// What withholds a definition.
+    pub(crate) fn item(&self, kind: ItemKind, name: &str, hash: Option<Digest>) -> Option<Withheld> {
+        if let Some(whole) = &self.whole {
+            return Some(whole.clone());
+        }
+        match hash {
+            None => Some(Withheld::NotOffered),
+            Some(hash) if self.accepted.contains(&hash) => None,
+            Some(hash) if self.rejected.contains(&hash) => Some(Withheld::Rejected),
+            Some(_) if self.known.contains(&(kind, name.to_owned())) => Some(Withheld::Changed),
+            Some(_) => Some(Withheld::New),
+        }
+    }
+
+    /// Whether nothing of these is withheld.
+    pub(crate) fn accepts_all(&self, mut hashes: impl Iterator<Item = Digest>) -> bool {
+        self.whole.is_none() && hashes.all(|hash| self.accepted.contains(&hash))
+    }
+}

@@ -1,0 +1,306 @@
+//! Pins as people and programs look at them.
+
+use hospes_policy::visible;
+use hospes_store::pins::{Digest, Fingerprint, Item, ItemKind, ItemState, Recorded, Server, ServerState};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::lint::{Lint, Neighbours, command_lints, lints};
+
+/// How a server, or something that it offers, stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PinState {
+    /// It was never accepted.
+    New,
+    /// It may be used.
+    Accepted,
+    /// It was accepted otherwise than it is now. Of a server: something about it waits.
+    Changed,
+    /// It was rejected.
+    Rejected,
+}
+
+impl PinState {
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Accepted => "accepted",
+            Self::Changed => "changed",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// A server with all that it offers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PinnedServer {
+    /// What it is called in the configuration.
+    pub server: String,
+    /// How it stands.
+    pub state: PinState,
+    /// Whether it is part of the program, which is trusted as the program is.
+    pub is_builtin: bool,
+    /// What to name in order to accept the server with all that it offers now.
+    pub hash: Digest,
+    /// What it is started with, or where it is.
+    pub fingerprint: Fingerprint,
+    /// What was accepted, where that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Fingerprint>,
+    /// What is conspicuous about that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lints: Vec<Lint>,
+    /// When somebody decided, in microseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<i64>,
+    /// Who, or `first use`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
+    /// What it offers, as it was last seen.
+    pub items: Vec<PinnedItem>,
+}
+
+/// One thing that a server offers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PinnedItem {
+    /// What it is.
+    pub kind: ItemKind,
+    /// What the server calls it; nothing for instructions.
+    pub name: String,
+    /// How it stands.
+    pub state: PinState,
+    /// What to name in order to accept it.
+    pub hash: Digest,
+    /// What was accepted last, where that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Digest>,
+    /// What is conspicuous about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lints: Vec<Lint>,
+    /// When it was first seen so, in microseconds since 1970.
+    pub seen_at: i64,
+    /// When somebody decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<i64>,
+    /// Who, or `first use`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
+}
+
+/// What is offered now beside what was accepted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Difference {
+    /// The item.
+    pub item: PinnedItem,
+    /// The definition that was accepted last; none where none was, or where it is not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Value>,
+    /// The definition now; none where it was too long to be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Value>,
+    /// Where the two differ.
+    pub changes: Vec<Change>,
+}
+
+/// One place where two definitions differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Change {
+    /// The place: `description`, `inputSchema.properties.path`.
+    pub at: String,
+    /// What stood there, with what hides made visible; none where nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// What stands there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+/// How many differences are told of one item.
+const MAX_CHANGES: usize = 200;
+
+impl PinnedServer {
+    /// What is part of the program.
+    pub(super) fn builtin(server: &str, fingerprint: Fingerprint) -> Self {
+        Self {
+            server: server.to_owned(),
+            state: PinState::Accepted,
+            is_builtin: true,
+            hash: fingerprint.target,
+            fingerprint,
+            before: None,
+            lints: Vec::new(),
+            decided_at: None,
+            decided_by: None,
+            items: Vec::new(),
+        }
+    }
+
+    /// A server that was seen. `same` are all that were seen under its name.
+    pub(super) fn of(
+        server: &Server,
+        history: &[Recorded],
+        same: &[Server],
+        neighbours: &Neighbours,
+    ) -> Self {
+        let items: Vec<PinnedItem> = server
+            .items
+            .iter()
+            .filter(|item| item.is_current)
+            .map(|item| item_of(item, history, neighbours))
+            .collect();
+        let replaced = server.is_replaced().then(|| {
+            server
+                .fingerprint
+                .clone()
+                .with_program(server.fingerprint.program.clone(), server.accepted_program)
+        });
+        let other = same.iter().filter(|other| {
+            other.state == ServerState::Accepted && other.fingerprint.target != server.fingerprint.target
+        });
+        let other = other.max_by_key(|other| other.decided_at).map(|other| other.fingerprint.clone());
+        let before = replaced.or_else(|| other.filter(|_| server.state == ServerState::New));
+        let waits = items.iter().any(|item| matches!(item.state, PinState::New | PinState::Changed));
+        let state = match server.state {
+            ServerState::Rejected => PinState::Rejected,
+            ServerState::Accepted if before.is_none() && !waits => PinState::Accepted,
+            ServerState::Accepted => PinState::Changed,
+            _ if before.is_some() => PinState::Changed,
+            _ => PinState::New,
+        };
+        Self {
+            server: server.name.clone(),
+            state,
+            is_builtin: false,
+            hash: server.hash,
+            fingerprint: server.fingerprint.clone(),
+            before,
+            lints: command_lints(&server.fingerprint.shown),
+            decided_at: server.decided_at,
+            decided_by: server.decided_by.clone(),
+            items,
+        }
+    }
+}
+
+fn item_of(item: &Item, history: &[Recorded], neighbours: &Neighbours) -> PinnedItem {
+    let same = |one: &&Recorded| one.item.kind == item.kind && one.item.name == item.name;
+    let text = history.iter().filter(same).find(|one| one.item.hash == item.hash);
+    let text = text.and_then(|one| one.definition.as_deref());
+    let before = accepted_before(item, history).map(|one| one.item.hash);
+    PinnedItem {
+        kind: item.kind,
+        name: item.name.clone(),
+        state: match item.state {
+            ItemState::Accepted => PinState::Accepted,
+            ItemState::Rejected => PinState::Rejected,
+            _ if before.is_some() => PinState::Changed,
+            _ => PinState::New,
+        },
+        hash: item.hash,
+        before,
+        lints: lints(&item.name, text, neighbours),
+        seen_at: item.seen_at,
+        decided_at: item.decided_at,
+        decided_by: item.decided_by.clone(),
+    }
+}
+
+/// What was accepted last under the name of something that is not accepted.
+fn accepted_before<'h>(item: &Item, history: &'h [Recorded]) -> Option<&'h Recorded> {
+    let same = history
+        .iter()
+        .filter(|one| one.item.kind == item.kind && one.item.name == item.name && one.item.hash != item.hash);
+    same.filter(|one| one.item.state == ItemState::Accepted).max_by_key(|one| one.item.decided_at)
+}
+
+impl Difference {
+    pub(super) fn of(item: &Item, history: &[Recorded], neighbours: &Neighbours) -> Self {
+        let read = |one: &Recorded| {
+            let text = one.definition.as_deref()?;
+            Some(serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())))
+        };
+        let now = history
+            .iter()
+            .find(|one| (one.item.kind, &one.item.name, one.item.hash) == (item.kind, &item.name, item.hash));
+        let (before, after) = (accepted_before(item, history).and_then(read), now.and_then(read));
+        let mut changes = Vec::new();
+        compare("", before.as_ref(), after.as_ref(), &mut changes);
+        Self { item: item_of(item, history, neighbours), before, after, changes }
+    }
+}
+
+/// Finds where two values differ, as deep inside as can be told.
+fn compare(at: &str, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<Change>) {
+    if before == after || changes.len() >= MAX_CHANGES {
+        return;
+    }
+    let below = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
+    match (before, after) {
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
+            for (name, value) in one {
+                compare(&below(name), Some(value), other.get(name), changes);
+            }
+            for (name, value) in other.iter().filter(|(name, _)| !one.contains_key(*name)) {
+                compare(&below(name), None, Some(value), changes);
+            }
+        }
+        (Some(Value::Array(one)), Some(Value::Array(other))) => {
+            for index in 0..one.len().max(other.len()) {
+                compare(&format!("{at}[{index}]"), one.get(index), other.get(index), changes);
+            }
+        }
+        // What was not there at all is told member by member.
+        (None, Some(Value::Object(members))) if at.is_empty() => {
+            for (name, value) in members {
+                compare(name, None, Some(value), changes);
+            }
+        }
+        _ => changes.push(Change { at: visible(at), before: before.map(text), after: after.map(text) }),
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => visible(text),
+        other => visible(&serde_json::to_string_pretty(other).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_difference_is_told_where_it_is_with_what_hides() {
+        let before =
+            json!({ "name": "x", "description": "a", "inputSchema": { "p": { "q": [1, 2] }, "r": 1 } });
+        let after = json!({ "name": "x", "description": "a\u{202e}", "inputSchema": { "p": { "q": [1, 3, 4] } }, "title": "T" });
+        let mut changes = Vec::new();
+        compare("", Some(&before), Some(&after), &mut changes);
+        let told: Vec<_> = changes
+            .iter()
+            .map(|one| (one.at.as_str(), one.before.as_deref(), one.after.as_deref()))
+            .collect();
+        let expected = [
+            ("description", Some("a"), Some("a\\u{202e}")),
+            ("inputSchema.p.q[1]", Some("2"), Some("3")),
+            ("inputSchema.p.q[2]", None, Some("4")),
+            ("inputSchema.r", Some("1"), None),
+            ("title", None, Some("T")),
+        ];
+        assert_eq!(told, expected);
+    }
+}
