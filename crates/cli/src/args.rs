@@ -495,7 +495,7 @@ const TARGET_HELP: &str = "\
 TARGET is one of
   https://example.com/mcp      a URL
   notes                        an entry of the configuration (--config, or the default one)
-  everything                   a built-in server: files, git, time, everything
+  everything                   a built-in server: everything, files, git, memory, time
   'npx -y some-server'         a command line; no shell takes part
   -- npx -y some-server        the same, taken apart already
 
@@ -508,7 +508,7 @@ Arguments are turned into what the tool's schema wants:
   name=@file       what is in a file; @- is standard input, @@ a literal @
   outer.inner=x    a member of an object
 
-TARGET is a URL, an entry of the configuration, a built-in server (files, git,
-time, everything), or a command line in quotes; or the command follows after --.
+TARGET is a URL, an entry of the configuration, a built-in server (`hospes serve
+--help` lists them), or a command line in quotes; or the command follows after --.
 
 Exit codes: 0 done, 1 wrong usage, 3 sign-in needed, 4 cannot be reached, 5 the tool failed.";

@@ -8,7 +8,7 @@ use std::fmt;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use hospes::Server;
 
-use crate::{FilesError, GitError};
+use crate::{FilesError, GitError, MemoryError};
 
 /// A server that a program can start by its name.
 #[derive(Clone, Copy)]
@@ -40,6 +40,12 @@ pub const BUILTINS: &[Builtin] = &[
         about: "Shows what changed in git repositories, and commits with --write",
         options: options::Git::augment_args,
         make: |matches| make(matches, options::Git::server),
+    },
+    Builtin {
+        name: "memory",
+        about: "Remembers entities and relations from conversation to conversation",
+        options: options::Memory::augment_args,
+        make: |matches| make(matches, options::Memory::server),
     },
     Builtin {
         name: "time",
@@ -117,6 +123,12 @@ pub enum BadOptions {
     /// Its folders are no folders, or there is no `git`.
     #[error(transparent)]
     Git(#[from] GitError),
+    /// Its file cannot be opened.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// It has no file, and there is no home to have one in.
+    #[error("say where to remember: --file FILE")]
+    NoFile,
 }
 
 impl BadOptions {

@@ -15,6 +15,7 @@ mod builtin;
 mod everything;
 mod files;
 mod git;
+mod memory;
 #[cfg(test)]
 mod testing;
 mod time;
@@ -23,6 +24,7 @@ pub use builtin::{BUILTINS, BadOptions, Builtin, builtin};
 pub use everything::everything;
 pub use files::{FilesConfig, FilesError, files};
 pub use git::{GitConfig, GitError, git};
+pub use memory::{MemoryConfig, MemoryError, memory};
 pub use time::time;
 
 // What the documentation above links to.

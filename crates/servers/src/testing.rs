@@ -85,3 +85,24 @@ pub(crate) async fn within(server: &Server, params: &Value, roots: &[String]) ->
         other => panic!("{other:?}"),
     }
 }
+
+/// A `subscriptions/listen` under way.
+pub(crate) struct Listening(hospes::Exchange);
+
+impl Listening {
+    pub(crate) fn open(server: &Server, filter: &Value) -> Self {
+        let peer = Arc::new(Peer::new(Revision::LATEST, None, ClientCapabilities::new()));
+        let params = RawJson::from(json!({ "notifications": filter }));
+        let call = Call::new(Method::SubscriptionsListen, params, Context::new(peer));
+        Self(hospes::Exchange::new(hospes::BoxService::new(server.clone()), call))
+    }
+
+    /// What is said next.
+    pub(crate) async fn next(&mut self) -> hospes::model::Notification {
+        let event = std::future::poll_fn(|cx| std::pin::Pin::new(&mut self.0).poll_event(cx)).await;
+        match event {
+            hospes::Event::Notify(notification) => notification,
+            other => panic!("{other:?}"),
+        }
+    }
+}

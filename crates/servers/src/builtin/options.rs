@@ -7,7 +7,7 @@ use clap::Args;
 use hospes::Server;
 
 use super::BadOptions;
-use crate::{FilesConfig, GitConfig};
+use crate::{FilesConfig, GitConfig, MemoryConfig};
 
 #[derive(Debug, Args)]
 pub(super) struct Files {
@@ -78,6 +78,40 @@ impl Git {
         }
         Ok(crate::git(config)?)
     }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Memory {
+    /// The file to remember in [default: hospes/knowledge.db in the state folder, ~/.local/state]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Take over what the reference server wrote: its memory.jsonl. May be done again
+    #[arg(long, value_name = "FILE")]
+    import: Option<PathBuf>,
+    /// How many entities there can be [default: 100000]
+    #[arg(long, value_name = "COUNT")]
+    max_entities: Option<u32>,
+}
+
+impl Memory {
+    pub(super) fn server(self) -> Result<Server, BadOptions> {
+        let file = self.file.or_else(knowledge).ok_or(BadOptions::NoFile)?;
+        let mut config = MemoryConfig::new(file);
+        if let Some(file) = self.import {
+            config = config.import(file);
+        }
+        if let Some(entities) = self.max_entities {
+            config = config.max_entities(entities);
+        }
+        Ok(crate::memory(config)?)
+    }
+}
+
+/// Where things are remembered unless said.
+fn knowledge() -> Option<PathBuf> {
+    let named = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let state = named.or_else(|| Some(std::env::home_dir()?.join(".local/state")))?;
+    Some(state.join("hospes/knowledge.db"))
 }
 
 fn seconds(text: &str) -> Result<Duration, &'static str> {

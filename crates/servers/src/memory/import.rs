@@ -1,0 +1,56 @@
+//! Taking over what the reference server for memory wrote: one JSON object a line.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+
+use hospes::prelude::*;
+
+use super::graph::{Entity, Graph, MemoryError, Relation};
+
+/// How long the file may be, in bytes.
+const MAX_FILE: u64 = 256 * 1024 * 1024;
+
+/// One line.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Line {
+    Entity(Entity),
+    Relation(Relation),
+}
+
+/// Takes a file over, all of it or nothing. What is known already is left as it is, so that it can be done again. Says how
+/// many relations were left out because an entity of theirs is missing.
+pub(super) fn import(graph: &mut Graph, file: &Path) -> Result<usize, MemoryError> {
+    let failed = |why: String| MemoryError::Import { file: file.to_owned(), why };
+    let open = File::open(file).map_err(|why| failed(why.to_string()))?;
+    let length = open.metadata().map_err(|why| failed(why.to_string()))?.len();
+    if length > MAX_FILE {
+        return Err(failed(format!("it has {length} bytes, and at most {MAX_FILE} are taken over")));
+    }
+    let (mut entities, mut relations) = (Vec::new(), Vec::new());
+    for (at, line) in BufReader::new(open.take(MAX_FILE)).lines().enumerate() {
+        let wrong = |why: String| failed(format!("line {}: {why}", at + 1));
+        let line = line.map_err(|why| wrong(why.to_string()))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        match serde_json::from_str(&line).map_err(|why| wrong(why.to_string()))? {
+            Line::Entity(entity) => entities.push(entity),
+            Line::Relation(relation) => relations.push(relation),
+        }
+    }
+    let taken = graph.change(|graph| {
+        let mut missing = 0;
+        for entity in &entities {
+            if !graph.create(entity)? {
+                graph.observe(&entity.name, &entity.observations)?;
+            }
+        }
+        for relation in &relations {
+            missing += usize::from(graph.relate(relation)?.is_none());
+        }
+        Ok(missing)
+    });
+    taken.map_err(|why| failed(why.to_string()))
+}
