@@ -26,6 +26,8 @@ mod secret;
 pub mod server;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod together;
 
 pub use challenge::Challenge;
 pub use clock::{CLOCK_SKEW, Clock};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use base64::Engine as _;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -129,6 +130,14 @@ impl SigningKey {
         pair.public_key().as_ref().to_vec()
     }
 
+    /// The same for a client of ours, which shows by it who it is.
+    pub(crate) fn of_client(&self) -> crate::client::SigningKey {
+        let text = base64::engine::general_purpose::STANDARD.encode(&self.der);
+        let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
+        let pem = format!("{begin}\n{text}\n{end}\n");
+        crate::client::SigningKey::from_pem(&pem, "ES256").unwrap().key_id(self.id.as_str())
+    }
+
     pub(crate) fn header(&self) -> Header {
         let mut header = Header::new(Algorithm::ES256);
         header.typ = Some("at+jwt".to_owned());
@@ -151,12 +160,7 @@ pub(crate) fn key_set<'a>(keys: impl IntoIterator<Item = &'a SigningKey>) -> Jwk
 
 /// A key by which a client shows who it is.
 pub(crate) fn client_key() -> crate::client::SigningKey {
-    use base64::Engine as _;
-    let document =
-        EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
-    let text = base64::engine::general_purpose::STANDARD.encode(document.as_ref());
-    let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
-    crate::client::SigningKey::from_pem(&format!("{begin}\n{text}\n{end}\n"), "ES256").unwrap()
+    SigningKey::new("k1").of_client()
 }
 
 /// All that is said to the log.

@@ -51,7 +51,7 @@ impl PasswordHash {
     }
 
     #[cfg(test)]
-    pub(super) fn cheap(password: &str) -> Self {
+    pub(crate) fn cheap(password: &str) -> Self {
         Self::salted(password, "the same", 1)
     }
 

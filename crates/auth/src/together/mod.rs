@@ -1,0 +1,194 @@
+//! Our client, our authorization server and our guard, over real sockets: what one says the others understand.
+
+mod enterprise;
+mod proofs;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hospes::Server;
+use hospes::client::{CallError, Client as McpClient, ConnectError, Target};
+use hospes::transport::http_server::{Endpoint, HttpServer};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::client::{
+    ClientAuth, GivenClient, Grant, OAuthClient, OAuthClientBuilder, SignIn as Asking, StepError,
+    sign_in::{Answer, Listening, SigningIn},
+};
+use crate::resource::{Guard, GuardBuilder, Verify as _};
+use crate::server::{
+    AuthServer, Client, ClientKeys, MemoryStore, OwnTokens, PasswordHash, ServerSettings, SignIn,
+};
+use crate::testing::{PATIENCE, SigningKey, form_with, get, key_set};
+use crate::{ClientId, Clock, Issuer, RedirectUri, Resource};
+
+const CALLBACK: &str = "http://127.0.0.1:41233/callback";
+
+/// A clock that stands still until it is told.
+fn clock() -> Arc<AtomicU64> {
+    Arc::new(AtomicU64::new(1_800_000_000))
+}
+
+fn id(text: &str) -> ClientId {
+    ClientId::new(text).unwrap()
+}
+
+/// An MCP server, and beside it the authorization server that makes out its tokens. Ann may sign in; `machine` has a
+/// secret, `robot` a key.
+struct Site {
+    address: SocketAddr,
+    time: Arc<AtomicU64>,
+    key: SigningKey,
+    tokens: OwnTokens,
+}
+
+impl Site {
+    async fn open(
+        time: Arc<AtomicU64>,
+        settings: impl FnOnce(&mut ServerSettings),
+        server: impl FnOnce(AuthServer) -> AuthServer,
+        guard: impl FnOnce(GuardBuilder, &AuthServer) -> GuardBuilder,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (origin, now) = (format!("http://{address}"), Arc::clone(&time));
+        let clock = Clock::new(move || now.load(Ordering::SeqCst));
+        let (issuer, resource) =
+            (Issuer::new(origin.as_str()).unwrap(), Resource::new(format!("{origin}/mcp")).unwrap());
+        let key = SigningKey::new("robot's");
+        let mut said = ServerSettings::new(issuer.clone(), resource.clone()).scope("mcp", "Use it all");
+        let back = RedirectUri::new("http://127.0.0.1/callback").unwrap();
+        said.clients = vec![
+            Client::public(id("app"), vec![back]),
+            Client::confidential(id("machine"), "the secret of machine", Vec::new()),
+            Client::signing(id("robot"), ClientKeys::Set(key_set([&key])), Vec::new()).with_assertions(),
+        ];
+        settings(&mut said);
+        let users = SignIn::users([("ann".to_owned(), PasswordHash::cheap("correct horse"))]);
+        let made = AuthServer::new(said, Arc::new(MemoryStore::new()), users).unwrap().clock(clock.clone());
+        let made = server(made);
+        let tokens = made.tokens_for([resource.clone()]);
+        let door = Guard::builder(resource.clone(), vec![issuer], made.tokens_for([resource])).clock(clock);
+        let door = guard(door, &made).build();
+        let endpoint = Endpoint::builder(Server::new("site", "1").tool("greet", || async { "let in" }));
+        let http = HttpServer::from_listener(listener, endpoint.build()).unwrap().front(made.beside(door));
+        tokio::spawn(http.serve());
+        Self { address, time, key, tokens }
+    }
+
+    async fn plain() -> Self {
+        Self::open(clock(), |_| {}, |server| server, |guard, _| guard).await
+    }
+
+    fn mcp(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    fn builder(&self) -> OAuthClientBuilder {
+        let now = Arc::clone(&self.time);
+        OAuthClient::builder(&self.mcp()).unwrap().clock(Clock::new(move || now.load(Ordering::SeqCst)))
+    }
+
+    /// The client that signs, with this grant.
+    fn robot(&self, grant: Grant) -> OAuthClient {
+        let given = GivenClient::new(id("robot")).auth(ClientAuth::Key(self.key.of_client()));
+        self.builder().client(given).grant(grant).build()
+    }
+
+    async fn connect(&self, oauth: &OAuthClient) -> Result<McpClient, ConnectError> {
+        let target = Target::url(self.mcp()).authorizer(Arc::new(oauth.clone()));
+        tokio::time::timeout(PATIENCE, McpClient::builder().connect(target)).await.expect("in time")
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.time.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// Whose token it is that is held, as the guard has it.
+    async fn who(&self, oauth: &OAuthClient) -> String {
+        use secrecy::ExposeSecret as _;
+        let held = oauth.tokens().await.unwrap().expect("a token");
+        let now = self.time.load(Ordering::SeqCst);
+        let known = self.tokens.verify(held.access.expose_secret(), now).await.unwrap();
+        known.name().replace(&format!("http://{} ", self.address), "")
+    }
+}
+
+async fn call(client: &McpClient) -> Result<(), CallError> {
+    client.call("greet", json!({})).await.map(drop)
+}
+
+/// Ann, who signs in on our pages and agrees.
+#[derive(Clone, Debug)]
+struct Ann(SocketAddr);
+
+impl Asking for Ann {
+    fn listen<'a>(&'a self, _: Option<&'a RedirectUri>) -> SigningIn<'a, Box<dyn Listening>> {
+        Box::pin(async { Ok(Box::new(self.clone()) as Box<dyn Listening>) })
+    }
+}
+
+impl Listening for Ann {
+    fn redirect_uri(&self) -> RedirectUri {
+        RedirectUri::new(CALLBACK).unwrap()
+    }
+
+    fn visit(self: Box<Self>, visit: crate::client::flow::Visit) -> SigningIn<'static, Answer> {
+        fn hidden(page: &str, name: &str) -> String {
+            let (_, rest) = page.split_once(&format!("name=\"{name}\" value=\"")).expect("a form of ours");
+            rest.split_once('"').unwrap().0.to_owned()
+        }
+        Box::pin(async move {
+            let path = format!("{}?{}", visit.url.path(), visit.url.query().unwrap_or_default());
+            let mut page = get(self.0, &path).await;
+            for (there, more) in [
+                ("/sign-in", &[("user", "ann"), ("password", "correct horse")][..]),
+                ("/consent", &[("decision", "allow")]),
+            ] {
+                let cookie = page.header("set-cookie").split(';').next().unwrap_or_default().to_owned();
+                let (request, csrf) = (hidden(&page.body, "request"), hidden(&page.body, "csrf"));
+                let own = [("request", &*request), ("csrf", &*csrf)];
+                page = form_with(self.0, there, &[&own, more].concat(), &[("cookie", &cookie)]).await;
+            }
+            let back = page.header("location").to_owned();
+            if back.is_empty() { Err(StepError::new(page.body)) } else { Ok(Answer::Redirected(back)) }
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_let_in_for_itself_by_its_secret_and_by_its_key() {
+    let site = Site::plain().await;
+    let secret = GivenClient::new(id("machine")).secret("the secret of machine");
+    let machine = site.builder().client(secret).grant(Grant::ClientCredentials).build();
+    for (oauth, name) in [(machine, "client machine"), (site.robot(Grant::ClientCredentials), "client robot")]
+    {
+        let client = site.connect(&oauth).await.unwrap();
+        call(&client).await.unwrap();
+        assert_eq!(site.who(&oauth).await, name);
+        // There is no refresh token: it asks again.
+        site.pass(600);
+        call(&client).await.unwrap();
+    }
+    let wrong = GivenClient::new(id("robot")).auth(ClientAuth::Key(SigningKey::new("robot's").of_client()));
+    let wrong = site.builder().client(wrong).grant(Grant::ClientCredentials).build();
+    let error = site.connect(&wrong).await.unwrap_err().to_string();
+    assert!(error.contains("invalid_client"), "{error}");
+}
+
+#[tokio::test]
+async fn a_person_is_let_in_and_stays_so() {
+    let site = Site::plain().await;
+    let given = GivenClient::new(id("app"));
+    let oauth = site.builder().client(given).sign_in(Ann(site.address)).build();
+    let client = site.connect(&oauth).await.unwrap();
+    call(&client).await.unwrap();
+    assert_eq!(site.who(&oauth).await, "user ann");
+    let before = oauth.tokens().await.unwrap().unwrap();
+    site.pass(590);
+    call(&client).await.unwrap();
+    let after = oauth.tokens().await.unwrap().unwrap();
+    assert!(after.issued_at > before.issued_at && after.refresh.is_some(), "it was renewed");
+}
