@@ -30,6 +30,11 @@ use output::Output;
 const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
+    // Before anything else: what starts servers is small and has one thread.
+    #[cfg(target_os = "linux")]
+    if std::env::args_os().nth(1).is_some_and(|word| word == settings::RUN_CHILD) {
+        return hospes_sandbox::entry(Some(settings::RUN_CHILD.into()), std::env::args_os().skip(2));
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return misread(&error),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use hospes_host::config::{self, Config, ConfigErrors, Loader, ServerConfig, Source, Transport};
 use hospes_host::{Accounts, Host, HostBuilder, Settings};
+use hospes_sandbox::Helper;
 
 use crate::args::{Files, HostOptions};
 use crate::exit::{Failure, Outcome, chain};
@@ -64,6 +65,7 @@ pub(crate) fn host(
         output.warn(warning);
     }
     let mut settings = Settings::default();
+    settings.helper = helper();
     folders("--root", &options.roots)?;
     settings.roots.clone_from(&options.roots);
     // What is said here goes before what the files say.
@@ -90,6 +92,14 @@ pub(crate) fn host(
         builder = builder.guard(guard);
     }
     Ok(builder)
+}
+
+/// The word by which this program knows that it is to start a server.
+pub(crate) const RUN_CHILD: &str = "__run-child";
+
+/// What starts servers: this program again.
+pub(crate) fn helper() -> Option<Helper> {
+    Helper::is_of_use().then(|| Helper::this_program(RUN_CHILD))
 }
 
 /// Refuses what is no folder.

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use hospes::client::{Client, ClientBuilder, Target};
 use hospes::model::Era;
-use hospes_host::config::{EraChoice, ServerConfig, Transport, nearest};
+use hospes_host::config::{EraChoice, Sandbox, ServerConfig, Transport, nearest};
+use hospes_host::upstream::guarded;
 
 use crate::args::{EraArg, Reach};
 use crate::commands::{Ending, auth, interrupted};
 use crate::credentials::{self, Later};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
-use crate::settings::{folders, load};
+use crate::settings::{folders, helper, load};
 use crate::{builtins, output, prompt};
 
 /// What to do where somebody has to sign in.
@@ -85,7 +86,17 @@ fn entry(server: &ServerConfig) -> Outcome<Target> {
             let args: Vec<&str> = server.args.iter().map(|arg| arg.reveal()).collect();
             builtin(&server.name, &args)
         }
-        transport => Ok(hospes_host::upstream::target(transport)),
+        Transport::Stdio(_) | Transport::Http(_) => {
+            let found = hospes_host::upstream::target(server, helper().as_ref());
+            found.map_err(|problem| {
+                let failure = Failure::new(Code::Unreachable, &*problem.message);
+                match problem.hint {
+                    Some(hint) => failure.hint(&*hint),
+                    None => failure,
+                }
+            })
+        }
+        _ => Err(Failure::usage(format!("`{}` can only be used by `hospes up`", server.name))),
     }
 }
 
@@ -122,7 +133,12 @@ fn dress(target: Target, reach: &Reach) -> Outcome<Target> {
                 folders("--cwd", std::slice::from_ref(folder))?;
                 command = command.cwd(folder);
             }
-            Ok(command.into())
+            if command.launcher.is_some() {
+                return Ok(command.into());
+            }
+            // Without such a program the client says what is missing.
+            let guarded = guarded(command.clone(), &Sandbox::default(), helper().as_ref());
+            Ok(guarded.map_or(command, |(guarded, _)| guarded).into())
         }
         Target::Url(mut url) => {
             if !reach.env.is_empty() || reach.cwd.is_some() {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hospes::client::DEFAULT_PARK_TIMEOUT;
+use hospes_sandbox::Helper;
 
 use crate::catalogue::DEFAULT_PAGE_SIZE;
 use crate::upstream::Policy;
@@ -71,6 +72,9 @@ pub struct Settings {
     pub restart: Policy,
     /// The folders told to servers that ask for roots outside of any call.
     pub roots: Vec<PathBuf>,
+    /// What starts child processes, so that they are confined and nothing of them outlives the host. Without it they are
+    /// started as they are, and those that are to be confined are not started.
+    pub helper: Option<Helper>,
 }
 
 impl Default for Settings {
@@ -90,6 +94,7 @@ impl Default for Settings {
             page_size: DEFAULT_PAGE_SIZE,
             restart: Policy::default(),
             roots: Vec::new(),
+            helper: None,
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// What a server may touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -31,7 +33,7 @@ pub enum Kind {
 }
 
 /// Files that a server may use besides those of the system, absolute; what is below a folder too.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Files {
     /// To read and execute.
@@ -41,7 +43,8 @@ pub struct Files {
 }
 
 /// The network that a server may use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Network {
     /// That of the host.
@@ -109,10 +112,12 @@ impl Files {
 }
 
 /// What keeps a server within its profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Means {
     /// Nothing does.
+    #[serde(rename = "none")]
     Nothing,
     /// Bubblewrap: namespaces.
     Bubblewrap,
@@ -133,12 +138,13 @@ impl Means {
 }
 
 /// How a server is confined, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Confinement {
     /// What keeps it there.
     pub means: Means,
     /// The files it may use besides those of the system; none for all that its user may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Files>,
     /// The network it may use.
     pub network: Network,

@@ -5,11 +5,12 @@ use std::time::Duration;
 use hospes::client::{Client, Target};
 use hospes_host::Status;
 use hospes_host::catalogue::STATUS_URI;
+use hospes_host::upstream::UpstreamStatus;
 
-use super::up::line;
+use super::up::{MARGIN, line};
 use crate::args;
 use crate::exit::{Code, Failure, Outcome};
-use crate::output::{BOLD, CYAN, DIM, Output, YELLOW, paint, printable, result_width};
+use crate::output::{BOLD, CYAN, DIM, Output, YELLOW, folded, paint, printable, result_width};
 use crate::place;
 
 /// How long a host has to answer.
@@ -39,6 +40,7 @@ pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
     );
     for server in &status.servers {
         text.push_str(&format!("  {}\n", line(server, result_width())));
+        text.push_str(&process(server, result_width()));
     }
     for (name, why) in &status.left_out {
         text.push_str(&format!(
@@ -53,6 +55,24 @@ pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
     }
     output.result(text.trim_end());
     Ok(())
+}
+
+/// How the process of a server was started, whole.
+fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
+    let Some(process) = &server.process else { return String::new() };
+    let mut text = String::new();
+    let mut row = |what: &str, style: &str, said: &str| {
+        let folded = folded(&format!("{what}: {}", printable(said)), MARGIN, width);
+        text.push_str(&format!("{}\n", paint(style, folded)));
+    };
+    row("command", DIM, &process.command);
+    if let Some(sandbox) = &process.sandbox {
+        row("sandbox", DIM, &sandbox.to_string());
+    }
+    if !process.loader_variables.is_empty() {
+        row("variables that decide what it loads", YELLOW, &process.loader_variables.join(", "));
+    }
+    text
 }
 
 /// The host that was started last and answers.

@@ -222,7 +222,7 @@ fn is_said(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
 }
 
 /// How far what is said of a server stands below its name, in columns.
-const MARGIN: usize = 6;
+pub(crate) const MARGIN: usize = 6;
 
 /// One server on one line, and what is wrong with it below, in lines no longer than `width`.
 pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {

@@ -10,6 +10,7 @@ mod model;
 mod nearest;
 mod own;
 mod remote;
+mod sandbox;
 mod secret;
 mod server;
 mod spellings;
@@ -30,5 +31,6 @@ pub use model::{
 };
 pub use nearest::nearest;
 pub use own::{HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_listen};
+pub use sandbox::Sandbox;
 pub use secret::{Expanded, Secret, ServerUrl, redact_command, redact_url};
 pub use words::{WordsError, split_command};

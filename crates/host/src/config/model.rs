@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::auth::AuthConfig;
 use super::error::{ConfigErrors, Source, Warning};
+use super::sandbox::Sandbox;
 use super::secret::{Expanded, Secret, ServerUrl, redact_command};
 use super::words::{WordsError, split_command};
 
@@ -72,6 +73,10 @@ pub struct ServerConfig {
     pub tools: ToolFilter,
     /// The era to speak with it, if it is not to be found out.
     pub era: Option<EraChoice>,
+    /// What it may touch, if it is a child process.
+    pub sandbox: Sandbox,
+    /// The folders that it is told it may work in; none where it is told what the host tells all servers.
+    pub roots: Option<Vec<PathBuf>>,
     /// Where its entry stands.
     pub source: Source,
 }
@@ -88,6 +93,8 @@ impl ServerConfig {
             max_connections: None,
             tools: ToolFilter::default(),
             era: None,
+            sandbox: Sandbox::default(),
+            roots: None,
             source,
         }
     }
@@ -202,7 +209,17 @@ pub struct Stdio {
 impl Stdio {
     /// The command line for people: with references in place of their values, without secrets.
     pub fn command_line(&self) -> String {
-        redact_command(std::iter::once(&self.command).chain(&self.args).map(Expanded::written))
+        self.command_line_of(self.command.written())
+    }
+
+    /// The same with another text for the program, as which file it is.
+    pub fn command_line_of(&self, program: &str) -> String {
+        redact_command(std::iter::once(program).chain(self.args.iter().map(Expanded::written)))
+    }
+
+    /// The names of its variables that decide which code it loads, whatever the command line says.
+    pub fn loader_variables(&self) -> impl Iterator<Item = &str> {
+        self.env.keys().map(String::as_str).filter(|name| hospes_sandbox::is_loader_variable(name))
     }
 }
 

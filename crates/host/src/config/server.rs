@@ -9,6 +9,7 @@ use super::error::ConfigError;
 use super::expand::{Dialect, Scope};
 use super::model::{Builtin, EraChoice, HttpFlavour, ServerConfig, Stdio, Timeouts, ToolFilter, Transport};
 use super::nearest::hint;
+use super::sandbox::Sandbox;
 use super::secret::{Expanded, Secret};
 use super::spellings::Spellings;
 use super::table::{Report, Table};
@@ -61,16 +62,19 @@ pub(super) fn read(
     let errors_before = report.errors.len();
     let mut reader = Reader { name, entry, spellings, scope, table: &mut table, report };
     let transport = reader.transport();
+    let is_child = matches!(transport, Ok(Some(Transport::Stdio(_))));
+    let sandbox = if is_child { reader.sandbox() } else { Sandbox::default() };
     let timeouts = reader.timeouts(defaults.timeouts);
     let max_connections = reader.table.count(spellings.max_connections, reader.report);
     let tools = reader.tools();
     let era = reader.era();
+    let roots = reader.roots();
     let required = reader.table.boolean(spellings.required, reader.report).unwrap_or(false);
     let own = scope.dialect == Dialect::Own;
     if own {
         // Settings of another transport are known, whether or not this one asked for them.
         table.know(&[spellings.args, spellings.env, spellings.env_file, spellings.pass_env, spellings.cwd]);
-        table.know(&[spellings.headers, spellings.account]);
+        table.know(&[spellings.headers, spellings.account, spellings.sandbox]);
         table.refuse_unread(report);
     }
     let transport = match transport {
@@ -109,6 +113,8 @@ pub(super) fn read(
     server.max_connections = max_connections.or(defaults.max_connections);
     server.tools = tools;
     server.era = era;
+    server.sandbox = sandbox;
+    server.roots = roots;
     Some(Reading::Server(Box::new(server)))
 }
 
@@ -188,8 +194,14 @@ impl<'n> Reader<'_, 'n, '_> {
             };
             let http = self.http(url, flavour);
             let spellings = self.spellings;
-            let process =
-                [spellings.args, spellings.env, spellings.env_file, spellings.pass_env, spellings.cwd];
+            let process = [
+                spellings.args,
+                spellings.env,
+                spellings.env_file,
+                spellings.pass_env,
+                spellings.cwd,
+                spellings.sandbox,
+            ];
             self.useless(&process, url);
             return Ok(http.map(Transport::Http));
         }
@@ -209,6 +221,7 @@ impl<'n> Reader<'_, 'n, '_> {
                 spellings.env_file,
                 spellings.pass_env,
                 spellings.cwd,
+                spellings.sandbox,
             ];
             self.useless(&others, builtin);
             return Ok(name
@@ -293,7 +306,15 @@ impl<'n> Reader<'_, 'n, '_> {
             self.env(node, "command.env", &mut env);
         }
         all.extend(args?);
-        Some(Stdio { command: program, args: all, env, cwd })
+        let stdio = Stdio { command: program, args: all, env, cwd };
+        // In our own file somebody wrote it for us; what others' files have in them, few have looked at.
+        if self.scope.dialect != Dialect::Own {
+            for name in stdio.loader_variables() {
+                let message = format!("`{name}` decides which code the program loads; see that it should");
+                self.report.warn(&command.at, Some(self.name), message);
+            }
+        }
+        Some(stdio)
     }
 
     /// The program, and what of its arguments stands in the same setting.
@@ -377,7 +398,7 @@ impl<'n> Reader<'_, 'n, '_> {
         Some((program, words.collect()))
     }
 
-    fn expand_all(&mut self, items: &[Node], field: &str) -> Vec<Option<Expanded>> {
+    pub(super) fn expand_all(&mut self, items: &[Node], field: &str) -> Vec<Option<Expanded>> {
         let mut expanded = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             expanded.push(self.table.expanded(item, &format!("{field}[{index}]"), self.scope, self.report));
@@ -398,7 +419,7 @@ impl<'n> Reader<'_, 'n, '_> {
     }
 
     /// Where relative paths begin: beside our own file, in the workspace for others'.
-    fn base(&self) -> &std::path::Path {
+    pub(super) fn base(&self) -> &std::path::Path {
         if self.scope.dialect == Dialect::Own { self.scope.folder } else { self.scope.workspace }
     }
 

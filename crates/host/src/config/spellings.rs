@@ -13,6 +13,10 @@ pub(super) struct Spellings {
     /// Names of variables to hand on from our own environment.
     pub(super) pass_env: Keys,
     pub(super) cwd: Keys,
+    /// What a child process may touch.
+    pub(super) sandbox: Keys,
+    /// The folders it is told of.
+    pub(super) roots: Keys,
     pub(super) url: Keys,
     pub(super) headers: Keys,
     /// Headers whose values are names of environment variables.
@@ -45,6 +49,8 @@ pub(super) const OWN: Spellings = Spellings {
     env_file: &["env_file"],
     pass_env: &["pass_env"],
     cwd: &["cwd"],
+    sandbox: &["sandbox"],
+    roots: &["roots"],
     url: &["url"],
     headers: &["headers"],
     env_headers: &[],
@@ -73,6 +79,8 @@ pub(super) const FOREIGN: Spellings = Spellings {
     env_file: &["envFile", "env_file"],
     pass_env: &["env_vars", "env_keys"],
     cwd: &["cwd", "workingDirectory", "working_directory"],
+    sandbox: &[],
+    roots: &[],
     url: &["url", "httpUrl", "serverUrl", "baseUrl", "http_url", "server_url", "base_url", "uri"],
     headers: &["headers", "http_headers", "httpHeaders"],
     env_headers: &["env_http_headers"],

@@ -1,6 +1,7 @@
 //! Whole files: every format people have, and what is said about mistakes in them.
 
 mod foreign;
+mod sandbox;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

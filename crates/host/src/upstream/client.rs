@@ -1,18 +1,20 @@
 //! Connections of the SDK's client: to child processes and to URLs.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hospes::client::{CallError, Client, ClientBuilder, HealthCheck, Target};
 use hospes::{BoxService, Call, Outcome, Service};
 use hospes_model::{ElicitUrlParams, Era, RpcError, ServerCapabilities};
+use hospes_sandbox::Helper;
 use tokio::sync::watch;
 
 use super::abilities::Abilities;
 use super::connector::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
+use super::process::Process;
 use crate::accounts::Account;
-use crate::config::{EraChoice, Http, HttpFlavour, ServerConfig, Stdio, Transport};
+use crate::config::{Builtin, EraChoice, Http, HttpFlavour, ServerConfig, Transport};
 use crate::settings::Settings;
 
 /// How a connector gives the client less time than it has itself, so that the client can say what went wrong.
@@ -22,7 +24,7 @@ const HEADSTART: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct ClientConnector {
     name: Arc<str>,
-    target: Target,
+    start: Start,
     era: Option<Era>,
     /// Whether the configuration says that it speaks HTTP+SSE.
     sse: bool,
@@ -34,6 +36,47 @@ struct ClientConnector {
     account: Option<Arc<Account>>,
 }
 
+/// What is connected to.
+#[derive(Debug)]
+enum Start {
+    /// Always the same.
+    Target(Target),
+    /// A process, which is looked for, and what confines it, each time anew.
+    Process { config: Box<ServerConfig>, helper: Option<Helper>, last: Mutex<Option<Arc<Process>>> },
+}
+
+impl Start {
+    fn new(config: &ServerConfig, settings: &Settings, account: Option<&Arc<Account>>) -> Self {
+        match (&config.transport, account) {
+            (Transport::Stdio(_), _) => {
+                let (config, helper) = (Box::new(config.clone()), settings.helper.clone());
+                Self::Process { config, helper, last: Mutex::default() }
+            }
+            (Transport::Http(http), Some(account)) => {
+                Self::Target(at_url(http).authorizer(Arc::clone(account) as _).into())
+            }
+            (Transport::Http(http), None) => Self::Target(at_url(http).into()),
+            (Transport::Builtin(builtin), _) => Self::Target(part_of_us(builtin)),
+        }
+    }
+
+    async fn target(&self) -> Result<Target, ConnectProblem> {
+        let (config, helper, last) = match self {
+            Self::Target(target) => return Ok(target.clone()),
+            Self::Process { config, helper, last } => (config.clone(), helper.clone(), last),
+        };
+        // It looks at files, and may start a program to find out what works here.
+        let found = tokio::task::spawn_blocking(move || match &config.transport {
+            Transport::Stdio(stdio) => super::process::start(&config, stdio, helper.as_ref()).map(Some),
+            Transport::Http(_) | Transport::Builtin(_) => Ok(None),
+        });
+        let found = found.await.map_err(|error| ConnectProblem::new(error.to_string()))??;
+        let Some((target, process)) = found else { return Err(ConnectProblem::new("it is no program")) };
+        *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(process));
+        Ok(target)
+    }
+}
+
 /// What connects to a child process or a URL.
 pub(crate) fn client_connector(
     config: &ServerConfig,
@@ -43,10 +86,7 @@ pub(crate) fn client_connector(
     let connect_timeout = config.timeouts.connect.unwrap_or(settings.connect_timeout);
     Arc::new(ClientConnector {
         name: config.name.as_str().into(),
-        target: match (target(&config.transport), &account) {
-            (Target::Url(url), Some(account)) => url.authorizer(Arc::clone(account) as _).into(),
-            (target, _) => target,
-        },
+        start: Start::new(config, settings, account.as_ref()),
         era: config.era.map(EraChoice::era),
         sse: matches!(&config.transport, Transport::Http(http) if http.flavour == HttpFlavour::Sse),
         connect_timeout: connect_timeout.saturating_sub(HEADSTART).max(connect_timeout / 2),
@@ -64,34 +104,36 @@ fn health_check(interval: Option<Duration>) -> Option<HealthCheck> {
     Some(HealthCheck::every(interval).max_unanswered(2))
 }
 
-/// What the SDK connects to. In errors it is shown as the configuration has it, without secrets: they reach logs, the
-/// status and the model.
-#[must_use]
-pub fn target(transport: &Transport) -> Target {
-    let shown = transport.to_string();
-    match transport {
-        Transport::Stdio(Stdio { command, args, env, cwd }) => {
-            let mut target = Target::command(command.reveal())
-                .args(args.iter().map(|arg| arg.reveal()))
-                .envs(env.iter().map(|(name, value)| (name.as_str(), value.reveal())))
-                .shown_as(shown);
-            if let Some(folder) = cwd {
-                target = target.cwd(folder);
-            }
-            target.into()
-        }
-        Transport::Http(Http { url, headers, .. }) => {
-            let target = Target::url(url.reveal().as_str()).shown_as(shown);
-            let headers = headers.iter();
-            headers.fold(target, |target, (name, value)| target.header(name, value.reveal())).into()
-        }
-        Transport::Builtin(builtin) => {
-            Target::Invalid { text: builtin.name.clone(), why: "it is part of this program".to_owned() }
-        }
-    }
+/// What the SDK connects to, a program by way of the helper. In errors it is shown as the configuration has it, without
+/// secrets: they reach logs, the status and the model. May block.
+///
+/// # Errors
+/// When there is no such program, or what it may touch cannot be enforced: it must not be started.
+pub fn target(config: &ServerConfig, helper: Option<&Helper>) -> Result<Target, ConnectProblem> {
+    Ok(match &config.transport {
+        Transport::Stdio(stdio) => super::process::start(config, stdio, helper)?.0,
+        Transport::Http(http) => at_url(http).into(),
+        Transport::Builtin(builtin) => part_of_us(builtin),
+    })
+}
+
+fn at_url(http: &Http) -> hospes::client::Url {
+    let target = Target::url(http.url.reveal().as_str()).shown_as(http.url.to_string());
+    http.headers.iter().fold(target, |target, (name, value)| target.header(name, value.reveal()))
+}
+
+fn part_of_us(builtin: &Builtin) -> Target {
+    Target::Invalid { text: builtin.name.clone(), why: "it is part of this program".to_owned() }
 }
 
 impl Connector for ClientConnector {
+    fn process(&self) -> Option<Arc<Process>> {
+        match &self.start {
+            Start::Target(_) => None,
+            Start::Process { last, .. } => last.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         self.account.as_ref().map(|account| account.changes())
     }
@@ -121,7 +163,8 @@ impl Connector for ClientConnector {
             }
             let roots = if wish.quarantined { &[][..] } else { &self.roots };
             let builder = declaring(builder, wish.abilities, roots);
-            let client = builder.connect(self.target.clone()).await.map_err(|error| {
+            let target = self.start.target().await?;
+            let client = builder.connect(target).await.map_err(|error| {
                 let text = error.to_string();
                 // It gets a place of its own.
                 let hint = error.hint.clone();
@@ -226,11 +269,20 @@ mod tests {
         let config = loader.parse("mcp.json", text).unwrap();
         assert_eq!(config.servers.len(), 2);
         for server in &config.servers {
-            let target = target(&server.transport);
-            let error = Client::connect(target.clone()).await.unwrap_err();
-            for text in [error.to_string(), format!("{error:?}"), target.to_string(), format!("{target:?}")] {
-                assert!(!text.contains("hunter2") && text.contains("KEY"), "{text}");
-            }
+            let texts = match target(server, None) {
+                Ok(target) => {
+                    let error = Client::connect(target.clone()).await.unwrap_err();
+                    [error.to_string(), format!("{error:?}"), target.to_string(), format!("{target:?}")]
+                }
+                Err(problem) => {
+                    [&problem.message, &problem.hint.unwrap_or_default(), &problem.message, &problem.message]
+                        .map(ToString::to_string)
+                }
+            };
+            assert!(
+                texts.iter().all(|text| !text.contains("hunter2")) && texts[0].contains("KEY"),
+                "{texts:?}"
+            );
         }
     }
 }

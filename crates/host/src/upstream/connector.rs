@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::abilities::Abilities;
 use super::memory::Known;
+use super::process::Process;
 
 /// A future that owns its type no more.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -23,6 +24,11 @@ pub trait Connector: Send + Sync + 'static {
     /// application can do.
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// How the process of the last connection was started, if there was one.
+    fn process(&self) -> Option<Arc<Process>> {
+        None
     }
 
     /// Counts what changes about how the server lets us in: when somebody has signed in or out there. A connection that

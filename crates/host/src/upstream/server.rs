@@ -108,6 +108,7 @@ impl Upstream {
         let seats = self.seats();
         let mut status = UpstreamStatus::of(&self.server, &seats.primary().phase());
         status.connections = seats.len();
+        status.process = self.connector.process().map(Arc::unwrap_or_clone);
         status
     }
 

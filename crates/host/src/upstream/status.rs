@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::line::{Phase, Server};
+use super::process::Process;
 
 /// How a server is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +86,9 @@ pub struct UpstreamStatus {
     /// How many connections there are to it.
     #[serde(default)]
     pub connections: usize,
+    /// How its process was started the last time, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
     /// How many users there are connections for, where each has an account of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<usize>,
@@ -116,6 +120,7 @@ impl UpstreamStatus {
             hint: None,
             warnings: Vec::new(),
             connections: 0,
+            process: None,
             users: None,
         };
         let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).ok();

@@ -36,8 +36,8 @@ pub(super) fn arguments(order: &Order, inner: &Path, home: Option<&Path>) -> Vec
 
 fn confined(files: &Files, order: &Order, inner: &Path, home: Option<&Path>, args: &mut Vec<OsString>) {
     let mut add = |flag: &str, from: &Path, to: &Path| args.extend([flag.into(), from.into(), to.into()]);
-    for path in SYSTEM.iter().chain(&SETTINGS) {
-        add("--ro-bind-try", Path::new(path), Path::new(path));
+    for path in SYSTEM.iter().chain(&SETTINGS).map(Path::new).filter(|path| path.exists()) {
+        add("--ro-bind-try", path, path);
     }
     let visible = |path: &Path| {
         let granted = files.read.iter().chain(&files.write).map(PathBuf::as_path);

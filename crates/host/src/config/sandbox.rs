@@ -1,0 +1,106 @@
+//! Reading what an entry says about what its server may touch: files, network, variables, and the folders it is told of.
+
+use std::path::PathBuf;
+
+use hospes_sandbox::{Files, Kind, Network, Profile};
+
+use super::document::Entry;
+use super::nearest::hint;
+use super::server::Reader;
+use super::table::Table;
+use super::words::is_env_name;
+
+/// What a server that runs as a child process may touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sandbox {
+    /// What is enforced.
+    pub profile: Profile,
+    /// The names of our own variables that it gets, in place of the few that every child gets.
+    pub environment: Option<Vec<String>>,
+}
+
+impl Reader<'_, '_, '_> {
+    /// The table `sandbox`.
+    pub(super) fn sandbox(&mut self) -> Sandbox {
+        let mut sandbox = Sandbox::default();
+        let Some(entry) = self.take(self.spellings.sandbox) else { return sandbox };
+        let Some(mut table) = Table::new(&entry.node, Some(self.name), "sandbox.", self.report) else {
+            return sandbox;
+        };
+        if let Some(entry) = table.take(&["kind"], self.report) {
+            let words = [
+                ("auto", Kind::Auto),
+                ("bubblewrap", Kind::Bubblewrap),
+                ("landlock", Kind::Landlock),
+                ("off", Kind::Off),
+            ];
+            sandbox.profile.kind = self.word(&table, entry, &words);
+        }
+        if let Some(entry) = table.take(&["network"], self.report) {
+            let words = [("host", Network::Host), ("none", Network::None)];
+            sandbox.profile.network = self.word(&table, entry, &words);
+        }
+        if let Some(mut files) = table.table("files", self.report) {
+            let mut granted = Files::default();
+            granted.read = self.paths(&mut files, "read").unwrap_or_default();
+            granted.write = self.paths(&mut files, "write").unwrap_or_default();
+            files.refuse_unread(self.report);
+            sandbox.profile.files = Some(granted);
+        }
+        if let Some(entry) = table.take(&["environment"], self.report) {
+            let names = table.texts(entry, self.report).unwrap_or_default();
+            for (index, (name, at)) in names.iter().enumerate() {
+                if !is_env_name(name) {
+                    let field = format!("sandbox.environment[{index}]");
+                    table.invalid::<()>(at, &field, "a name without `=` and white space", "", self.report);
+                }
+            }
+            sandbox.environment = Some(names.into_iter().map(|(name, _)| name.to_owned()).collect());
+        }
+        table.refuse_unread(self.report);
+        if sandbox.profile.kind == Kind::Off && sandbox.profile.is_demanding() {
+            self.contradiction(entry, "`sandbox.kind` = `off`", "`sandbox.files` or `sandbox.network`");
+        }
+        sandbox
+    }
+
+    /// The folders that it is told it may work in; none where that is the same for all servers.
+    pub(super) fn roots(&mut self) -> Option<Vec<PathBuf>> {
+        let entry = self.take(self.spellings.roots)?;
+        let items = self.table.items(entry, self.report)?;
+        let expanded: Option<Vec<_>> = self.expand_all(items, &entry.key).into_iter().collect();
+        Some(expanded?.iter().map(|path| self.scope.path(self.base(), path.reveal())).collect())
+    }
+
+    fn word<T: Copy + Default>(
+        &mut self,
+        table: &Table<'_>,
+        entry: &Entry,
+        words: &[(&'static str, T)],
+    ) -> T {
+        let Some(text) = entry.node.as_str() else {
+            self.report.wrong_type::<()>(&entry.node, Some(self.name), table.field(entry), "a string");
+            return T::default();
+        };
+        if let Some((_, meant)) = words.iter().find(|(word, _)| *word == text) {
+            return *meant;
+        }
+        let names: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+        let hint = hint(text, words.iter().map(|(word, _)| *word));
+        table.invalid::<()>(&entry.node.at, &table.field(entry), names.join(", "), hint, self.report);
+        T::default()
+    }
+
+    fn paths(&mut self, table: &mut Table<'_>, key: &'static str) -> Option<Vec<PathBuf>> {
+        let entry = table.take(&[key], self.report)?;
+        let field = table.field(entry);
+        let items = table.items(entry, self.report)?;
+        let mut paths = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let path = table.expanded(item, &format!("{field}[{index}]"), self.scope, self.report)?;
+            paths.push(self.scope.path(self.base(), path.reveal()));
+        }
+        Some(paths)
+    }
+}

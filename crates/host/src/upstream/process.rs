@@ -1,0 +1,101 @@
+//! How a child process is started: which file its command means, and what it may touch.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use hospes::client::{Command, Launcher, Target};
+use hospes_sandbox::{Confinement, ENV_PREFIX, Helper, Unenforceable};
+use serde::{Deserialize, Serialize};
+
+use super::connector::ConnectProblem;
+use crate::config::{Sandbox, ServerConfig, Stdio};
+
+/// How the process of a server is started, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Process {
+    /// The whole command line, with the file that the program is, without secrets.
+    pub command: String,
+    /// What it may touch; none where nobody looks after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Confinement>,
+    /// Its variables that decide which code it loads, whatever the command line says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loader_variables: Vec<String>,
+}
+
+/// What the client is to start for this server. May block.
+pub(super) fn start(
+    config: &ServerConfig,
+    stdio: &Stdio,
+    helper: Option<&Helper>,
+) -> Result<(Target, Process), ConnectProblem> {
+    let shown = config.transport.to_string();
+    let mut command = Target::command(stdio.command.reveal())
+        .args(stdio.args.iter().map(|arg| arg.reveal()))
+        .envs(stdio.env.iter().map(|(name, value)| (name.as_str(), value.reveal())))
+        .shown_as(shown.clone());
+    if let Some(folder) = &stdio.cwd {
+        command = command.cwd(folder);
+    }
+    if let Some(names) = &config.sandbox.environment {
+        command = command.inherit(names);
+    }
+    let (command, sandbox) = guarded(command, &config.sandbox, helper).map_err(|problem| {
+        let message = format!("cannot connect to {shown} (spawn): {}", problem.message);
+        ConnectProblem::new(message).with_hint(problem.hint)
+    })?;
+    // What a reference stands for is not shown.
+    let written = stdio.command.written();
+    let file = command.program.to_string_lossy();
+    let process = Process {
+        command: stdio.command_line_of(if written.contains(['$', '{']) { written } else { &file }),
+        sandbox,
+        loader_variables: stdio.loader_variables().map(str::to_owned).collect(),
+    };
+    Ok((command.into(), process))
+}
+
+/// The command with its program as the file that it means, started by the helper if there is one. May block.
+///
+/// # Errors
+/// When there is no such program, or what it may touch cannot be enforced: it must not be started.
+pub fn guarded(
+    mut command: Command,
+    sandbox: &Sandbox,
+    helper: Option<&Helper>,
+) -> Result<(Command, Option<Confinement>), ConnectProblem> {
+    let unenforceable =
+        |error: Unenforceable| ConnectProblem::new(error.to_string()).with_hint(Some(error.hint()));
+    if cfg!(unix) {
+        command.program = resolved(&command)?.into_os_string();
+    }
+    let Some(helper) = helper else {
+        return match sandbox.profile.is_demanding() {
+            true => Err(unenforceable(Unenforceable::NoHelper)),
+            false => Ok((command, None)),
+        };
+    };
+    let launch = helper.launch(&sandbox.profile, command.cwd.as_deref()).map_err(unenforceable)?;
+    let launcher = Launcher::new(launch.program, launch.args, ENV_PREFIX);
+    Ok((command.launched_by(launcher), Some(launch.confinement)))
+}
+
+fn resolved(command: &Command) -> Result<PathBuf, ConnectProblem> {
+    let own = command.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    let is_inherited =
+        command.inherited.as_ref().is_none_or(|names| names.iter().any(|name| name == OsStr::new("PATH")));
+    let path = own.or_else(|| std::env::var_os("PATH").filter(|_| is_inherited));
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let cwd = command.cwd.as_deref().map_or_else(|| here.clone(), |folder| here.join(folder));
+    let problem = |hint: String| {
+        let program = command.program.to_string_lossy();
+        ConnectProblem::new(format!("{program} could not be started")).with_hint(Some(hint))
+    };
+    if !cwd.is_dir() {
+        return Err(problem(format!("the folder {} does not exist", cwd.display())));
+    }
+    hospes_sandbox::resolve(&command.program, path.as_deref(), Path::new(&cwd))
+        .map_err(|why| problem(why.to_string()))
+}
