@@ -1,27 +1,19 @@
 //! What sends the requests.
 
 use std::fmt;
-use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use hospes_egress::{Connector, Egress, FetchError, Lookup};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, USER_AGENT};
 use http::{HeaderValue, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::TokioExecutor;
-use tower_service::Service;
 
-use super::error::FetchError;
-use super::guard::Egress;
 use crate::exchange::without_query;
 use crate::{Request, Response};
 
@@ -29,9 +21,6 @@ use crate::{Request, Response};
 const TOTAL: Duration = Duration::from_secs(10);
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
-
-type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
-type Lookup = Arc<dyn Fn(String) -> Found + Send + Sync>;
 
 /// An HTTP client for URLs that came from somebody else. The address that is checked is the address that is dialled;
 /// redirects are not followed, proxies not asked whatever the environment says, connections not kept; an answer has 10
@@ -45,16 +34,13 @@ pub struct GuardedClient {
     client: Arc<OnceLock<Result<Sender, FetchError>>>,
 }
 
-type Sender = Client<hyper_rustls::HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
+type Sender = Client<Connector, Full<Bytes>>;
 
 impl GuardedClient {
     /// One that goes where `egress` lets it.
     #[must_use]
     pub fn new(egress: Egress) -> Self {
-        let lookup = |host: String| -> Found {
-            Box::pin(async move { Ok(tokio::net::lookup_host((host, 0)).await?.collect()) })
-        };
-        Self::with_lookup(egress, Arc::new(lookup))
+        Self::with_lookup(egress, hospes_egress::system_lookup())
     }
 
     fn with_lookup(egress: Egress, lookup: Lookup) -> Self {
@@ -77,16 +63,9 @@ impl GuardedClient {
 
     fn sender(&self) -> Result<Sender, FetchError> {
         let make = || {
-            let resolver = Resolver { egress: Arc::clone(&self.egress), lookup: Arc::clone(&self.lookup) };
-            let mut plain = HttpConnector::new_with_resolver(resolver);
-            plain.set_nodelay(true);
-            plain.enforce_http(false);
-            plain.set_connect_timeout(Some(CONNECT));
-            let connector = hyper_rustls::HttpsConnectorBuilder::new()
-                .with_tls_config(hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?)
-                .https_or_http()
-                .enable_http1()
-                .wrap_connector(plain);
+            let tls = hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?;
+            let connector =
+                hospes_egress::connector(Arc::clone(&self.egress), Arc::clone(&self.lookup), tls, CONNECT);
             // A kept connection would be used without its address being looked at again.
             Ok(Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector))
         };
@@ -169,38 +148,6 @@ fn send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
         cause = error.source();
     }
     if error.is_connect() { FetchError::Unreachable } else { FetchError::Broken }
-}
-
-/// Looks names up, and lets through what may be dialled.
-#[derive(Clone)]
-struct Resolver {
-    egress: Arc<Egress>,
-    lookup: Lookup,
-}
-
-impl Service<Name> for Resolver {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let egress = Arc::clone(&self.egress);
-        let host = name.as_str().to_owned();
-        let found = (self.lookup)(host.clone());
-        Box::pin(async move {
-            let found = found.await?;
-            let permitted: Vec<_> =
-                found.into_iter().filter(|address| egress.permits(&host, address.ip())).collect();
-            if permitted.is_empty() {
-                return Err(io::Error::other(FetchError::Forbidden("the address is not public")));
-            }
-            Ok(permitted.into_iter())
-        })
-    }
 }
 
 #[cfg(test)]

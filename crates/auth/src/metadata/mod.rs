@@ -7,26 +7,13 @@ mod well_known;
 
 pub(crate) use client::document_url;
 pub use client::{ApplicationType, ClientDocument, ClientMetadata, Registered};
+pub use hospes_egress::is_loopback;
 pub(crate) use resource::covers;
 pub use resource::{ProtectedResource, ResourceError};
 pub use server::{AuthorizationServer, ServerError};
 pub use well_known::{resource_metadata_urls, server_metadata_urls};
 
-use url::{Host, Url};
-
-/// Whether this host is this machine: `localhost`, 127.0.0.0/8, or `[::1]`.
-#[must_use]
-pub fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => {
-            let name = name.strip_suffix('.').unwrap_or(name);
-            name == "localhost" || name.ends_with(".localhost")
-        }
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
-}
+use url::Url;
 
 /// Whether secrets may travel there: over https, or over http within this machine.
 #[must_use]

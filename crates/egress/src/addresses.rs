@@ -53,7 +53,7 @@ impl Network {
 /// Whether an address belongs to the public internet: not to this machine, to a network behind it, to a provider's
 /// inside, to examples or to nobody (the IANA registries of special-purpose addresses). Addresses of version 6 that
 /// carry one of version 4 are judged by that.
-pub(super) fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => match carried(address) {
@@ -64,7 +64,7 @@ pub(super) fn is_public(address: IpAddr) -> bool {
 }
 
 /// The address that stands in another: mapped, NAT64, 6to4.
-pub(super) fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
+pub(crate) fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let parts = address.segments();
     let join = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
     match parts {

@@ -4,15 +4,29 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use super::addresses::{Network, carried, is_public};
-use super::error::FetchError;
-use crate::metadata::is_loopback;
+use crate::addresses::{Network, carried, is_public};
+use crate::error::FetchError;
+
+/// Whether this host is this machine: `localhost`, 127.0.0.0/8, or `[::1]`.
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.strip_suffix('.').unwrap_or(name);
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
 
 /// Where requests to URLs that came from somebody else may go: to the public internet, over https. All else must be
 /// allowed.
 #[derive(Clone, Debug, Default)]
 pub struct Egress {
     loopback: bool,
+    http: bool,
     networks: Vec<Network>,
     hosts: Vec<String>,
 }
@@ -39,6 +53,13 @@ impl Egress {
     #[must_use]
     pub fn allow_loopback(mut self) -> Self {
         self.loopback = true;
+        self
+    }
+
+    /// Also over http, where nothing secret is sent and nothing that comes back is relied on.
+    #[must_use]
+    pub fn allow_http(mut self) -> Self {
+        self.http = true;
         self
     }
 
@@ -69,7 +90,14 @@ impl Egress {
                     return Err(FetchError::Forbidden("it is on this machine"));
                 }
             }
-            _ => return Err(FetchError::Forbidden("it is not https")),
+            "http" if self.http => {}
+            _ => {
+                return Err(FetchError::Forbidden(if self.http {
+                    "it is not of the web"
+                } else {
+                    "it is not https"
+                }));
+            }
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(FetchError::Forbidden("the URL names a user"));
@@ -92,7 +120,8 @@ impl Egress {
     }
 
     /// Whether the address that `host` stands for may be dialled.
-    pub(super) fn permits(&self, host: &str, address: IpAddr) -> bool {
+    #[must_use]
+    pub fn permits(&self, host: &str, address: IpAddr) -> bool {
         let plain = match address {
             IpAddr::V6(address) => carried(address).map_or(IpAddr::V6(address), IpAddr::V4),
             address @ IpAddr::V4(_) => address,
@@ -163,6 +192,24 @@ mod tests {
             "https://[64:ff9b::a00:1]/",
             "https://[2002:a00:1::]/",
             "https://0/",
+        ] {
+            assert!(!check(&egress, url), "{url}");
+        }
+    }
+
+    #[test]
+    fn where_http_will_do_the_rest_holds_all_the_same() {
+        let egress = Egress::public().allow_http();
+        assert!(check(&egress, "http://www.example/") && check(&egress, "http://1.1.1.1/"));
+        for url in [
+            "http://127.0.0.1/",
+            "http://localhost/",
+            "http://10.0.0.1/",
+            "http://[::1]/",
+            "http://0x7f.1/",
+            "ftp://www.example/",
+            "file:///srv/secret",
+            "http://me@www.example/",
         ] {
             assert!(!check(&egress, url), "{url}");
         }

@@ -1,0 +1,84 @@
+//! What dials.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use rustls::ClientConfig;
+use tower_service::Service;
+
+use crate::error::FetchError;
+use crate::guard::Egress;
+
+/// The addresses that a name stands for.
+pub type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+/// What looks names up.
+pub type Lookup = Arc<dyn Fn(String) -> Found + Send + Sync>;
+/// What opens connections, with TLS or without, over HTTP/1.1.
+pub type Connector = HttpsConnector<HttpConnector<Resolver>>;
+
+/// Looks names up as this machine does.
+#[must_use]
+pub fn system_lookup() -> Lookup {
+    Arc::new(|host: String| -> Found {
+        Box::pin(async move { Ok(tokio::net::lookup_host((host, 0)).await?.collect()) })
+    })
+}
+
+/// Opens connections to where `egress` lets it, in at most so much time. (Addresses that stand in URLs as they are, are
+/// not looked up: they are for [`Egress::check`].)
+#[must_use]
+pub fn connector(egress: Arc<Egress>, lookup: Lookup, tls: ClientConfig, time: Duration) -> Connector {
+    let mut plain = HttpConnector::new_with_resolver(Resolver { egress, lookup });
+    plain.set_nodelay(true);
+    plain.enforce_http(false);
+    plain.set_connect_timeout(Some(time));
+    let https = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    https.enable_http1().wrap_connector(plain)
+}
+
+/// Looks names up, and lets through what may be dialled.
+#[derive(Clone)]
+pub struct Resolver {
+    egress: Arc<Egress>,
+    lookup: Lookup,
+}
+
+impl fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resolver").field("egress", &self.egress).finish_non_exhaustive()
+    }
+}
+
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let egress = Arc::clone(&self.egress);
+        let host = name.as_str().to_owned();
+        let found = (self.lookup)(host.clone());
+        Box::pin(async move {
+            let found = found.await?;
+            let permitted: Vec<_> =
+                found.into_iter().filter(|address| egress.permits(&host, address.ip())).collect();
+            if permitted.is_empty() {
+                return Err(io::Error::other(FetchError::Forbidden("the address is not public")));
+            }
+            Ok(permitted.into_iter())
+        })
+    }
+}
