@@ -12,6 +12,7 @@ use crate::config::{Builtin, Config, Expanded, ServerConfig, Transport};
 use crate::gateway::{Gateway, Shared};
 use crate::guard::Guard;
 use crate::pins::{Book, Gate, Member, PinMode, Pinning, Pins, follow};
+use crate::servers::{NoSuchServer, Servers};
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::upstream::{Connector, Epoch, Memory, Server, Slot, State, Upstream, UpstreamStatus, definition};
@@ -153,6 +154,7 @@ impl HostBuilder {
                     user: None,
                     gate: gate.clone(),
                     shown: config.transport.to_string(),
+                    transport: config.transport.kind(),
                     definition: definition(&config.transport).filter(|_| config.era.is_none()),
                     policy: settings.restart,
                     connect_timeout: config.timeouts.connect.unwrap_or(settings.connect_timeout),
@@ -274,6 +276,20 @@ impl Host {
         self.shared.status()
     }
 
+    /// The servers, for whoever looks after them: the console.
+    #[must_use]
+    pub fn servers(&self) -> Servers {
+        Servers::new(Arc::clone(&self.shared))
+    }
+
+    /// Closes a server's connections and starts it anew, at once, as [`Servers::restart`].
+    ///
+    /// # Errors
+    /// When there is no server of that name.
+    pub fn restart(&self, server: &str) -> Result<(), NoSuchServer> {
+        self.servers().restart(server)
+    }
+
     /// Waits until every server that the host is not to start without is ready.
     ///
     /// # Errors
@@ -298,9 +314,7 @@ impl Host {
     /// Waits until anything about the servers may have changed since the last time that `seen` was given; returns
     /// what to give the next time.
     pub async fn changed(&self, seen: u64) -> u64 {
-        let mut epoch = self.shared.epoch.subscribe();
-        let now = epoch.wait_for(|now| *now != seen).await.map(|now| *now);
-        now.unwrap_or(seen)
+        self.servers().changed(seen).await
     }
 
     /// Closes all connections and waits until no child is left.

@@ -11,6 +11,7 @@ mod gateway;
 mod guard;
 mod host;
 pub mod pins;
+mod servers;
 mod settings;
 mod status;
 pub mod upstream;
@@ -21,6 +22,7 @@ pub use gateway::Gateway;
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard};
 pub use host::{BuiltinError, Builtins, Host, HostBuilder, StartError};
 pub use pins::{PinMode, Pinning, Pins};
+pub use servers::{NoSuchServer, Servers};
 pub use settings::{
     DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,
     DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_START_WAIT,

@@ -12,7 +12,7 @@ use super::document::{Entry, Format, format, parse};
 use super::error::{ConfigError, ConfigErrors, Source};
 use super::expand::{Dialect, Scope};
 use super::foreign::{dialect, is_foreign_toml, read_foreign};
-use super::model::{Config, Rejected, ServerConfig};
+use super::model::{Config, ConsoleConfig, Rejected, ServerConfig};
 use super::own::read_own;
 use super::server::Reading;
 use super::table::Report;
@@ -201,6 +201,7 @@ pub(super) struct Part {
     pub(super) listen: Option<Setting<SocketAddr>>,
     pub(super) start_wait: Option<Setting<Duration>>,
     pub(super) auth: Option<Setting<AuthConfig>>,
+    pub(super) console: Option<Setting<ConsoleConfig>>,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
     servers: Vec<ServerConfig>,
@@ -230,6 +231,7 @@ struct Merge {
     listen: Option<Setting<SocketAddr>>,
     start_wait: Option<Setting<Duration>>,
     auth: Option<Setting<AuthConfig>>,
+    console: Option<Setting<ConsoleConfig>>,
     names: Vec<(String, Source)>,
     errors: Vec<ConfigError>,
 }
@@ -241,6 +243,7 @@ impl Merge {
         once("endpoint.listen", &mut self.listen, part.listen, &mut self.errors);
         once("endpoint.start_wait", &mut self.start_wait, part.start_wait, &mut self.errors);
         once("auth", &mut self.auth, part.auth, &mut self.errors);
+        once("console.listen", &mut self.console, part.console, &mut self.errors);
         extend(&mut self.config.allowed_hosts, part.allowed_hosts);
         extend(&mut self.config.allowed_origins, part.allowed_origins);
         let named = part.servers.iter().map(|server| (&server.name, &server.source));
@@ -267,6 +270,7 @@ impl Merge {
         self.config.listen = self.listen.map(|listen| listen.value);
         self.config.start_wait = self.start_wait.map(|wait| wait.value);
         self.config.auth = self.auth.map(|auth| auth.value);
+        self.config.console = self.console.map(|console| console.value);
         if self.errors.is_empty() { Ok(self.config) } else { Err(ConfigErrors::new(self.errors)) }
     }
 }

@@ -26,11 +26,11 @@ pub use error::{ConfigError, ConfigErrors, Place, Source, Warning};
 use load::read_text;
 pub use load::{Loader, MAX_FILE, MAX_SERVER_NAME};
 pub use model::{
-    AccountChoice, Builtin, Config, EraChoice, Http, HttpFlavour, Rejected, ServerConfig, Stdio, TargetError,
-    Timeouts, ToolFilter, Transport,
+    AccountChoice, Builtin, Config, ConsoleConfig, EraChoice, Http, HttpFlavour, Rejected, ServerConfig,
+    Stdio, TargetError, Timeouts, ToolFilter, Transport,
 };
 pub use nearest::nearest;
-pub use own::{HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_listen};
+pub use own::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use sandbox::Sandbox;
 pub use secret::{Expanded, Secret, ServerUrl, redact_command, redact_url};
 pub use words::{WordsError, split_command};

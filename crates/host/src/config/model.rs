@@ -24,6 +24,8 @@ pub struct Config {
     pub allowed_origins: Vec<String>,
     /// Who may use the endpoint, if anything is said of that.
     pub auth: Option<AuthConfig>,
+    /// Where the console listens, if anything is said of that.
+    pub console: Option<ConsoleConfig>,
     /// How long the first lists wait for servers that are being started.
     pub start_wait: Option<Duration>,
     /// The servers, in the order of the files.
@@ -32,6 +34,16 @@ pub struct Config {
     pub rejected: Vec<Rejected>,
     /// What was passed over while reading.
     pub warnings: Vec<Warning>,
+}
+
+/// Where the console listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConsoleConfig {
+    /// Nowhere.
+    Off,
+    /// At this address, a loopback one.
+    Listen(SocketAddr),
 }
 
 impl Config {
@@ -127,6 +139,16 @@ impl Transport {
             env: BTreeMap::new(),
             cwd: None,
         })
+    }
+
+    /// The word for how it is: `stdio`, `http` or `builtin`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Stdio(_) => "stdio",
+            Self::Http(_) => "http",
+            Self::Builtin(_) => "builtin",
+        }
     }
 
     /// A URL without further headers.

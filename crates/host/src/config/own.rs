@@ -9,6 +9,7 @@ use super::auth::read_auth;
 use super::document::{Entry, Node, Value};
 use super::expand::Scope;
 use super::load::{Part, Setting};
+use super::model::ConsoleConfig;
 use super::server::{Defaults, read};
 use super::spellings::OWN;
 use super::table::{Report, Table};
@@ -30,6 +31,13 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
         part.allowed_hosts = patterns(&mut endpoint, "allowed_hosts", is_host, HOST_FORM, report);
         part.allowed_origins = patterns(&mut endpoint, "allowed_origins", is_origin, ORIGIN_FORM, report);
         endpoint.refuse_unread(report);
+    }
+    if let Some(mut console) = table.table("console", report) {
+        if let Some(entry) = console.take(&["listen"], report) {
+            let value = console_place(&console, entry, report);
+            part.console = value.map(|value| Setting { value, at: entry.at.clone() });
+        }
+        console.refuse_unread(report);
     }
     if let Some(entry) = table.take(&["auth"], report)
         && let Some(mut auth) = Table::new(&entry.node, None, "auth.", report)
@@ -99,6 +107,30 @@ pub fn parse_listen(text: &str) -> Option<SocketAddr> {
         port.strip_prefix(':').unwrap_or(port)
     };
     port.parse().ok().map(|port| SocketAddr::new(loopback, port))
+}
+
+/// Reads where the console listens: an address of this machine alone, as [`parse_listen`] reads it, or `off`.
+pub fn parse_console(text: &str) -> Option<ConsoleConfig> {
+    if text.trim() == "off" {
+        return Some(ConsoleConfig::Off);
+    }
+    parse_listen(text).filter(|address| address.ip().is_loopback()).map(ConsoleConfig::Listen)
+}
+
+/// What the place of the console looks like.
+pub const CONSOLE_FORM: &str =
+    "a loopback address and a port such as \"127.0.0.1:7338\", a port alone, or \"off\"";
+
+fn console_place(table: &Table<'_>, entry: &Entry, report: &mut Report) -> Option<ConsoleConfig> {
+    let text = match &entry.node.value {
+        Value::Boolean(false) => "off",
+        Value::String(text) | Value::Number(text) => text,
+        _ => return report.wrong_type(&entry.node, None, table.field(entry), "a string or a port"),
+    };
+    match parse_console(text) {
+        Some(place) => Some(place),
+        None => table.invalid(&entry.node.at, &table.field(entry), CONSOLE_FORM, "", report),
+    }
 }
 
 /// What a name of this machine looks like.

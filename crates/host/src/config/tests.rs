@@ -199,6 +199,24 @@ fn addresses_to_listen_on_are_read_in_every_form() {
     assert_eq!(parse("h.toml", "[endpoint]\nlisten = 7338").listen, parse_listen("7338"));
 }
 
+#[test]
+fn the_console_listens_on_this_machine_alone_or_nowhere() {
+    let listen = |address: &str| Some(ConsoleConfig::Listen(address.parse().unwrap()));
+    for (text, expected) in [
+        ("[console]\nlisten = '127.0.0.1:80'", listen("127.0.0.1:80")),
+        ("[console]\nlisten = 7339", listen("127.0.0.1:7339")),
+        ("[console]\nlisten = '[::1]:0'", listen("[::1]:0")),
+        ("[console]\nlisten = 'off'", Some(ConsoleConfig::Off)),
+        ("[console]\nlisten = false", Some(ConsoleConfig::Off)),
+        ("[console]", None),
+        ("", None),
+    ] {
+        assert_eq!(parse("h.toml", text).console, expected, "{text}");
+    }
+    let expected = format!("h.toml:2:10: `console.listen`: expected {CONSOLE_FORM}");
+    assert_eq!(errors("h.toml", "[console]\nlisten = '0.0.0.0:7338'"), [expected]);
+}
+
 /// One mistake to a line, each with its place, its server, its setting and what was expected.
 #[test]
 fn mistakes_in_our_format_are_named() {

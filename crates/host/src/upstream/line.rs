@@ -53,6 +53,8 @@ pub(crate) struct Server {
     pub(crate) gate: Option<Arc<Gate>>,
     /// The server as it may be shown.
     pub(crate) shown: String,
+    /// How it is reached: `stdio`, `http` or `builtin`.
+    pub(crate) transport: &'static str,
     /// Under what its era and transport are remembered.
     pub(crate) definition: Option<String>,
     pub(crate) policy: Policy,
@@ -74,6 +76,8 @@ pub(crate) struct Line {
     /// Where everything is looked at again when any line changes.
     epoch: Arc<Epoch>,
     stop: watch::Sender<bool>,
+    /// Counts how often a person wanted it started anew.
+    restart: watch::Sender<u64>,
     nudge: Notify,
     /// Calls that wait for the connection go in the order in which they came.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -237,6 +241,7 @@ impl Line {
             }),
             epoch,
             stop: watch::Sender::new(false),
+            restart: watch::Sender::new(0),
             nudge: Notify::new(),
             turn: Arc::default(),
             queued: AtomicUsize::new(0),
@@ -342,6 +347,11 @@ impl Line {
         self.wait(|phase| matches!(phase, Phase::Stopped)).await;
     }
 
+    /// Closes the connection, if there is one, and connects anew at once, whatever came before.
+    pub(crate) fn restart(&self) {
+        self.restart.send_modify(|times| *times += 1);
+    }
+
     fn set(&self, phase: Phase) {
         self.phase.send_replace(phase);
         self.epoch.bump();
@@ -354,6 +364,7 @@ impl Line {
     async fn run(self: Arc<Self>, connector: Arc<dyn Connector>, memory: Arc<Memory>) {
         let mut changes = connector.changes();
         let mut pins = self.server.gate.as_ref().map(|gate| gate.changes());
+        let mut restart = self.restart.subscribe();
         let mut backoff = Backoff::new(self.server.policy);
         let mut last: Option<Arc<Live>> = None;
         let (mut failures, mut wanted_sign_in) = (0, false);
@@ -369,6 +380,10 @@ impl Line {
             self.set(Phase::Starting { since: started, failures, last: last.clone(), wanted_sign_in });
             let connected = tokio::select! {
                 () = self.stopped() => break,
+                () = wanted(&mut restart) => {
+                    (backoff, failures) = (Backoff::new(self.server.policy), 0);
+                    continue;
+                }
                 connected = self.connect(&*connector, &memory) => connected,
             };
             let (problem, up) = match connected {
@@ -379,6 +394,7 @@ impl Line {
                     last = Some(Arc::clone(&live));
                     let reason = tokio::select! {
                         () = self.stopped() => None,
+                        () = wanted(&mut restart) => Some(Over::Restart),
                         reason = self.tend(&live, &mut ear, &mut last, (&mut changes, &mut pins)) => Some(reason),
                     };
                     let up = live.since.elapsed();
@@ -391,6 +407,10 @@ impl Line {
                     match reason {
                         // A person has decided: the server is well, and is told anew what may be asked.
                         Some(Over::Decided) => continue,
+                        Some(Over::Restart) => {
+                            (backoff, failures) = (Backoff::new(self.server.policy), 0);
+                            continue;
+                        }
                         Some(Over::Gone(problem)) => (problem, Some(up)),
                         None => break,
                     }
@@ -432,6 +452,9 @@ impl Line {
                 () = nudged, if !is_withheld => {}
                 () = changed(&mut changes) => {}
                 () = changed(&mut pins) => {}
+                () = wanted(&mut restart) => {
+                    (backoff, failures) = (Backoff::new(self.server.policy), 0);
+                }
             }
         }
         self.set(Phase::Stopped);
@@ -578,11 +601,20 @@ enum Over {
     Gone(ConnectProblem),
     /// Somebody has decided about the server.
     Decided,
+    /// A person wants it started anew.
+    Restart,
 }
 
 impl Over {
     fn gone(reason: String) -> Self {
         Self::Gone(ConnectProblem::new(reason))
+    }
+}
+
+/// Waits until a person wants the server started anew. The line that is waited for has the sender, so there is one.
+async fn wanted(restart: &mut watch::Receiver<u64>) {
+    if restart.changed().await.is_err() {
+        std::future::pending().await
     }
 }
 

@@ -7,6 +7,7 @@ use super::abilities::Abilities;
 use super::application::Application;
 use super::connector::Connector;
 use super::line::{Epoch, Line, Server};
+use super::listing::Listing;
 use super::memory::Memory;
 use super::seats::{Full, Lease, Seats};
 use super::status::UpstreamStatus;
@@ -110,6 +111,16 @@ impl Upstream {
         status.connections = seats.len();
         status.process = self.connector.process().map(Arc::unwrap_or_clone);
         status
+    }
+
+    /// What the server offers, or offered before it went away.
+    pub(crate) fn listing(&self) -> Option<Listing> {
+        self.seats().primary().phase().offers().map(|live| live.listing.clone())
+    }
+
+    /// Closes all connections and opens them anew. Calls that run over them end.
+    pub(crate) fn restart(&self) {
+        self.seats().lines().for_each(|line| line.restart());
     }
 
     /// Whether no call runs, waits for answers or has left a task, on any connection.

@@ -49,6 +49,9 @@ pub struct UpstreamStatus {
     pub name: String,
     /// The command, URL or built-in server, without secrets.
     pub target: String,
+    /// How it is reached: `stdio`, `http` or `builtin`.
+    #[serde(default)]
+    pub transport: String,
     /// How it is.
     pub state: State,
     /// The revision that is spoken with it.
@@ -106,6 +109,7 @@ impl UpstreamStatus {
         let mut status = Self {
             name: server.name.to_string(),
             target: server.shown.clone(),
+            transport: server.transport.to_owned(),
             state: State::Stopped,
             revision: None,
             implementation: None,

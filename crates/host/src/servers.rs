@@ -1,0 +1,67 @@
+//! The servers of a host, for whoever looks after them.
+
+use std::sync::Arc;
+
+use crate::gateway::Shared;
+use crate::status::Status;
+use crate::upstream::Listing;
+
+/// There is no server of that name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no server `{0}` here")]
+#[non_exhaustive]
+pub struct NoSuchServer(pub String);
+
+/// The servers of a [`Host`](crate::Host): how they are, what they offer, and how to start one anew. Cheap to clone; like
+/// a gateway, it keeps them running.
+#[derive(Clone, Debug)]
+pub struct Servers(Arc<Shared>);
+
+impl Servers {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
+
+    /// How they are.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.0.status()
+    }
+
+    /// Waits until anything about them may have changed since the last time that `seen` was given; returns what to
+    /// give the next time.
+    pub async fn changed(&self, seen: u64) -> u64 {
+        let mut epoch = self.0.epoch.subscribe();
+        let now = epoch.wait_for(|now| *now != seen).await.map(|now| *now);
+        now.unwrap_or(seen)
+    }
+
+    /// What a server offers, or offered before it went away, as it said it; nothing as long as that is not known. Of a
+    /// server at which each user has an account it is nothing: what there is, is each user's own.
+    ///
+    /// # Errors
+    /// When there is no server of that name.
+    pub fn listing(&self, server: &str) -> Result<Option<Listing>, NoSuchServer> {
+        let slot = self.slot(server)?;
+        Ok(slot.of(None).and_then(|upstream| upstream.listing()))
+    }
+
+    /// Closes a server's connections, all of them, and starts it anew at once: its failures so far are forgotten. Calls
+    /// that run there end with an error.
+    ///
+    /// # Errors
+    /// When there is no server of that name.
+    pub fn restart(&self, server: &str) -> Result<(), NoSuchServer> {
+        tracing::info!(server, "the server is started anew because a person wants it");
+        self.slot(server)?.all().iter().for_each(|upstream| upstream.restart());
+        Ok(())
+    }
+
+    fn slot(&self, server: &str) -> Result<&crate::upstream::Slot, NoSuchServer> {
+        let found = self.0.upstreams.iter().find(|slot| *slot.server.name == *server);
+        found.ok_or_else(|| NoSuchServer(server.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
