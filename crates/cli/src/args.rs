@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Stdio(Stdio),
     /// Say how the running host and its servers are
     Status(Status),
+    /// Open the console of the running host in a browser
+    Console(Console),
     /// List what a server offers
     List(List),
     /// Call a tool of a server
@@ -225,6 +227,10 @@ pub(crate) struct Up {
     /// Where to listen: ADDRESS:PORT, or a port alone [default: 127.0.0.1:7337]
     #[arg(short, long, value_name = "ADDR")]
     pub(crate) listen: Option<String>,
+    /// Where the console listens: a loopback ADDRESS:PORT, a port alone, or `off` [default: 127.0.0.1:7338, or any
+    /// free port where that is taken]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) console: Option<String>,
     /// How long calls may go on after Ctrl-C, in seconds [default: 3]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) shutdown_timeout: Option<Duration>,
@@ -247,6 +253,13 @@ pub(crate) struct Status {
     /// The endpoint to ask, if it is not the one that runs here
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Console {
+    /// Print the link, and open no browser
+    #[arg(long)]
+    pub(crate) no_browser: bool,
 }
 
 /// How to reach a server.

@@ -62,6 +62,7 @@ async fn run(command: Command, output: Output) -> Outcome {
         Command::Up(args) => Box::pin(commands::up::run(args, output)).await,
         Command::Stdio(args) => Box::pin(commands::stdio::run(args)).await,
         Command::Status(args) => Box::pin(commands::status::run(args, output)).await,
+        Command::Console(args) => commands::console::run(&args, output).await,
         Command::List(args) => Box::pin(commands::list::run(args, output)).await,
         Command::Call(args) => Box::pin(commands::call::run(args, output)).await,
         Command::Auth(args) => Box::pin(commands::auth::run(args, output)).await,

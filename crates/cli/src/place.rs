@@ -78,6 +78,39 @@ pub(crate) struct Note {
     pub(crate) token: Option<String>,
 }
 
+/// Where the host with this process serves its console to programs of the same user.
+pub(crate) fn socket(pid: u32) -> Option<PathBuf> {
+    Some(runtime()?.join(format!("{pid}.sock")))
+}
+
+/// The socket of the host that left this note.
+pub(crate) fn socket_beside(note: &Path) -> PathBuf {
+    note.with_extension("sock")
+}
+
+/// Makes the folder of what runs, for its owner alone.
+pub(crate) fn make_runtime() -> std::io::Result<()> {
+    let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Leaves a page beside the notes that leads on to an address, for its owner alone; whoever opens the page shows the
+/// address to nobody in the list of processes.
+pub(crate) fn page_to(url: &str) -> std::io::Result<PathBuf> {
+    let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
+    let file = folder.join(format!("console-{}.html", std::process::id()));
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\"><title>hospes</title>\
+         <meta http-equiv=\"refresh\" content=\"0;url={url}\"><p><a href=\"{url}\">Open the console</a></p>\n"
+    );
+    write_private(&file, page.as_bytes())?;
+    Ok(file)
+}
+
 /// A note that is taken away again.
 #[derive(Debug)]
 pub(crate) struct Noted(PathBuf);
@@ -92,7 +125,7 @@ impl Drop for Noted {
 /// is no error.
 pub(crate) fn note(endpoint: &str, token: Option<String>) -> Option<Noted> {
     let folder = runtime()?;
-    fs::create_dir_all(&folder).ok()?;
+    make_runtime().ok()?;
     let note = Note { pid: std::process::id(), endpoint: endpoint.to_owned(), token };
     let file = folder.join(format!("{}.json", note.pid));
     write_private(&file, &serde_json::to_vec(&note).ok()?).ok()?;

@@ -67,6 +67,12 @@ impl Policy {
         &self.rules
     }
 
+    /// The servers whose annotations are believed.
+    #[must_use]
+    pub fn trusted(&self) -> &[String] {
+        &self.trusted
+    }
+
     /// Whether a server's annotations are believed.
     #[must_use]
     pub fn trusts(&self, server: &str) -> bool {

@@ -173,6 +173,58 @@ impl Rule {
         self.name.as_deref()
     }
 
+    /// Why it is there, as it is told to the model where it denies.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// Its conditions, and what it wants beside its decision, in words: each key with what it says.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<(String, String)> {
+        let patterns = [
+            ("server", &self.server),
+            ("tool", &self.tool),
+            ("prompt", &self.prompt),
+            ("resource", &self.resource),
+            ("application", &self.application),
+            ("principal", &self.principal),
+        ];
+        let mut said: Vec<(String, String)> = Vec::new();
+        let about = self.about.iter().flatten().map(ToString::to_string).collect::<Vec<_>>();
+        if !about.is_empty() {
+            said.push(("about".to_owned(), about.join(" or ")));
+        }
+        let patterns = patterns.into_iter().filter_map(|(key, patterns)| Some((key, patterns.as_ref()?)));
+        said.extend(patterns.map(|(key, patterns)| (key.to_owned(), patterns.to_string())));
+        if let Some(effects) = self.effects {
+            let effects = [
+                ("read_only", effects.read_only),
+                ("destructive", effects.destructive),
+                ("idempotent", effects.idempotent),
+                ("open_world", effects.open_world),
+            ];
+            let effects = effects.into_iter().filter_map(|(key, is)| Some((format!("effects.{key}"), is?)));
+            said.extend(effects.map(|(key, is)| (key, is.to_string())));
+        }
+        let arguments = self.arguments.iter();
+        said.extend(arguments.map(|(key, _, condition)| (format!("arguments.{key}"), condition.to_string())));
+        let places = self.destinations.iter().flatten().map(ToString::to_string).collect::<Vec<_>>();
+        if !places.is_empty() {
+            said.push(("destinations".to_owned(), format!("at {}", places.join(" or "))));
+        }
+        said.extend(self.until.iter().map(|(until, _)| ("until".to_owned(), until.clone())));
+        let flags = [
+            ("strong", self.strong, true),
+            ("remember", !self.remember, false),
+            ("review", self.review, true),
+        ];
+        said.extend(
+            flags.iter().filter(|flag| flag.1).map(|(key, _, is)| ((*key).to_owned(), is.to_string())),
+        );
+        said
+    }
+
     /// Whether every condition holds, else the first that does not. `effects` are those that are believed.
     pub(crate) fn fits(&self, asked: &Asked<'_>, effects: Effects, now: Timestamp) -> Result<(), Miss> {
         let doubt = match self.decision {

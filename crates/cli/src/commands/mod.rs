@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod call;
+pub(crate) mod console;
 pub(crate) mod list;
 pub(crate) mod policy;
 pub(crate) mod serve;

@@ -7,12 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
-use hospes_host::config::Config;
+use hospes_console::Listening;
+use hospes_host::config::{CONSOLE_FORM, Config, parse_console};
 use hospes_host::upstream::{State, UpstreamStatus};
 use hospes_host::{Accounts, Gateway, Host};
 
-use super::Ending;
 use super::serve::{listen, taken};
+use super::{Ending, console};
 use crate::args::{HostOptions, Up};
 use crate::authorization::{authorization, users_can_sign_in};
 use crate::credentials;
@@ -36,6 +37,13 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     let address = match &args.listen {
         Some(text) => listen("--listen", text)?,
         None => config.listen.unwrap_or(DEFAULT_LISTEN),
+    };
+    let place = match &args.console {
+        Some(text) => Some(
+            parse_console(text)
+                .ok_or_else(|| Failure::usage(format!("--console: expected {CONSOLE_FORM}, got `{text}`")))?,
+        ),
+        None => config.console,
     };
     if files.is_empty() {
         config.servers = defaults();
@@ -73,7 +81,8 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
             server.front(authorization.front)
         }
     };
-    greet(output, &url, by.as_deref(), &files, &host);
+    let console = console::serve(&host, place, output).await?;
+    greet(output, &url, by.as_deref(), &files, &host, console.as_ref());
 
     let last_calls = || output.say(paint(DIM, "finishing the calls that run … (Ctrl-C again cuts them off)"));
     let serve = async |shutdown| {
@@ -83,6 +92,7 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
         }
     };
     let served = ending.serve(serve, last_calls).await;
+    drop(console);
     stop(host, &mut ending, output).await;
     drop(noted);
     served.map_err(|error| Failure::usage("cannot serve").because(&error))
@@ -127,14 +137,33 @@ fn endpoint(gateway: Gateway, hosts: &[String], origins: &[String]) -> Endpoint 
     origins.iter().fold(endpoint, |endpoint, origin| endpoint.allow_origin(origin)).build()
 }
 
-fn greet(output: Output, url: &str, by: Option<&str>, files: &[std::path::PathBuf], host: &Host) {
+fn greet(
+    output: Output,
+    url: &str,
+    by: Option<&str>,
+    files: &[std::path::PathBuf],
+    host: &Host,
+    console: Option<&Listening>,
+) {
     if output.json {
         let servers: Vec<String> = host.status().servers.into_iter().map(|server| server.name).collect();
-        output.value(&serde_json::json!({ "endpoint": url, "servers": servers, "pid": std::process::id() }));
+        let mut value = serde_json::json!({ "endpoint": url, "servers": servers, "pid": std::process::id() });
+        if let Some(console) = console {
+            value["console"] = console.link().url().into();
+        }
+        output.value(&value);
     }
     let mut text = format!("\n  {} {}\n\n", paint(BOLD, "hospes"), paint(DIM, env!("CARGO_PKG_VERSION")));
     // Writing into a string cannot fail.
     let _ = writeln!(text, "  {}  {}\n", paint(DIM, "endpoint"), paint(CYAN, url));
+    // With --json the link stands in the result.
+    if let Some(console) = console.filter(|_| !output.json) {
+        let link = console.link();
+        let minutes = link.lifetime.as_secs() / 60;
+        let good = paint(DIM, format!("good once, for {minutes} minutes; `hospes console` opens another"));
+        let _ =
+            writeln!(text, "  {}   {}\n            {good}\n", paint(DIM, "console"), paint(CYAN, link.url()));
+    }
     if let Some(by) = by {
         let shown = paint(DIM, format!("asked for; {by} makes them out"));
         let _ = writeln!(text, "  {}  {shown}\n", paint(DIM, "tokens  "));

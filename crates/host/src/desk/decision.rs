@@ -1,6 +1,8 @@
 use hospes_model::RawJson;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Map;
 
 use super::grant::Scope;
 
@@ -9,7 +11,7 @@ pub const MAX_REASON: usize = 2000;
 
 /// What a person decides about a [`Matter`](super::Matter). There is no decision that is one by default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "decision", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "decision", rename_all = "snake_case", try_from = "Written")]
 #[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
 pub enum Decision {
     /// It happens.
@@ -53,8 +55,48 @@ impl Decision {
     }
 }
 
+/// A [`Decision`] as it is read: JSON that is kept as it came does not get through an enum with a tag.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    decision: Word,
+    #[serde(default)]
+    edited: Option<RawJson>,
+    #[serde(default)]
+    scope: Option<Scope>,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    block: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Allow,
+    Deny,
+}
+
+impl TryFrom<Written> for Decision {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, &'static str> {
+        match written {
+            Written { decision: Word::Allow, edited, scope, reason: None, block: None } => {
+                Ok(Self::Allow { edited, scope: scope.unwrap_or_default() })
+            }
+            Written { decision: Word::Deny, edited: None, scope: None, reason, block } => {
+                Ok(Self::Deny { reason, block: block.unwrap_or_default() })
+            }
+            // Part of it was meant otherwise.
+            Written { decision: Word::Allow, .. } => Err("`reason` and `block` belong to a denial"),
+            Written { decision: Word::Deny, .. } => Err("`edited` and `scope` belong to a permission"),
+        }
+    }
+}
+
 /// What was decided, by whom, when.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Decided {
     /// When.
@@ -64,6 +106,20 @@ pub struct Decided {
     /// What.
     #[serde(flatten)]
     pub decision: Decision,
+}
+
+impl<'de> Deserialize<'de> for Decided {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As for a decision: what is flattened keeps no JSON as it came.
+        let mut members = Map::deserialize(deserializer)?;
+        let mut take = |name: &str| members.remove(name).unwrap_or_default();
+        let (at, by) = (take("at"), take("by"));
+        let read = || {
+            let (at, by) = (serde_json::from_value(at)?, serde_json::from_value(by)?);
+            Ok(Self { at, by, decision: serde_json::from_value(members.into())? })
+        };
+        read().map_err(|error: serde_json::Error| D::Error::custom(error))
+    }
 }
 
 /// Why something cannot be decided so.

@@ -1,7 +1,9 @@
 use hospes_model::RawJson;
 use hospes_policy::Effects;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 use super::decision::Decided;
 
@@ -69,7 +71,7 @@ pub struct Offers {
 }
 
 /// What a [`Matter`] is about.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Card {
@@ -85,6 +87,27 @@ pub enum Card {
     Form(Box<FormCard>),
     /// A server asks the person to go somewhere.
     Url(Box<UrlCard>),
+}
+
+impl<'de> Deserialize<'de> for Card {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // JSON that is kept as it came does not get through an enum with a tag that serde makes.
+        let mut members = Map::deserialize(deserializer)?;
+        let kind = members.remove("kind").unwrap_or_default();
+        let card = Value::Object(members);
+        let read = || {
+            Ok(match kind.as_str().unwrap_or_default() {
+                "call" => Self::Call(serde_json::from_value(card)?),
+                "result" => Self::Result(serde_json::from_value(card)?),
+                "sampling_request" => Self::SamplingRequest(serde_json::from_value(card)?),
+                "sampling_result" => Self::SamplingResult(serde_json::from_value(card)?),
+                "form" => Self::Form(serde_json::from_value(card)?),
+                "url" => Self::Url(serde_json::from_value(card)?),
+                other => return Err(serde_json::Error::custom(format!("unknown kind `{other}`"))),
+            })
+        };
+        read().map_err(D::Error::custom)
+    }
 }
 
 /// What kind of thing would go to a server.

@@ -332,3 +332,31 @@ async fn what_cannot_be_kept_does_not_hold() {
     assert!(desk.grants().is_empty() && desk.matters().len() == 1, "it still waits");
     desk.decide(&id, Decision::allow(), CONSOLE).await.unwrap();
 }
+
+/// Programs read what the desk shows, and write what it is told, as JSON.
+#[test]
+fn matters_and_decisions_come_through_json_as_they_were() {
+    let desk = Desk::new();
+    let waiting = desk.put(asking(1, 1)).unwrap();
+    let mut matter = desk.matters().remove(0);
+    let edited = RawJson::parse(r#"{"path":1.50}"#.to_owned()).unwrap();
+    let decision = Decision::Allow { edited: Some(edited), scope: Scope::Always(Permission::default()) };
+    matter.decided =
+        Some(Decided { at: matter.asked_at, by: CONSOLE.to_owned(), decision: decision.clone() });
+    let text = serde_json::to_string(&matter).unwrap();
+    let read: Matter = serde_json::from_str(&text).unwrap();
+    // Raw JSON is compared as it means.
+    assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::to_value(&matter).unwrap());
+    let read: Decision = serde_json::from_slice(&serde_json::to_vec(&decision).unwrap()).unwrap();
+    assert_eq!(read, decision);
+    for wrong in [
+        r#"{}"#,
+        r#"{"decision":"perhaps"}"#,
+        r#"{"decision":"allow","block":true}"#,
+        r#"{"decision":"deny","edited":{}}"#,
+        r#"{"decision":"allow","scop":"session"}"#,
+    ] {
+        assert!(serde_json::from_str::<Decision>(wrong).is_err(), "{wrong}");
+    }
+    drop(waiting);
+}

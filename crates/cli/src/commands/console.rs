@@ -1,0 +1,108 @@
+//! The console: served by `hospes up`, and opened by `hospes console`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hospes_console::{ClientError, Console, Listening, LocalConsole};
+use hospes_host::Host;
+use hospes_host::config::ConsoleConfig;
+use serde::Deserialize;
+
+use super::serve::taken;
+use crate::args;
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::{DIM, Output, is_result_seen, paint};
+use crate::place;
+
+/// How long the page is left for the browser that was started to read it.
+const READ: Duration = Duration::from_secs(5);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Link {
+    url: String,
+    lifetime_ms: u64,
+}
+
+pub(crate) async fn run(args: &args::Console, output: Output) -> Outcome {
+    let link = link().await?;
+    if output.json {
+        output.value(&serde_json::json!({ "console": link.url, "lifetimeMs": link.lifetime_ms }));
+        return Ok(());
+    }
+    output.result(&link.url);
+    output.say(paint(DIM, format!("good once, for {} minutes", link.lifetime_ms / 60_000)));
+    if args.no_browser || !is_result_seen() {
+        return Ok(());
+    }
+    let page = place::page_to(&link.url).ok();
+    if page.as_ref().is_some_and(|page| webbrowser::open(&format!("file://{}", page.display())).is_ok()) {
+        tokio::time::sleep(READ).await;
+    } else {
+        output.say(paint(DIM, "no browser could be opened here: open the link yourself"));
+    }
+    if let Some(page) = page {
+        place::forget(&page);
+    }
+    Ok(())
+}
+
+/// Asks the host that was started last and answers.
+async fn link() -> Outcome<Link> {
+    let mut without = false;
+    for (file, note) in place::notes() {
+        match LocalConsole::at(place::socket_beside(&file)).post("links", &serde_json::json!({})).await {
+            Ok(link) => return Ok(link),
+            Err(error @ ClientError::Refused { .. }) => {
+                return Err(Failure::new(Code::Unreachable, "the console makes no link").because(&error));
+            }
+            Err(error) => {
+                tracing::debug!(pid = note.pid, %error, "a host left a note, and no console answers there");
+                without = true;
+            }
+        }
+    }
+    let failure = Failure::new(Code::Unreachable, "no console is running here");
+    Err(if without {
+        failure.hint(
+            "the host may run with `--console off`, or be gone; `hospes status` says whether one answers",
+        )
+    } else {
+        failure.hint("start a host with `hospes up`")
+    })
+}
+
+/// Serves the console, unless it is not wanted: where the configuration says, else at its usual port, or at any that is free
+/// where another program has that.
+pub(super) async fn serve(
+    host: &Host,
+    place: Option<ConsoleConfig>,
+    output: Output,
+) -> Outcome<Option<Listening>> {
+    let console = Console::new(host);
+    let listening = match place {
+        Some(ConsoleConfig::Off) => return Ok(None),
+        Some(ConsoleConfig::Listen(address)) => {
+            console.listen(address).await.map_err(|error| taken(address, "--console", &error))?
+        }
+        _ => {
+            let usual = hospes_console::DEFAULT_LISTEN;
+            match console.clone().listen(usual).await {
+                Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                    let any = SocketAddr::new(usual.ip(), 0);
+                    console.listen(any).await.map_err(|error| taken(any, "--console", &error))?
+                }
+                listening => listening.map_err(|error| taken(usual, "--console", &error))?,
+            }
+        }
+    };
+    let Some(socket) = place::socket(std::process::id()) else { return Ok(Some(listening)) };
+    let made = match place::make_runtime() {
+        Ok(()) => listening.with_socket(&socket).await,
+        Err(error) => Err((Box::new(listening), error)),
+    };
+    Ok(Some(made.unwrap_or_else(|(listening, error)| {
+        output.warn(format_args!("`hospes console` will not find this host: {}: {error}", socket.display()));
+        *listening
+    })))
+}

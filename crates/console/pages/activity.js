@@ -1,0 +1,177 @@
+// What was recorded: entries, how many, how long, when.
+
+import { get, query } from "./api.js";
+import { h, toast } from "./dom.js";
+import { head } from "./parts.js";
+import { KIND_WORDS, latency, timeline, volume } from "./chart.js";
+import { bytes, count, many, micros, moment, time } from "./format.js";
+import { currentRow } from "./keys.js";
+
+const PAGE = 100;
+const KINDS = { call: "tool call", prompt: "prompt", resource: "resource", decision: "decision", definition: "definition", server: "server",
+  sampling: "sampling", elicitation: "elicitation", roots: "roots", sign_in: "sign-in", policy: "rules" };
+const DECISIONS = ["allow", "ask", "deny", "expired"];
+const RANGES = [["1h", "1 hour", 3600], ["24h", "24 hours", 86400], ["7d", "7 days", 604800], ["30d", "30 days", 2592000]];
+const ENDINGS = { done: "done", tool_error: "tool error", failed: "failed", refused: "refused", cancelled: "cancelled", asked: "asked" };
+
+const wanted = { text: "", kind: "", server: "", decision: "", range: "24h" };
+let more = PAGE;
+let timer;
+const opened = new Map();
+
+function readAddress() {
+  const given = new URLSearchParams(location.search);
+  for (const name of Object.keys(wanted)) wanted[name] = given.get(name) ?? (name === "range" ? "24h" : "");
+}
+
+function look(app, changes) {
+  Object.assign(wanted, changes);
+  more = PAGE;
+  const kept = { ...wanted, range: wanted.range === "24h" ? "" : wanted.range };
+  history.replaceState(null, "", `/activity${query(kept)}`);
+  app.refresh();
+}
+
+export const activity = {
+  name: "Activity",
+  path: "/activity",
+  icon: ["M3 12h4l3-8 4 16 3-8h4"],
+  topics: ["activity"],
+  match: (at) => (at === "/activity" ? {} : null),
+  async load(_, signal) {
+    readAddress();
+    const seconds = (RANGES.find(([name]) => name === wanted.range) ?? RANGES[1])[2];
+    const { text, kind, server, decision } = wanted;
+    const until = new Date();
+    const filter = { text, kind, server, decision, since: new Date(until - seconds * 1000).toISOString() };
+    const [{ entries }, summary, status] = await Promise.all([
+      get(`activity${query({ ...filter, limit: Math.min(more, 500) })}`, signal),
+      get(`activity/summary${query({ ...filter, until: until.toISOString() })}`, signal),
+      get("servers", signal),
+    ]);
+    return { entries, summary, servers: status.servers.map((one) => one.name) };
+  },
+  view,
+  keys: (data, _, app) => [
+    { keys: ["Enter"], show: "Enter", does: "open the entry", run: () => toggle(Number(currentRow()?.dataset.seq), app) },
+    { keys: ["c"], show: "c", does: "clear the filters", run: () => look(app, { text: "", kind: "", server: "", decision: "" }) },
+  ],
+};
+
+function view({ entries, summary, servers }, _, app) {
+  const isFiltered = wanted.text || wanted.kind || wanted.server || wanted.decision;
+  return [
+    head("Activity", h("div", { class: "segments", role: "group", "aria-label": "How far back" }, RANGES.map(([name, words]) => h("button", {
+      type: "button", key: name, "aria-pressed": String(wanted.range === name), onclick: () => look(app, { range: name }),
+    }, words)))),
+    h("div", { class: "filters", key: "filters", role: "search" },
+      h("input", {
+        type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": "Find in names", value: wanted.text,
+        oninput: (event) => {
+          clearTimeout(timer);
+          const text = event.target.value;
+          timer = setTimeout(() => look(app, { text }), 200);
+        },
+      }),
+      select("server", "All servers", [...new Set([...servers, wanted.server].filter(Boolean))].map((name) => [name, name]), app),
+      select("kind", "All kinds", Object.entries(KINDS), app),
+      select("decision", "All decisions", DECISIONS.map((name) => [name, name]), app),
+      isFiltered && h("button", { type: "button", class: "quiet", key: "clear", onclick: () => look(app, { text: "", kind: "", server: "", decision: "" }) }, "Clear")),
+    h("dl", { class: "tiles", key: "tiles" },
+      tile("Entries", count(summary.counted) + (summary.isCut ? "+" : "")),
+      tile("Failed", count((summary.endings.failed ?? 0) + (summary.endings.tool_error ?? 0)), "failed"),
+      tile("Refused", count(summary.endings.refused ?? 0), "refused"),
+      tile("Half within", micros(summary.latency.p50)), tile("90 % within", micros(summary.latency.p90)), tile("99 % within", micros(summary.latency.p99))),
+    summary.counted > 0 && h("div", { class: "charts", key: "charts" },
+      figure("How much", ["well", "failed", "refused", "other"].map((kind) => [`bar-${kind}`, KIND_WORDS[kind]]), volume(summary)),
+      figure("How long calls took", [["dot-p50", "half"], ["dot-p90", "90 %"], ["dot-p99", "99 %"]], latency(summary))),
+    entries.length > 0 && h("div", { key: "timeline" }, figure(`The last ${many(entries.length, "entry", "entries")}`, [], timeline(entries, kindOf, (seq) => jump(seq, app)))),
+    summary.servers.length > 1 && h("details", { class: "by-server", key: "servers" }, h("summary", null, "By server"), byServer(summary.servers)),
+    entries.length === 0 && h("p", { class: "empty", key: "none" }, isFiltered ? "Nothing of this was recorded." : "Nothing was recorded in this time."),
+    h("ul", { class: "entries", key: "entries" }, entries.map((one) => entry(one, app))),
+    entries.length >= more && more < 500 && h("div", { class: "buttons", key: "more" },
+      h("button", { type: "button", onclick: () => { more = Math.min(500, more + 200); app.refresh(); } }, "Show more")),
+  ];
+}
+
+const tile = (name, value, kind = "") => h("div", { class: `tile ${kind}` }, h("dt", null, name), h("dd", null, value));
+
+const figure = (title, legend, chart) => h("figure", null,
+  h("figcaption", null, h("span", { class: "figure-title" }, title), h("span", { class: "legend" }, legend.map(([kind, word]) => h("span", null,
+    h("svg", { viewBox: "0 0 10 10", class: "key", "aria-hidden": "true" }, h("circle", { class: kind, cx: 5, cy: 5, r: 4 })), word)))),
+  h("div", { class: "chart-box", tabindex: "0", role: "group", "aria-label": title }, chart));
+
+function select(name, none, options, app) {
+  return h("select", { key: name, "aria-label": none.replace("All ", "Which "), value: wanted[name], onchange: (event) => look(app, { [name]: event.target.value }) },
+    [["", none], ...options].map(([value, text]) => h("option", { value, key: value, selected: value === wanted[name] }, text)));
+}
+
+function byServer(servers) {
+  return h("div", { class: "scroll" }, h("table", null,
+    h("thead", null, h("tr", null, ["Server", "Calls", "Failed", "Refused", "Half within", "90 %", "99 %"].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", null, servers.map((one) => h("tr", { key: one.server }, h("th", { scope: "row" }, one.server),
+      [one.calls, one.failed, one.refused].map((number) => h("td", null, count(number))),
+      [one.latency.p50, one.latency.p90, one.latency.p99].map((value) => h("td", null, micros(value))))))));
+}
+
+function kindOf(one) {
+  if (one.ending === "done") return "well";
+  if (one.ending === "failed" || one.ending === "tool_error") return "failed";
+  return one.ending === "refused" ? "refused" : "other";
+}
+
+function word(one) {
+  if (one.ending === "refused" && one.decision === "expired") return "expired";
+  return ENDINGS[one.ending] ?? one.ending ?? KINDS[one.kind] ?? one.kind;
+}
+
+function entry(recorded, app) {
+  const { seq, entry: one } = recorded;
+  const at = new Date(one.at / 1000);
+  const isOpen = opened.has(seq);
+  return h("li", { class: `entry ${kindOf(one)}`, key: seq, "data-row": true, "data-seq": seq, id: `entry-${seq}` },
+    h("button", { type: "button", class: "entry-line", "data-focus": true, "aria-expanded": String(isOpen), onclick: () => toggle(seq, app) },
+      h("span", { class: "when", title: moment(at) }, time(at)),
+      h("span", { class: `ending ${kindOf(one)}` }, word(one)),
+      h("span", { class: "what" }, h("span", { class: "soft" }, one.server ?? KINDS[one.kind] ?? one.kind), " ", h("span", { class: "mono" }, one.subject ?? "")),
+      h("span", { class: "took" }, one.micros === undefined ? "" : micros(one.micros)),
+      h("span", { class: "who soft" }, one.principal ?? one.application ?? one.by ?? "")),
+    isOpen && details(recorded, opened.get(seq), app));
+}
+
+function details({ seq, bound, entry: one }, more, app) {
+  const facts = [
+    ["Number", count(seq)], ["When", moment(new Date(one.at / 1000))], ["Kind", KINDS[one.kind] ?? one.kind], ["Server", one.server], ["What", one.subject],
+    ["Application", one.application], ["Who", one.principal], ["Decision", one.decision], ["By", one.by], ["Ended", ENDINGS[one.ending]],
+    ["Error", one.code], ["Took", one.micros !== undefined && micros(one.micros)], ["Sent", one.sent !== undefined && bytes(one.sent)],
+    ["Received", one.received !== undefined && bytes(one.received)], ["Call", one.call], ["Bound by", bound.slice(0, 16)],
+  ].filter(([, value]) => value !== undefined && value !== false && value !== null);
+  return h("div", { class: "entry-more" },
+    h("dl", { class: "facts tight" }, facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, String(value))))),
+    one.sealed && (more.arguments === undefined
+      ? h("button", { type: "button", class: "quiet", onclick: () => unseal(seq, app) }, "Show its arguments")
+      : h("pre", { class: "code" }, JSON.stringify(more.arguments, null, 2))));
+}
+
+function toggle(seq, app) {
+  if (!seq) return;
+  if (!opened.delete(seq)) opened.set(seq, {});
+  app.render();
+}
+
+function jump(seq, app) {
+  opened.set(seq, opened.get(seq) ?? {});
+  app.render();
+  const row = document.getElementById(`entry-${seq}`);
+  row?.scrollIntoView({ block: "center" });
+  row?.querySelector("[data-focus]")?.focus({ preventScroll: true });
+}
+
+async function unseal(seq, app) {
+  try {
+    opened.set(seq, await get(`activity/${seq}/arguments`));
+    app.render();
+  } catch (error) {
+    toast(error.message, "bad");
+  }
+}

@@ -1,0 +1,73 @@
+// Talks to the host. The cookie goes by itself; the key beside it lies where only pages of this origin find it.
+
+const KEY = "hospes-key";
+
+/** Keeps the key of a session. */
+export function keep(key) {
+  localStorage.setItem(KEY, key);
+}
+
+/** What the host said no with. */
+export class Refused extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** Asks the host; what it answers, or throws `Refused`. */
+export async function request(method, path, body, signal) {
+  const headers = { "x-hospes-key": localStorage.getItem(KEY) ?? "" };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(`/api/${path}`, {
+      method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), redirect: "error",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, "away", "the host does not answer");
+  }
+  const answer = await response.json().catch(() => ({}));
+  if (response.ok) return answer;
+  const said = answer.error ?? {};
+  if (response.status === 401) dispatchEvent(new Event("hospes:out"));
+  throw new Refused(response.status, said.code ?? String(response.status), said.message ?? response.statusText);
+}
+
+export const get = (path, signal) => request("GET", path, undefined, signal);
+export const post = (path, body = {}) => request("POST", path, body);
+
+/** A path of parts that may hold anything. */
+export const path = (...parts) => parts.map(encodeURIComponent).join("/");
+
+/** A query of what is not empty. */
+export function query(wanted) {
+  const given = Object.entries(wanted).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return given.length ? `?${new URLSearchParams(given)}` : "";
+}
+
+/** Follows what is new: `heard(topic)`, and `linked(isThere)` when the host comes and goes. */
+export function follow(heard, linked) {
+  const topics = ["hello", "servers", "activity", "sessions", "approvals", "definitions", "grants", "rules"];
+  let source;
+  const open = () => {
+    source = new EventSource("/api/events");
+    for (const topic of topics) {
+      source.addEventListener(topic, () => {
+        if (topic === "hello") linked(true);
+        heard(topic);
+      });
+    }
+    source.onerror = () => {
+      linked(false);
+      // The browser goes on by itself unless it was refused; then somebody looks whether the session is over.
+      if (source.readyState === EventSource.CLOSED) {
+        setTimeout(() => get("console").then(open, (error) => error.status !== 401 && setTimeout(open, 3000)), 1000);
+      }
+    };
+  };
+  open();
+  return () => source.close();
+}

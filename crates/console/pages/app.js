@@ -1,0 +1,156 @@
+// The frame: which page is shown, what is new, light and dark.
+
+import { follow, get } from "./api.js";
+import { h, patch, toast } from "./dom.js";
+import { help, setPageKeys, setPages } from "./keys.js";
+import { head } from "./parts.js";
+import { approvals } from "./approvals.js";
+import { servers } from "./servers.js";
+import { grants } from "./grants.js";
+import { activity } from "./activity.js";
+import { sessions } from "./sessions.js";
+
+/**
+ * A page: `name`, `path` and `icon` for the list of pages; `match(path)` says whether an address is its, and what stands in
+ * it; `load(found, signal)` fetches what it shows; `view(data, found, app)` makes it; `topics` are the news after which it is
+ * fetched again; `keys(data, found, app)` is what it has on the keyboard; `badge(data)` a number beside its name.
+ */
+const pages = [approvals, servers, activity, grants, sessions];
+
+const main = document.getElementById("main");
+let page;
+let found;
+let data;
+let loading;
+let isOut = false;
+const badges = new Map();
+
+const app = {
+  go,
+  /** Fetches the page again. */
+  refresh: () => load(),
+  /** Makes it again from what is there. */
+  render: () => draw(),
+  badge(name, number) {
+    if (badges.get(name) === number) return;
+    badges.set(name, number);
+    drawNav();
+  },
+};
+
+function go(path, isBack = false) {
+  if (!isBack && path !== location.pathname + location.search) history.pushState(null, "", path);
+  const next = pages.find((one) => one.match(location.pathname)) ?? pages[0];
+  const isOther = next !== page || JSON.stringify(next.match(location.pathname)) !== JSON.stringify(found);
+  page = next;
+  found = next.match(location.pathname) ?? {};
+  if (isOther) {
+    data = undefined;
+    setPageKeys([]);
+    patch(main, h("p", { class: "soft", key: "loading" }, "Loading …"));
+    document.title = `${page.name} · hospes`;
+    scrollTo(0, 0);
+    if (!isBack) main.focus({ preventScroll: true });
+  }
+  drawNav();
+  return load();
+}
+
+async function load() {
+  if (isOut) return;
+  loading?.abort();
+  const mine = new AbortController();
+  loading = mine;
+  const [asked, of] = [page, found];
+  try {
+    const fresh = await asked.load(of, mine.signal);
+    if (loading !== mine) return;
+    data = fresh;
+    draw();
+  } catch (error) {
+    if (error.name === "AbortError" || loading !== mine || isOut) return;
+    if (data !== undefined && error.status === 0) return;
+    patch(main, head(asked.name), h("div", { class: "problem", key: "problem", role: "alert" }, error.message));
+  }
+}
+
+function draw() {
+  if (data === undefined || isOut) return;
+  patch(main, page.view(data, found, app));
+  setPageKeys(page.keys?.(data, found, app) ?? []);
+}
+
+function drawNav() {
+  patch(document.getElementById("nav"), pages.map((one, index) => {
+    const number = badges.get(one.name) ?? 0;
+    return h("a", {
+      key: one.path, href: one.path, class: one === page ? "here" : "", "aria-current": one === page ? "page" : null,
+      onclick: (event) => {
+        if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+        event.preventDefault();
+        go(one.path);
+      },
+    },
+    h("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, one.icon.map((d) => h("path", { d }))),
+    h("span", { class: "nav-name" }, one.name),
+    number > 0 && h("span", { class: "badge", "aria-label": `${number} waiting` }, String(number)),
+    h("kbd", { "aria-hidden": "true" }, String(index + 1)));
+  }));
+}
+
+const THEMES = ["auto", "light", "dark"];
+
+function theme(next) {
+  const now = next ?? localStorage.getItem("hospes-theme") ?? "auto";
+  if (next) localStorage.setItem("hospes-theme", next);
+  if (now === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = now;
+  const button = document.getElementById("theme");
+  button.textContent = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" }[now];
+  button.onclick = () => theme(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]);
+}
+
+function out() {
+  if (isOut) return;
+  isOut = true;
+  setPageKeys([]);
+  document.body.classList.add("is-out");
+  document.title = "hospes";
+  patch(document.getElementById("nav"));
+  patch(main, h("div", { class: "door", key: "out" },
+    h("h1", null, "This browser is not let in"),
+    h("p", null, "The console opens with a link that is good once. “hospes up” shows one when it starts, and this makes a new one:"),
+    h("pre", { class: "code" }, "hospes console"),
+    h("p", { class: "soft" }, "A session ends after 12 hours without use, when it is ended here, and when the host ends.")));
+}
+
+addEventListener("hospes:out", out);
+addEventListener("hospes:go", (event) => go(event.detail));
+addEventListener("popstate", () => go(location.pathname, true));
+document.getElementById("help").onclick = help;
+setPages(pages, go);
+theme();
+
+const state = document.getElementById("link-state");
+let wasAway = false;
+
+function linked(isThere) {
+  state.className = `link-state ${isThere ? "on" : "off"}`;
+  state.textContent = isThere ? "live" : "the host does not answer";
+  if (isThere && wasAway) toast("The host answers again.");
+  wasAway = !isThere;
+}
+
+function heard(topic) {
+  for (const one of pages) if (one.heard && (topic === "hello" || one.topics.includes(topic))) one.heard(app);
+  if (page && (topic === "hello" ? data !== undefined : page.topics.includes(topic))) load();
+}
+
+try {
+  const about = await get("console");
+  document.getElementById("link-state").title = `hospes ${about.version}, process ${about.pid}`;
+  follow(heard, linked);
+  await go(location.pathname + location.search, true);
+} catch (error) {
+  if (error.status !== 401) patch(main, h("div", { class: "problem", role: "alert" }, error.message));
+}

@@ -1,0 +1,226 @@
+// What waits for a person.
+
+import { get, path, post } from "./api.js";
+import { body, original, risk, title, yes } from "./card.js";
+import { isEqual } from "./diff.js";
+import { announce, h, toast } from "./dom.js";
+import { ago, many } from "./format.js";
+import { currentRow } from "./keys.js";
+import { go, head } from "./parts.js";
+import { editRule } from "./rule.js";
+
+/** How long a card is shown before its buttons do anything: nobody presses what has just moved under the pointer. */
+const ARMING = 500;
+
+const drafts = new Map();
+let known = new Set();
+let shownId;
+let armedAt = 0;
+let offset = 0;
+let isBusy = false;
+let latest;
+
+export const approvals = {
+  name: "Approvals",
+  path: "/approvals",
+  icon: ["M12 3l7 3v5c0 4.6-2.9 8.4-7 10-4.1-1.6-7-5.4-7-10V6z", "M9 12l2.2 2.2L15.2 10"],
+  topics: ["approvals", "grants"],
+  match(at) {
+    if (at === "/" || at === "/approvals") return {};
+    const id = at.match(/^\/approvals\/([0-9a-zA-Z-]+)$/)?.[1];
+    return id && { id };
+  },
+  load: async (_, signal) => take(await get("approvals", signal)),
+  /** Looked at from every page, for the number beside the name. */
+  async heard(app) {
+    try {
+      const all = take(await get("approvals"));
+      app.badge("Approvals", all.open.length);
+      document.title = document.title.replace(/^(\(\d+\) )?/, all.open.length ? `(${all.open.length}) ` : "");
+      const fresh = all.open.filter((one) => !known.has(one.id));
+      known = new Set(all.open.map((one) => one.id));
+      if (fresh.length > 0) announce(`${many(fresh.length, "new approval")}: ${title(fresh[0]).join(" of ")}. ${all.open.length} waiting.`);
+    } catch { /* The page itself says what is wrong. */ }
+  },
+  view,
+  keys: (data, found, app) => {
+    const matter = () => chosen(data, found);
+    const on = (offered, run) => () => matter() && (!offered || matter().offers[offered]) && run(matter(), app);
+    return [
+      { keys: ["d"], show: "d", does: "deny", run: on(null, deny) },
+      { keys: ["o"], show: "o", does: "allow once", run: on(null, allow) },
+      { keys: ["s"], show: "s", does: "allow for this session", run: on("session", (one) => allow(one, app, "session")) },
+      { keys: ["A"], show: "A", does: "allow always: the rule editor", run: on("always", always) },
+      { keys: ["e"], show: "e", does: "edit", run: () => document.querySelector("[data-edit]")?.click() },
+      { keys: ["v"], show: "v", does: "as JSON", run: () => { const draft = draftOf(matter()); if (draft) { draft.tab = draft.tab === "raw" ? "form" : "raw"; app.render(); } } },
+      { keys: ["r"], show: "r", does: "a reason for the denial", run: () => document.getElementById("reason")?.focus() },
+      { keys: ["j", "ArrowDown"], show: "j", does: "the next card", run: () => step(data, found, 1) },
+      { keys: ["k", "ArrowUp"], show: "k", does: "the card before", run: () => step(data, found, -1) },
+    ];
+  },
+};
+
+function take(all) {
+  offset = new Date(all.now) - Date.now();
+  latest = all;
+  for (const id of drafts.keys()) if (!all.open.some((one) => one.id === id)) drafts.delete(id);
+  return all;
+}
+
+const chosen = (data, { id }) => (id ? [...data.open, ...data.recent].find((one) => one.id === id) : data.open[0]);
+
+function draftOf(matter) {
+  if (!matter) return null;
+  if (!drafts.has(matter.id)) drafts.set(matter.id, { tab: "form", reason: "", canEdit: matter.offers.edit && matter.state === "open" });
+  return drafts.get(matter.id);
+}
+
+function step({ open }, found, by) {
+  const at = open.findIndex((one) => one.id === chosen({ open, recent: [] }, found)?.id);
+  const next = open[Math.min(open.length - 1, Math.max(0, at + by))];
+  if (next) go(`/approvals/${next.id}`);
+}
+
+const isArmed = () => performance.now() - armedAt >= ARMING;
+
+function view(data, found, app) {
+  const { open, recent } = data;
+  const matter = chosen(data, found);
+  if (matter?.id !== shownId) {
+    shownId = matter?.id;
+    armedAt = performance.now();
+    setTimeout(() => app.render(), ARMING + 20);
+    // No is what is at hand; but nobody is taken out of what they type.
+    if (matter?.state === "open") setTimeout(() => !document.activeElement?.matches?.("input, textarea, select") && document.querySelector("[data-deny]")?.focus({ preventScroll: true }));
+  }
+  return [
+    head("Approvals", open.length > 0 && h("span", { class: "soft" }, many(open.length, "waiting", "waiting"))),
+    open.length === 0 && !matter && h("div", { class: "empty", key: "none" }, h("p", null, "Nothing waits for you."), h("p", { class: "small" }, "Calls that the rules do not decide come here as they are made. Leave this page open.")),
+    found.id && !matter && h("p", { class: "problem", key: "gone" }, "This was decided long ago, or never was."),
+    (open.length > 0 || matter) && h("div", { class: open.length > 1 ? "desk" : "desk one", key: "desk" },
+      open.length > 1 && h("ul", { class: "queue", key: "queue", "aria-label": "Waiting" }, open.map((one) => queued(one, matter))),
+      matter && (matter.state === "open" ? card(matter, open, app) : over(matter))),
+    recent.length > 0 && h("section", { key: "recent", class: "recent" }, h("h2", null, "Lately"),
+      h("ul", { class: "entries" }, recent.slice(0, 12).map(decided))),
+  ];
+}
+
+function queued(one, matter) {
+  const [what, server] = title(one);
+  return h("li", { key: one.id, "data-row": true }, h("a", {
+    href: `/approvals/${one.id}`, class: `queued ${risk(one)} ${one.id === matter?.id ? "here" : ""}`, "aria-current": one.id === matter?.id ? "true" : null, "data-focus": true,
+    onclick: (event) => { event.preventDefault(); go(`/approvals/${one.id}`); },
+  }, h("span", { class: "mono what" }, what), h("span", { class: "soft small" }, server), h("span", { class: "until", "data-until": one.expires_at }, left(one.expires_at))));
+}
+
+function left(until) {
+  const seconds = Math.max(0, Math.round((new Date(until) - Date.now() - offset) / 1000));
+  return seconds < 600 ? `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}` : `${Math.floor(seconds / 60)} min`;
+}
+
+setInterval(() => {
+  for (const node of document.querySelectorAll("[data-until]")) {
+    const text = left(node.dataset.until);
+    if (node.textContent !== text) node.textContent = text;
+    node.classList.toggle("soon", new Date(node.dataset.until) - Date.now() - offset < 20_000);
+  }
+}, 500);
+
+function card(matter, open, app) {
+  const draft = draftOf(matter);
+  const [what, server] = title(matter);
+  const position = open.indexOf(matter) + 1;
+  const change = (more) => { Object.assign(draft, { problem: undefined, ...more }); app.render(); };
+  const { session, always: lasting, block } = matter.offers;
+  const waits = !isArmed() || isBusy;
+  const noEnter = (event) => event.key === "Enter" && event.preventDefault();
+  return h("article", { class: `matter ${risk(matter)}`, key: matter.id, "aria-labelledby": "matter-title" },
+    h("header", { class: "matter-head" },
+      h("div", null, h("h2", { id: "matter-title" }, h("span", { class: "mono" }, what), h("span", { class: "soft" }, ` · ${server}`)),
+        h("p", { class: "soft small" }, position > 0 && `${position} of ${open.length}, `, `asked ${ago(new Date(new Date(matter.asked_at) - offset))}`)),
+      h("p", { class: "countdown", title: "Silence is a no" }, h("span", { class: "until", "data-until": matter.expires_at, role: "timer" }, left(matter.expires_at)))),
+    h("div", { class: "matter-body" }, body(matter, draft, change)),
+    h("footer", { class: "matter-foot" },
+      h("div", { class: "deny" },
+        h("button", { type: "button", class: "no", "data-deny": true, "data-focus": true, disabled: isBusy, "aria-disabled": String(waits), "aria-keyshortcuts": "d", onclick: () => deny(matter, app) }, "Deny ", h("kbd", null, "d")),
+        h("input", { id: "reason", class: "reason", placeholder: "Reason, told to the model", "aria-label": "Reason, told to the model", maxlength: 500, value: draft.reason, autocomplete: "off",
+          oninput: (event) => { draft.reason = event.target.value; }, onkeydown: (event) => { if (event.key === "Enter") deny(matter, app); } }),
+        block && h("button", { type: "button", class: "quiet", "data-block": true, "aria-disabled": String(waits), onclick: () => deny(matter, app, true) }, "Deny and block")),
+      h("div", { class: "allow" },
+        h("button", { type: "button", class: "yes", "data-once": true, "aria-disabled": String(waits), "aria-keyshortcuts": "o", onkeydown: noEnter, onclick: () => allow(matter, app) }, yes(matter), " ", h("kbd", null, "o")),
+        session && h("button", { type: "button", "data-session": true, "aria-disabled": String(waits), "aria-keyshortcuts": "s", onkeydown: noEnter, title: "Until the host ends or the rules change, whatever the arguments", onclick: () => allow(matter, app, "session") }, "For this session ", h("kbd", null, "s")),
+        lasting && h("button", { type: "button", "data-always": true, "aria-disabled": String(waits), "aria-keyshortcuts": "Shift+A", onkeydown: noEnter, onclick: () => always(matter, app) }, "Always … ", h("kbd", null, "A")))));
+}
+
+const WORDS = { allowed: ["allowed", "well"], denied: ["denied", "refused"], expired: ["expired", "refused"], withdrawn: ["withdrawn", "other"], open: ["waits", "other"] };
+
+function decided(one) {
+  const [what, server] = title(one);
+  const [word, kind] = WORDS[one.state] ?? [one.state, "other"];
+  return h("li", { class: "entry", key: one.id }, h("a", { class: "entry-line decided", href: `/approvals/${one.id}`, onclick: (event) => { event.preventDefault(); go(`/approvals/${one.id}`); } },
+    h("span", { class: "when" }, ago(new Date(one.decided?.at ?? one.asked_at))), h("span", { class: `ending ${kind}` }, word),
+    h("span", { class: "what" }, h("span", { class: "soft" }, server), " ", h("span", { class: "mono" }, what)),
+    h("span", { class: "who soft" }, one.decided ? [one.decided.by, one.decided.edited !== undefined && ", edited"] : "")));
+}
+
+function over(matter) {
+  const [what, server] = title(matter);
+  const [word, kind] = WORDS[matter.state] ?? [matter.state, "other"];
+  const { decided: how } = matter;
+  return h("article", { class: "matter over", key: matter.id },
+    h("header", { class: "matter-head" }, h("div", null, h("h2", null, h("span", { class: "mono" }, what), h("span", { class: "soft" }, ` · ${server}`)),
+      h("p", { class: "small" }, h("span", { class: `ending ${kind}` }, word), how ? ` by ${how.by}, ${ago(new Date(how.at))}` : ", because nobody decided in time or whoever asked went away",
+        how?.reason && `: ${how.reason}`))),
+    h("div", { class: "matter-body" }, body(matter, { tab: "form", canEdit: false, value: how?.edited }, () => {})));
+}
+
+async function decide(matter, decision, said, app) {
+  if (!isArmed() || isBusy) return;
+  isBusy = true;
+  app.render();
+  try {
+    await post(`approvals/${path(matter.id)}`, decision);
+    toast(said);
+    isBusy = false;
+    // The next one, where there is one.
+    if (location.pathname !== "/approvals" && location.pathname !== "/") go("/approvals");
+    else app.refresh();
+  } catch (error) {
+    isBusy = false;
+    const draft = draftOf(matter);
+    if (error.code === "over" || error.code === "nothing") {
+      toast(error.message, "bad");
+      app.refresh();
+      return;
+    }
+    if (draft) draft.problem = error.message;
+    app.render();
+    throw error;
+  }
+}
+
+function edited(matter) {
+  const draft = draftOf(matter);
+  const base = original(matter);
+  if (matter.card.kind === "form") return { edited: draft.value ?? base };
+  return draft.value !== undefined && !isEqual(draft.value, base) ? { edited: draft.value } : {};
+}
+
+function deny(matter, app, block = false) {
+  const reason = draftOf(matter).reason.trim();
+  const [what] = title(matter);
+  return decide(matter, { decision: "deny", ...(reason && { reason }), ...(block && { block }) }, block ? `${what} is denied from now on.` : `Denied: ${what}.`, app).catch(() => {});
+}
+
+function allow(matter, app, scope) {
+  const [what] = title(matter);
+  if (draftOf(matter).problem?.startsWith("This is no JSON")) return undefined;
+  return decide(matter, { decision: "allow", ...edited(matter), ...(scope && { scope }) }, scope ? `${what} is allowed for this session.` : `Allowed once: ${what}.`, app).catch(() => {});
+}
+
+function always(matter, app) {
+  if (!isArmed() || isBusy) return undefined;
+  const [what] = title(matter);
+  const { edited: other } = edited(matter);
+  return editRule(matter, other ?? original(matter), (permission) => decide(matter, { decision: "allow", ...(other !== undefined && { edited: other }), scope: { always: permission } }, `${what} is allowed within this rule.`, app));
+}

@@ -1,0 +1,220 @@
+// What a person decides about: one card, by its kind.
+
+import { h } from "./dom.js";
+import { count, many } from "./format.js";
+import { isEqual, objectDiff } from "./diff.js";
+import { effects } from "./servers.js";
+import { edit, shown, view } from "./values.js";
+
+const WHAT = { tool: "calls the tool", prompt: "fetches the prompt", resource: "reads" };
+
+/** What a card is about: who wants what, in a few words. */
+export function title({ server, card }) {
+  switch (card.kind) {
+    case "call": return [card.name, server];
+    case "result": return [`What ${card.name} answered`, server];
+    case "sampling_request": return ["Ask a model", server];
+    case "sampling_result": return ["What the model answered", server];
+    case "form": return ["Fill in a form", server];
+    case "url": return ["Go to an address", server];
+    default: return [card.kind, server];
+  }
+}
+
+/** What happens if it is allowed, in a word. */
+export function yes({ card }) {
+  return { sampling_request: "Send once", sampling_result: "Deliver", result: "Deliver", form: "Send the form", url: "I will go there" }[card.kind] ?? "Allow once";
+}
+
+/** How much there is to lose: `sharp`, `wide` or `calm`. */
+export function risk({ card }) {
+  if (card.kind === "call") {
+    const said = card.effects;
+    if (card.what !== "tool" || !said) return "wide";
+    if (said.read_only && !said.open_world) return "calm";
+    return said.destructive && !said.read_only ? "sharp" : "wide";
+  }
+  if (card.kind === "form" && card.secrets.length > 0) return "sharp";
+  if (card.kind === "sampling_result" && card.findings.length > 0) return "sharp";
+  return "wide";
+}
+
+/** What may be changed about it, as it came. */
+export function original({ card }) {
+  switch (card.kind) {
+    case "call": return card.arguments ?? {};
+    case "result": case "sampling_result": return card.result;
+    case "sampling_request": return card.request;
+    case "form": return defaults(card.schema);
+    default: return null;
+  }
+}
+
+function defaults(schema) {
+  const properties = Object.entries(schema?.properties ?? {});
+  return Object.fromEntries(properties.filter(([, of]) => of.default !== undefined).map(([name, of]) => [name, of.default]));
+}
+
+const fact = (name, ...value) => h("div", null, h("dt", null, name), h("dd", null, value));
+
+/** The body of a card. `draft` is what would happen instead, and how it is looked at; `change` is told of every edit. */
+export function body(matter, draft, change) {
+  const make = { call, result, sampling_request: samplingRequest, sampling_result: samplingResult, form, url }[matter.card.kind];
+  return make ? make(matter.card, matter, draft, change) : h("pre", { class: "code" }, JSON.stringify(matter.card, null, 2));
+}
+
+function facts({ principal, application, server }, ...more) {
+  return h("dl", { class: "facts" },
+    fact("Asked by", application ?? "an application without a name", h("span", { class: "soft" }, application ? ", as it calls itself" : "")),
+    principal && fact("Signed in", principal), fact("Server", server), more);
+}
+
+function call(card, matter, draft, change) {
+  return [
+    h("p", { class: "counts", key: "effects" }, card.what === "tool" && h("span", { class: "chips" }, effects({
+      readOnlyHint: card.effects?.read_only, destructiveHint: card.effects?.destructive, openWorldHint: card.effects?.open_world, idempotentHint: card.effects?.idempotent,
+    }), card.effects && h("span", { class: "chip" }, card.effects.trusted ? "the server’s word is believed" : "not believed: nobody trusts this server’s word"))),
+    facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), fact("Asked because", card.because),
+      card.destinations.length > 0 && fact("Points to", h("span", { class: "chips" }, card.destinations.map((one) => h("span", { class: "chip mono wide" }, one))))),
+    values("Arguments", card.input_schema, card.arguments ?? {}, draft, change, card.last_arguments),
+    (card.description || card.title) && h("details", { key: "said", class: "said-of" }, h("summary", null, "What the server says of it"),
+      card.title && h("p", null, h("strong", null, card.title)), h("p", { class: "words" }, card.description ?? "")),
+  ];
+}
+
+/** Values to be looked at, as fields, as JSON, and beside those of the last time. */
+function values(name, schema, base, draft, change, last) {
+  const now = draft.value ?? base;
+  const isEdited = draft.value !== undefined && !isEqual(draft.value, base);
+  const changed = last && objectDiff(last, now);
+  const tabs = [["form", name], ["raw", "JSON"], last && ["diff", "Against the last one"]].filter(Boolean);
+  const tab = tabs.some(([one]) => one === draft.tab) ? draft.tab : "form";
+  return h("section", { class: "values", key: "values" },
+    h("div", { class: "bar" },
+      h("div", { class: "tabs", role: "tablist", "aria-label": name }, tabs.map(([one, words]) => h("button", {
+        type: "button", role: "tab", key: one, "aria-selected": String(one === tab), class: one === tab ? "here" : "", onclick: () => change({ tab: one }),
+      }, words))),
+      isEdited && h("span", { class: "chip wide", key: "edited" }, "edited by you"),
+      draft.canEdit && tab !== "diff" && h("button", { type: "button", class: "quiet end", key: "edit", "data-edit": true, onclick: () => change({ isEditing: !draft.isEditing, ...(draft.isEditing ? {} : { value: draft.value ?? structuredClone(base) }) }) },
+        draft.isEditing ? "Done" : "Edit"),
+      isEdited && h("button", { type: "button", class: "quiet", key: "undo", onclick: () => change({ value: undefined, isEditing: false, text: undefined }) }, "As it was")),
+    tab === "form" && (draft.isEditing ? edit(schema, now, (value) => change({ value })) : view(schema, now)),
+    tab === "raw" && (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, JSON.stringify(now, null, 2))),
+    tab === "diff" && (changed ?? h("p", { class: "soft" }, "The same as the last time that it was approved.")),
+    draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem),
+    isEdited && tab === "form" && !draft.isEditing && h("details", { key: "edits", open: true }, h("summary", { class: "soft small" }, "What you changed"), objectDiff(base, now)));
+}
+
+function rawEditor(now, draft, change) {
+  return h("textarea", { class: "mono wide-field", rows: 12, spellcheck: "false", "aria-label": "As JSON", key: "raw", value: draft.text ?? JSON.stringify(now, null, 2),
+    oninput: (event) => {
+      try {
+        change({ text: event.target.value, value: JSON.parse(event.target.value), problem: undefined });
+      } catch {
+        change({ text: event.target.value, problem: "This is no JSON yet." });
+      }
+    } });
+}
+
+function content(block) {
+  if (block?.type === "text") return h("p", { class: "words said" }, block.text);
+  if (block?.type === "image" || block?.type === "audio") {
+    return h("p", { class: "soft" }, `${block.type === "image" ? "An image" : "A sound"}, ${block.mimeType ?? "of no known type"}, ${count(Math.round((block.data?.length ?? 0) * 0.75))} bytes`);
+  }
+  return h("pre", { class: "code" }, JSON.stringify(block, null, 2));
+}
+
+const blocks = (one) => (Array.isArray(one) ? one : one ? [one] : []).map(content);
+
+/** A place for the text of a block, where it is being changed. */
+function textBlocks(list, draft, put) {
+  return (Array.isArray(list) ? list : [list]).map((block, index) => (draft.isEditing && block?.type === "text"
+    ? h("textarea", { key: index, class: "wide-field", rows: 5, "aria-label": "Text", value: block.text, oninput: (event) => put(index, { ...block, text: event.target.value }) })
+    : content(block)));
+}
+
+const replaced = (list, index, block) => (Array.isArray(list) ? list.map((one, at) => (at === index ? block : one)) : block);
+
+function editBar(name, draft, change, base) {
+  const isEdited = draft.value !== undefined && !isEqual(draft.value, base);
+  return h("div", { class: "bar" }, h("h3", null, name), isEdited && h("span", { class: "chip wide", key: "edited" }, "edited by you"),
+    draft.canEdit && h("button", { type: "button", class: "quiet end", "data-edit": true, onclick: () => change({ isEditing: !draft.isEditing, ...(draft.isEditing ? {} : { value: draft.value ?? structuredClone(base) }) }) }, draft.isEditing ? "Done" : "Edit"),
+    h("button", { type: "button", class: "quiet", "aria-pressed": String(draft.tab === "raw"), onclick: () => change({ tab: draft.tab === "raw" ? "form" : "raw" }) }, "JSON"));
+}
+
+function result(card, matter, draft, change) {
+  const now = draft.value ?? card.result;
+  return [
+    facts(matter, fact("Came from", h("span", { class: "mono" }, card.name)), fact("Shown because", card.because)),
+    h("section", { class: "values", key: "values" }, editBar("What would go to the application", draft, change, card.result),
+      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, JSON.stringify(now, null, 2)))
+        : Array.isArray(now?.content) ? textBlocks(now.content, draft, (index, block) => change({ value: { ...now, content: replaced(now.content, index, block) } }))
+          : h("pre", { class: "code" }, JSON.stringify(now, null, 2)),
+      draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem)),
+    h("details", { key: "sent" }, h("summary", { class: "soft" }, "What was sent"), view(null, card.arguments ?? {})),
+  ];
+}
+
+function samplingRequest(card, matter, draft, change) {
+  const now = draft.value ?? card.request;
+  const put = (more) => change({ value: { ...now, ...more } });
+  const [system, most] = [now.systemPrompt, now.maxTokens];
+  return [
+    facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause)),
+      fact("Model", draft.isEditing && card.models.length > 1
+        ? h("select", { "aria-label": "Model", value: now.model ?? card.model, onchange: (event) => put({ model: event.target.value }) },
+          card.models.map((name) => h("option", { value: name, selected: name === (now.model ?? card.model) }, name)))
+        : h("strong", null, now.model ?? card.model), h("p", { class: "soft small" }, card.reason)),
+      fact("Size", `about ${many(card.tokens, "token")} sent, at most ${count(most ?? card.max_tokens)} back`, card.cost !== undefined && `, at most ${card.cost}`),
+      fact("Budget left", card.remaining)),
+    h("section", { class: "values", key: "values" }, editBar("What would be sent", draft, change, card.request),
+      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, JSON.stringify(now, null, 2))) : [
+        draft.isEditing && h("div", { class: "field", key: "most" }, h("label", { for: "most" }, "Tokens of the answer, at most"),
+          h("input", { id: "most", type: "number", min: 1, max: card.max_tokens, value: String(most ?? card.max_tokens), oninput: (event) => put({ maxTokens: Number(event.target.value) }) })),
+        (system || draft.isEditing) && h("div", { class: "message", key: "system" }, h("p", { class: "soft small" }, "system prompt"),
+          draft.isEditing ? h("textarea", { class: "wide-field", rows: 3, "aria-label": "System prompt", value: system ?? "", oninput: (event) => put({ systemPrompt: event.target.value }) }) : h("p", { class: "words said" }, system)),
+        (now.messages ?? []).map((message, at) => h("div", { class: "message", key: at }, h("p", { class: "soft small" }, message.role),
+          textBlocks(message.content, draft, (index, block) => put({ messages: now.messages.map((one, other) => (other === at ? { ...one, content: replaced(one.content, index, block) } : one)) })))),
+        card.context && h("div", { class: "message", key: "context" }, h("p", { class: "soft small" }, "context that is added"), h("p", { class: "words said" }, card.context)),
+        now.tools?.length > 0 && h("p", { class: "soft", key: "tools" }, `Tools that the model may call: ${now.tools.map((one) => one.name).join(", ")}`),
+      ],
+      draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem)),
+  ];
+}
+
+function samplingResult(card, matter, draft, change) {
+  const now = draft.value ?? card.result;
+  return [
+    card.findings.map((text) => h("p", { class: "problem", key: text }, text)),
+    facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause)), fact("Model", now.model ?? ""),
+      card.usage && fact("Size", `${many(card.usage[0], "token")} sent, ${count(card.usage[1])} back`), card.cost !== undefined && fact("Cost", String(card.cost))),
+    h("section", { class: "values", key: "values" }, editBar("What the server would get", draft, change, card.result),
+      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, JSON.stringify(now, null, 2)))
+        : textBlocks(now.content, draft, (index, block) => change({ value: { ...now, content: replaced(now.content, index, block) } })),
+      draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem)),
+    h("details", { key: "sent" }, h("summary", { class: "soft" }, "What was sent"), (card.request.messages ?? []).map((message) => [h("p", { class: "soft small" }, message.role), blocks(message.content)])),
+  ];
+}
+
+function form(card, matter, draft, change) {
+  return [
+    card.secrets.length > 0 && h("p", { class: "problem", key: "secrets" }, `It seems to ask for a secret (${card.secrets.join(", ")}). No server may do that in a form: do not answer.`),
+    facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause))),
+    h("section", { class: "values", key: "values" }, h("p", { class: "words said" }, card.message),
+      edit(card.schema, draft.value ?? original(matter), (value) => change({ value })),
+      draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem)),
+  ];
+}
+
+function url(card, matter) {
+  const at = card.host ? card.url.indexOf(card.host) : -1;
+  return [
+    facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause)), fact("Host", card.host ? h("strong", { class: "mono" }, card.host) : "none")),
+    h("section", { class: "values", key: "values" }, h("p", { class: "words said" }, card.message),
+      h("p", { class: "code" }, at < 0 ? card.url : [card.url.slice(0, at), h("strong", null, card.host), card.url.slice(at + card.host.length)]),
+      h("p", { class: "soft small" }, "Nothing of it was fetched. If you allow it, the application says that you went there; go only if you know this host."),
+      /^https?:\/\//.test(card.url) && h("p", null, h("a", { href: card.url, target: "_blank", rel: "noopener noreferrer" }, "Open it in a new tab"))),
+  ];
+}
+
+export { shown };

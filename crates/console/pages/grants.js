@@ -1,0 +1,79 @@
+// What is allowed or denied for longer, and the rules before that.
+
+import { get, path, post } from "./api.js";
+import { h, toast } from "./dom.js";
+import { ago, many, moment, span } from "./format.js";
+import { head } from "./parts.js";
+
+let search = "";
+
+export const grants = {
+  name: "Grants",
+  path: "/grants",
+  icon: ["M8 12.5a4 4 0 1 1 3.2 3.9L9 18.6H7v2H4v-3l4.3-4.3z", "M15 9h.01"],
+  topics: ["grants", "rules"],
+  match: (at) => (at === "/grants" ? {} : null),
+  load: async (_, signal) => {
+    const [{ grants: all }, rules] = await Promise.all([get("grants", signal), get("rules", signal)]);
+    return { all, rules };
+  },
+  view({ all, rules }, _, app) {
+    const shown = all.filter((one) => `${one.server} ${one.name} ${one.application ?? ""} ${one.principal ?? ""}`.toLowerCase().includes(search.toLowerCase()));
+    return [
+      head("Grants and rules", h("input", { type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": "Find a grant", value: search,
+        oninput: (event) => { search = event.target.value; app.render(); } })),
+      h("p", { class: "lead", key: "lead" }, "What you decided for longer than once. Whatever is revoked is asked about again."),
+      shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "Nothing of that name." : "Nothing is allowed or denied for longer."),
+      h("ul", { class: "cards", key: "cards" }, shown.map((one) => grant(one, app))),
+      h("section", { key: "rules" }, h("h2", null, "Rules"), written(rules)),
+    ];
+  },
+};
+
+function grant(one, app) {
+  const conditions = [
+    ...Object.entries(one.arguments ?? {}).map(([name, condition]) => [name, words(condition)]),
+    ...(one.destinations?.length ? [["points to", one.destinations.join(" or ")]] : []),
+  ];
+  return h("li", { class: `card grant ${one.effect}`, key: one.id, "data-row": true },
+    h("div", { class: "card-head" },
+      h("span", { class: `chip ${one.effect === "deny" ? "sharp" : "calm"}` }, one.effect === "deny" ? "denied" : "allowed"),
+      h("h2", null, h("span", { class: "mono" }, one.name), h("span", { class: "soft" }, ` · ${one.server}`)),
+      h("div", { class: "card-side" }, h("button", { type: "button", class: "quiet", "data-focus": true, "data-revoke": one.name, "aria-label": `Revoke ${one.name} of ${one.server}`, onclick: () => revoke(one, app) }, "Revoke"))),
+    conditions.length > 0 && h("dl", { class: "facts" }, conditions.map(([name, text]) => h("div", null, h("dt", null, h("span", { class: "mono" }, name)), h("dd", null, text)))),
+    h("p", { class: "soft small" },
+      [one.application ? `for ${one.application}` : "for any application", one.principal && `as ${one.principal}`,
+        one.until ? `until ${moment(new Date(one.until))} (${span(new Date(one.until) - Date.now())})` : one.effect === "deny" ? "until it is revoked" : "until the host ends",
+        one.uses > 0 ? `used ${many(one.uses, "time")}, last ${ago(new Date(one.used_at))}` : "not used yet",
+        `given ${ago(new Date(one.given_at))} by ${one.by}`].filter(Boolean).join(", ")));
+}
+
+const KINDS = { is: "is", under: "in", like: "like", at_least: "at least", at_most: "at most", regex: "fits", longer_than: "longer than", present: "there:" };
+
+function words(condition) {
+  if (typeof condition !== "object" || condition === null || Array.isArray(condition)) return `is ${JSON.stringify(condition)}`;
+  return Object.entries(condition).map(([kind, value]) => `${KINDS[kind] ?? kind} ${typeof value === "string" ? value : JSON.stringify(value)}`).join(" and ");
+}
+
+async function revoke(one, app) {
+  try {
+    await post(`grants/${path(one.id)}/revoke`);
+    toast(`Revoked: ${one.name} of ${one.server}.`);
+    app.refresh();
+  } catch (error) {
+    toast(error.message, "bad");
+  }
+}
+
+function written({ hasPolicy, rules, trusted }) {
+  if (!hasPolicy) return h("p", { class: "warn" }, "There is no policy.toml, so everything may be called and nobody is asked. See “Who may call what” in the README.");
+  return [
+    h("p", { class: "soft small" }, rules.length > 0 ? "In this order; the first that fits decides. They stand in policy.toml." : "No rules: what is not ordinary is asked about.",
+      trusted.length > 0 && ` The word of ${trusted.join(", ")} about its tools is believed.`),
+    rules.length > 0 && h("ol", { class: "rules" }, rules.map((rule) => h("li", { key: rule.number },
+      h("div", { class: "rule-line" }, h("span", { class: `chip ${{ deny: "sharp", allow: "calm", ask: "wide" }[rule.decide] ?? ""}` }, rule.decide),
+        h("span", null, rule.name && h("strong", null, `${rule.name}: `), rule.conditions.map(([key, text], index) => [index > 0 && h("span", { class: "soft" }, " and "), h("span", { class: "mono" }, key), " ", text]), rule.conditions.length === 0 && "anything"),
+        h("span", { class: "soft small end" }, `line ${rule.line}`)),
+      rule.reason && h("p", { class: "soft small" }, rule.reason)))),
+  ];
+}

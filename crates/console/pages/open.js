@@ -1,0 +1,23 @@
+// The page of a link: what stands behind the `#` is exchanged for a session, and goes from the address at once.
+
+import { keep, request } from "./api.js";
+
+const token = location.hash.slice(1);
+history.replaceState(null, "", "/open");
+
+function say(title, text) {
+  document.getElementById("title").textContent = title;
+  document.getElementById("text").textContent = text;
+}
+
+if (!token) {
+  say("This link is not whole", "Run “hospes console” in a terminal for a new one.");
+} else {
+  try {
+    const { key } = await request("POST", "open", { token });
+    keep(key);
+    location.replace("/");
+  } catch (error) {
+    say(error.code === "no-link" ? "This link is used up" : "The console cannot be opened", error.message);
+  }
+}

@@ -1,0 +1,25 @@
+// What pages are put together from.
+
+import { h } from "./dom.js";
+
+/** The head of a page. */
+export function head(title, ...beside) {
+  return h("div", { class: "head", key: "head" }, h("h1", null, title), beside.length > 0 && h("div", { class: "head-side" }, beside));
+}
+
+/** Goes to another page of the console. */
+export function go(path) {
+  dispatchEvent(new CustomEvent("hospes:go", { detail: path }));
+}
+
+/** A link to another page of the console. */
+export function inside(path, props, ...children) {
+  return h("a", {
+    ...props, href: path,
+    onclick: (event) => {
+      if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+      event.preventDefault();
+      go(path);
+    },
+  }, ...children);
+}

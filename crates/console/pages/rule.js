@@ -1,0 +1,69 @@
+// The editor of a lasting permission: as narrow as it can be, until a day.
+
+import { dialog, h, patch } from "./dom.js";
+
+const KINDS = [["is", "is"], ["under", "is in the folder"], ["like", "looks like"], ["any", "may be anything"]];
+const DAYS = [[1, "1 day"], [7, "7 days"], [30, "30 days"], [90, "90 days"], [365, "a year"]];
+
+/** Resolves with a permission, or nothing. `send(permission)` is asked to give it, and throws what is wrong with it. */
+export function editRule(matter, value, send) {
+  const { card, server, application } = matter;
+  const suggested = card.suggestion ?? {};
+  const rows = Object.keys(value ?? {}).map((name) => {
+    const condition = suggested[name];
+    const kind = condition === undefined ? "any" : Object.keys(condition)[0];
+    return { name, kind, text: condition === undefined ? "" : String(condition[kind]) };
+  });
+  const rule = { days: 30, anyApplication: false, destinations: "", problem: undefined };
+
+  const permission = () => {
+    const conditions = rows.filter((row) => row.kind !== "any").map(({ name, kind, text }) => {
+      const given = value[name];
+      const as = kind === "is" && typeof given !== "string" ? JSON.parse(text) : text;
+      return [name, { [kind]: as }];
+    });
+    const destinations = rule.destinations.split("\n").map((line) => line.trim()).filter(Boolean);
+    return {
+      ...(conditions.length > 0 && { arguments: Object.fromEntries(conditions) }),
+      ...(destinations.length > 0 && { destinations }),
+      until: new Date(Date.now() + rule.days * 86_400_000).toISOString(),
+      ...(rule.anyApplication && { any_application: true }),
+    };
+  };
+
+  return dialog("Allow always", (close) => {
+    const box = h("form", { class: "rule", method: "dialog", "data-own": true });
+    const draw = () => patch(box,
+      h("h2", null, "Allow always"),
+      h("p", null, "From now on ", h("span", { class: "mono" }, card.name), " of ", h("strong", null, server), " is called without asking, as long as its definition stays what it is, when all of this holds:"),
+      rows.length > 0 && h("div", { class: "conditions" }, rows.map((row, index) => h("div", { class: "condition", key: row.name },
+        h("span", { class: "mono" }, row.name),
+        h("select", { "aria-label": `What ${row.name} has to be`, value: row.kind, onchange: (event) => { row.kind = event.target.value; draw(); } },
+          KINDS.map(([kind, words]) => h("option", { value: kind, selected: kind === row.kind }, words))),
+        row.kind !== "any" && h("input", { "aria-label": `The value for ${row.name}`, value: row.text, spellcheck: "false", autocomplete: "off", "data-condition": row.name, key: index, oninput: (event) => { row.text = event.target.value; } })))),
+      h("details", { key: "more", open: Boolean(rule.destinations) }, h("summary", { class: "soft" }, "And only where everything that it points to is in one of these places"),
+        h("textarea", { class: "wide-field mono", rows: 2, "aria-label": "Hosts and folders, one to a line", placeholder: "~/work\n*.example.com", value: rule.destinations, oninput: (event) => { rule.destinations = event.target.value; } })),
+      h("div", { class: "condition", key: "until" }, h("label", { for: "rule-days" }, "For"),
+        h("select", { id: "rule-days", value: String(rule.days), onchange: (event) => { rule.days = Number(event.target.value); } }, DAYS.map(([days, words]) => h("option", { value: String(days), selected: days === rule.days }, words)))),
+      h("label", { class: "check", key: "who" }, h("input", { type: "checkbox", checked: rule.anyApplication, onchange: (event) => { rule.anyApplication = event.target.checked; draw(); } }),
+        rule.anyApplication ? "for any application" : `for any application, not only for ${application ?? "the one that asks"}`),
+      rows.every((row) => row.kind === "any") && !rule.destinations && h("p", { class: "warn", key: "wide" }, "This holds for whatever arguments there are. Narrower is safer."),
+      rule.problem && h("p", { class: "problem", role: "alert", key: "problem" }, rule.problem),
+      h("div", { class: "buttons", key: "buttons" },
+        h("button", { type: "button", autofocus: true, onclick: () => close() }, "Cancel"),
+        h("button", { type: "button", class: "yes", "data-give": true, onkeydown: (event) => event.key === "Enter" && event.preventDefault(),
+          onclick: async () => {
+            try {
+              const given = permission();
+              await send(given);
+              close(given);
+            } catch (error) {
+              rule.problem = error instanceof SyntaxError ? "A value is no number and no true or false." : error.message;
+              draw();
+            }
+          } }, "Allow, and always")));
+    box.onsubmit = (event) => event.preventDefault();
+    draw();
+    return box;
+  });
+}

@@ -1,0 +1,173 @@
+// The servers: how they are, what they offer, starting one anew.
+
+import { get, path, post } from "./api.js";
+import { h, toast } from "./dom.js";
+import { head, inside } from "./parts.js";
+import { count, many, span } from "./format.js";
+import { currentRow } from "./keys.js";
+import { fields } from "./schema.js";
+
+const WORDS = { ready: "ready", starting: "starting", retrying: "retrying", failed: "failed", stopped: "stopped" };
+const TRANSPORTS = { stdio: "program", http: "HTTP", builtin: "built in" };
+
+let search = "";
+let inner = "";
+let tab = "tools";
+
+export const servers = {
+  name: "Servers",
+  path: "/servers",
+  icon: ["M4 5h16v5H4zM4 14h16v5H4z", "M7.5 7.5h.01M7.5 16.5h.01"],
+  topics: ["servers", "definitions"],
+  match(at) {
+    if (at === "/servers") return {};
+    const name = at.match(/^\/servers\/(.+)$/)?.[1];
+    return name && { name: decodeURIComponent(name) };
+  },
+  load: ({ name }, signal) => (name ? get(`servers/${path(name)}`, signal) : get("servers", signal)),
+  view: (data, { name }, app) => (name ? one(data, app) : all(data, app)),
+  keys(data, { name }, app) {
+    const of = () => name ?? currentRow()?.dataset.name;
+    const keys = [{ keys: ["r"], show: "r", does: "start the server anew", run: () => of() && restart(of(), app) }];
+    if (name) keys.push({ keys: ["Escape"], show: "Esc", does: "back to all servers", run: () => app.go("/servers") });
+    return keys;
+  },
+};
+
+async function restart(name, app) {
+  try {
+    await post(`servers/${path(name)}/restart`);
+    toast(`${name} is being started anew.`);
+    app.refresh();
+  } catch (error) {
+    toast(error.message, "bad");
+  }
+}
+
+const restartButton = (name, app) => h("button", {
+  type: "button", class: "quiet restart", "data-restart": name, "aria-label": `Restart ${name}`, title: "Closes its connections and starts it anew (r)",
+  onclick: () => restart(name, app),
+}, "Restart");
+
+function all(status, app) {
+  const shown = status.servers.filter((server) => `${server.name} ${server.target}`.toLowerCase().includes(search.toLowerCase()));
+  const ill = status.servers.filter((server) => server.state !== "ready").length;
+  return [
+    head("Servers",
+      h("input", {
+        type: "search", class: "search", "data-search": true, placeholder: "Find a server  /", "aria-label": "Find a server", value: search,
+        oninput: (event) => { search = event.target.value; app.render(); },
+      })),
+    h("p", { class: "lead", key: "lead" },
+      `hospes ${status.version}, process ${status.pid}, up ${span(status.uptimeMs)}. `,
+      ill === 0 ? "Every server is ready." : `${many(ill, "server")} not ready.`),
+    h("ul", { class: "cards", key: "cards" }, shown.map((server) => card(server, app))),
+    shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No server is called that." : "No servers are configured."),
+    (status.leftOut?.length ?? 0) > 0 && h("section", { key: "left" }, h("h2", null, "Not started"),
+      h("dl", { class: "facts" }, status.leftOut.map(([name, why]) => h("div", null, h("dt", null, name), h("dd", null, why))))),
+    (status.collisions?.length ?? 0) > 0 && h("section", { key: "collisions" }, h("h2", null, "Names that several would have"),
+      h("ul", { class: "notes" }, status.collisions.map((text) => h("li", null, text)))),
+  ];
+}
+
+function card(server, app) {
+  return h("li", { class: `card server ${server.state}`, key: server.name, "data-row": true, "data-name": server.name },
+    h("div", { class: "card-head" },
+      state(server),
+      h("h2", null, inside(`/servers/${path(server.name)}`, { "data-focus": true, class: "name" }, server.name)),
+      h("div", { class: "card-side" }, restartButton(server.name, app))),
+    h("p", { class: "target" }, server.target),
+    h("p", { class: "counts" }, counts(server), chips(server)),
+    trouble(server));
+}
+
+const state = (server) => h("span", { class: `state ${server.state}` }, WORDS[server.state] ?? server.state);
+
+function counts(server) {
+  if (server.users !== undefined) return h("span", null, `an account for each user, ${many(server.users, "user")} now`);
+  const all = [["tool", server.tools], ["prompt", server.prompts], ["resource", server.resources], ["template", server.templates]];
+  const some = all.filter(([, number]) => number > 0).map(([what, number]) => many(number, what));
+  if (some.length === 0) return server.state === "ready" ? h("span", null, "offers nothing") : null;
+  return h("span", null, some.join(", "));
+}
+
+function chips(server) {
+  const era = server.revision && (server.revision >= "2026" ? "newest era" : "older era");
+  return h("span", { class: "chips" },
+    server.transport && h("span", { class: "chip" }, TRANSPORTS[server.transport] ?? server.transport),
+    server.revision && h("span", { class: "chip", title: `It speaks the ${era}` }, server.revision),
+    server.implementation && h("span", { class: "chip", title: "What it calls itself" }, server.implementation),
+    server.connections > 1 && h("span", { class: "chip" }, many(server.connections, "connection")));
+}
+
+function trouble(server) {
+  const next = server.nextTryMs !== undefined && `Tried again in ${span(server.nextTryMs)}. `;
+  const failures = server.failures > 0 && `Failed ${many(server.failures, "time")} in a row. `;
+  return [
+    server.problem && h("div", { class: "problem" },
+      h("p", null, server.problem.split("\n")[0]),
+      h("p", { class: "soft" }, failures, next, server.hint && `Hint: ${server.hint}`),
+      server.problem.includes("\n") && h("details", { key: "details" }, h("summary", null, "All of it"), h("pre", { class: "code" }, server.problem))),
+    (server.warnings ?? []).map((text) => h("p", { class: "warn" }, text)),
+  ];
+}
+
+function one({ status, offers }, app) {
+  const tabs = [
+    ["tools", "Tools", offers?.tools ?? [], tool], ["prompts", "Prompts", offers?.prompts ?? [], prompt],
+    ["resources", "Resources", [...(offers?.resources ?? []), ...(offers?.templates ?? [])], resource],
+  ];
+  const shown = tabs.find(([name]) => name === tab) ?? tabs[0];
+  const words = inner.toLowerCase();
+  const items = shown[2].filter((item) => `${item.name} ${item.title ?? ""} ${item.uri ?? item.uriTemplate ?? ""}`.toLowerCase().includes(words));
+  return [
+    h("p", { class: "crumb", key: "crumb" }, inside("/servers", null, "Servers")),
+    head(status.name, state(status), restartButton(status.name, app)),
+    h("p", { class: "target", key: "target" }, status.target),
+    h("p", { class: "counts", key: "counts" }, counts(status), chips(status)),
+    h("div", { key: "trouble" }, trouble(status)),
+    h("div", { class: "bar", key: "bar" },
+      h("div", { class: "tabs", role: "tablist", "aria-label": "What it offers" }, tabs.map(([name, title, list]) => h("button", {
+        type: "button", role: "tab", key: name, "aria-selected": String(name === shown[0]), class: name === shown[0] ? "here" : "",
+        onclick: () => { tab = name; app.render(); },
+      }, title, h("span", { class: "count" }, count(list.length))))),
+      h("input", {
+        type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": `Find among the ${shown[1].toLowerCase()}`, value: inner,
+        oninput: (event) => { inner = event.target.value; app.render(); },
+      })),
+    offers === null && h("p", { class: "empty", key: "unknown" }, "What it offers is not known yet."),
+    offers !== null && items.length === 0 && h("p", { class: "empty", key: "none" }, "None."),
+    h("ul", { class: "definitions", key: `list-${shown[0]}` }, items.map((item) => shown[3](item))),
+  ];
+}
+
+/** What a tool says of what it does; whether that is believed is for the rules. */
+export function effects(annotations = {}) {
+  const said = [
+    [annotations.readOnlyHint === true, "says: changes nothing", "calm"],
+    [annotations.readOnlyHint !== true && annotations.destructiveHint !== false, annotations.destructiveHint ? "says: destructive" : "may destroy", "sharp"],
+    [annotations.openWorldHint !== false, annotations.openWorldHint ? "says: reaches outside" : "may reach outside", "wide"],
+    [annotations.idempotentHint === true, "says: idempotent", "calm"],
+  ];
+  return said.filter(([is]) => is).map(([, text, kind]) => h("span", { class: `chip ${kind}` }, text));
+}
+
+const json = (value) => h("details", { class: "raw", key: "raw" }, h("summary", null, "As JSON"), h("pre", { class: "code" }, JSON.stringify(value, null, 2)));
+
+function definition(key, name, title, text, beside, more) {
+  return h("li", { class: "definition", key, "data-row": true },
+    h("details", { key: "d" },
+      h("summary", { "data-focus": true },
+        h("span", { class: "mono name" }, name), title && title !== name && h("span", { class: "soft" }, title), h("span", { class: "chips" }, beside)),
+      text && h("p", { class: "words" }, text), more));
+}
+
+const tool = (item) => definition(item.name, item.name, item.title ?? item.annotations?.title, item.description, effects(item.annotations),
+  [fields(item.inputSchema), json(item)]);
+
+const prompt = (item) => definition(item.name, item.name, item.title, item.description, [],
+  [(item.arguments ?? []).length > 0 && h("dl", { class: "facts" }, item.arguments.map((one) => h("div", null,
+    h("dt", null, h("span", { class: "mono" }, one.name), one.required && h("span", { class: "soft" }, " owed")), h("dd", null, one.description ?? "")))), json(item)]);
+
+const resource = (item) => definition(item.uri ?? item.uriTemplate, item.uri ?? item.uriTemplate, item.title ?? item.name, item.description,
+  [item.mimeType && h("span", { class: "chip" }, item.mimeType)], [json(item)]);

@@ -1,0 +1,90 @@
+// Values by their schema: shown as text in which nothing hides, or as fields to be changed.
+
+import { h } from "./dom.js";
+import { typeOf } from "./schema.js";
+
+const clone = (value) => structuredClone(value);
+
+/** How a value is shown: a text as it is, anything else as JSON. */
+export function shown(value) {
+  if (typeof value === "string") return value === "" ? h("span", { class: "soft" }, "empty text") : h("span", { class: "said" }, value);
+  if (value !== null && typeof value === "object") return h("pre", { class: "code" }, JSON.stringify(value, null, 2));
+  return h("span", { class: "mono" }, JSON.stringify(value));
+}
+
+const propertiesOf = (schema, value) => {
+  const known = Object.keys(schema?.properties ?? {});
+  return [...known.filter((name) => Object.hasOwn(value, name)), ...Object.keys(value).filter((name) => !known.includes(name))];
+};
+
+/** An object, a row for each member. */
+export function view(schema, value) {
+  const names = propertiesOf(schema, value);
+  if (names.length === 0) return h("p", { class: "soft" }, "Nothing.");
+  return h("dl", { class: "facts" }, names.map((name) => h("div", { key: name },
+    h("dt", null, h("span", { class: "mono" }, name), schema?.properties?.[name] && h("span", { class: "soft small" }, ` ${typeOf(schema.properties[name])}`)),
+    h("dd", { class: "value" }, shown(value[name])))));
+}
+
+/**
+ * The same as fields. `change(value)` is given the whole object, anew, whenever one of them changes; `wrong` says what is the
+ * matter with a member that is no JSON.
+ */
+export function edit(schema, value, change, idOf = "field") {
+  const known = Object.keys(schema?.properties ?? {});
+  const names = [...known, ...Object.keys(value).filter((name) => !known.includes(name))];
+  const owed = new Set(schema?.required ?? []);
+  const put = (name, next) => {
+    const whole = clone(value);
+    if (next === undefined) delete whole[name];
+    else whole[name] = next;
+    value = whole;
+    change(whole);
+  };
+  return h("div", { class: "fields" }, names.map((name) => {
+    const of = schema?.properties?.[name] ?? {};
+    const id = `${idOf}-${name}`;
+    return h("div", { class: "field", key: name },
+      h("label", { for: id }, h("span", { class: "mono" }, name), h("span", { class: "soft small" }, ` ${typeOf(of)}${owed.has(name) ? ", owed" : ""}`)),
+      field(id, of, value[name], owed.has(name), (next) => put(name, next)),
+      of.description && h("p", { class: "soft small" }, of.description));
+  }));
+}
+
+function field(id, of, value, owed, put) {
+  const choices = of.enum ?? of.oneOf?.filter((one) => one.const !== undefined).map((one) => one.const);
+  if (choices?.length) {
+    const at = choices.findIndex((one) => one === value);
+    return h("select", { id, value: String(at), onchange: (event) => put(event.target.value === "-1" ? undefined : choices[Number(event.target.value)]) },
+      (at < 0 || !owed) && h("option", { value: "-1", selected: at < 0 }, "–"),
+      choices.map((one, index) => h("option", { value: String(index), selected: index === at }, String(of.enumNames?.[index] ?? of.oneOf?.[index]?.title ?? one))));
+  }
+  const type = Array.isArray(of.type) ? of.type.find((one) => one !== "null") : of.type ?? (value === undefined ? undefined : typeof value);
+  if (type === "boolean") {
+    return h("input", { id, type: "checkbox", checked: value === true, onchange: (event) => put(event.target.checked) });
+  }
+  if (type === "integer" || type === "number") {
+    return h("input", { id, type: "text", inputmode: "decimal", value: value === undefined ? "" : String(value),
+      oninput: (event) => {
+        const text = event.target.value.trim();
+        // What is no number goes as it is, and the host says what is wrong with it.
+        put(text === "" ? undefined : Number.isNaN(Number(text)) ? text : Number(text));
+      } });
+  }
+  if (type === "string") {
+    const long = (value?.length ?? 0) > 60 || value?.includes?.("\n");
+    return h(long ? "textarea" : "input", { id, value: value ?? "", rows: long ? 5 : null, spellcheck: "false", autocomplete: "off",
+      oninput: (event) => put(event.target.value === "" && !owed ? undefined : event.target.value) });
+  }
+  return h("textarea", { id, class: "mono", rows: 4, spellcheck: "false", value: value === undefined ? "" : JSON.stringify(value, null, 2),
+    oninput: (event) => {
+      const text = event.target.value.trim();
+      try {
+        put(text === "" ? undefined : JSON.parse(text));
+        event.target.setCustomValidity("");
+      } catch {
+        event.target.setCustomValidity("This is no JSON.");
+      }
+      event.target.classList.toggle("wrong", !event.target.checkValidity());
+    } });
+}

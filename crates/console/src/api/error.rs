@@ -1,0 +1,97 @@
+//! Why a request is not done, and the bodies of those that are.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{FromRequest, Request};
+use axum::response::{IntoResponse, Response};
+use hospes_host::NoSuchServer;
+use hospes_host::desk::DecideError;
+use hospes_store::StoreError;
+use http::StatusCode;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Why a request is not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("not let in: {0}")]
+    Elsewhere(&'static str),
+    #[error("this browser is not let in, or no longer; open a new link (`hospes console` makes one)")]
+    NoSession,
+    #[error("this link was used already, or its time is over; `hospes console` makes a new one")]
+    NoLink,
+    #[error("{0}")]
+    Nothing(String),
+    #[error("{0}")]
+    Misread(String),
+    #[error("nothing is recorded here (--no-audit), so there is nothing to show")]
+    NotRecorded,
+    #[error("too many windows follow the console at once (at most {0})")]
+    TooManyStreams(usize),
+    #[error("the answer took too long")]
+    Late,
+    #[error(transparent)]
+    Undecided(#[from] DecideError),
+    #[error("the record cannot be read")]
+    Store(#[from] StoreError),
+}
+
+impl Refused {
+    fn code(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::Elsewhere(_) => (StatusCode::FORBIDDEN, "elsewhere"),
+            Self::NoSession => (StatusCode::UNAUTHORIZED, "no-session"),
+            Self::NoLink => (StatusCode::FORBIDDEN, "no-link"),
+            Self::Nothing(_) => (StatusCode::NOT_FOUND, "nothing"),
+            Self::Misread(_) => (StatusCode::BAD_REQUEST, "misread"),
+            Self::NotRecorded => (StatusCode::NOT_FOUND, "not-recorded"),
+            Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too-many-streams"),
+            Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "late"),
+            Self::Undecided(why) => match why {
+                DecideError::Unknown => (StatusCode::NOT_FOUND, "nothing"),
+                DecideError::Over => (StatusCode::CONFLICT, "over"),
+                DecideError::NotOffered(_) => (StatusCode::BAD_REQUEST, "not-offered"),
+                DecideError::Edit(_) => (StatusCode::BAD_REQUEST, "edit"),
+                DecideError::Rule(_) => (StatusCode::BAD_REQUEST, "rule"),
+                DecideError::LongReason => (StatusCode::BAD_REQUEST, "long-reason"),
+                _ => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
+            },
+            Self::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Said {
+    code: &'static str,
+    message: String,
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let (status, code) = self.code();
+        if let Self::Store(error) = &self {
+            tracing::error!(error = error as &dyn std::error::Error, "the record cannot be read");
+        }
+        let body = serde_json::json!({ "error": Said { code, message: self.to_string() } });
+        (status, Json(body)).into_response()
+    }
+}
+
+impl From<NoSuchServer> for Refused {
+    fn from(error: NoSuchServer) -> Self {
+        Self::Nothing(error.to_string())
+    }
+}
+
+/// A JSON body; what is none is told in our own form.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        let read: Result<Json<T>, JsonRejection> = Json::from_request(request, state).await;
+        read.map(|Json(body)| Self(body)).map_err(|rejection| Refused::Misread(rejection.body_text()))
+    }
+}

@@ -1,0 +1,145 @@
+//! The stream that says that something is new.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures::Stream;
+use hospes_host::Desk;
+use hospes_host::desk::Attendance;
+use hospes_store::Search;
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::Refused;
+use crate::Console;
+use crate::door::Caller;
+use crate::news::{Place, Topic};
+
+/// How many streams are open at once.
+const MAX_STREAMS: usize = 64;
+/// How often it is looked whether anything was recorded, and whether the session still stands.
+const LOOK: Duration = Duration::from_secs(1);
+/// After how long without news a sign of life is sent.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The shortest time between two pieces of news: servers that start say a lot at once.
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub(super) async fn stream(
+    State(console): State<Console>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refused> {
+    let place = console.news().stream(MAX_STREAMS).ok_or(Refused::TooManyStreams(MAX_STREAMS))?;
+    let sessions = console.news().sessions();
+    let desk = console.desk().map(Desk::subscribe);
+    // Whoever follows can decide. Browsers say where, once for all of them.
+    let attendance = console.desk().filter(|_| caller.session().is_none()).map(|desk| desk.attend(None));
+    let follower = Follower {
+        console,
+        caller,
+        sessions,
+        desk,
+        servers: None,
+        recorded: None,
+        expiry: None,
+        grants: 0,
+        _attendance: attendance,
+        _place: place,
+    };
+    let events = futures::stream::unfold((follower, true), async |(mut follower, is_first)| {
+        let name = if is_first { follower.begin().await } else { follower.next().await?.as_str() };
+        Some((Ok(Event::default().event(name).data("{}")), (follower, false)))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+/// One window that follows.
+struct Follower {
+    console: Console,
+    caller: Caller,
+    sessions: watch::Receiver<u64>,
+    desk: Option<watch::Receiver<u64>>,
+    servers: Option<u64>,
+    recorded: Option<u64>,
+    /// When the next matter is over if nobody decides.
+    expiry: Option<Timestamp>,
+    grants: usize,
+    _attendance: Option<Attendance>,
+    _place: Place,
+}
+
+impl Follower {
+    async fn begin(&mut self) -> &'static str {
+        self.recorded = self.last_recorded().await;
+        self.look_at_desk();
+        "hello"
+    }
+
+    /// What is new next; nothing when the session is over.
+    async fn next(&mut self) -> Option<Topic> {
+        tokio::time::sleep(PAUSE).await;
+        loop {
+            if self.caller.session().is_some_and(|id| !self.console.sessions().stands(id)) {
+                return None;
+            }
+            // Before the first change nothing is known of when the last one was.
+            let seen = self.servers.unwrap_or(u64::MAX);
+            tokio::select! {
+                now = self.console.servers().changed(seen) => {
+                    let is_news = self.servers.replace(now).is_some();
+                    if is_news {
+                        return Some(Topic::Servers);
+                    }
+                }
+                changed = self.sessions.changed() => {
+                    changed.ok()?;
+                    // Looked at again first: it may have been this one that ended.
+                    if self.caller.session().is_none_or(|id| self.console.sessions().stands(id)) {
+                        return Some(Topic::Sessions);
+                    }
+                }
+                () = moved(&mut self.desk) => {
+                    let is_granted = self.look_at_desk();
+                    return Some(if is_granted { Topic::Grants } else { Topic::Approvals });
+                }
+                () = tokio::time::sleep(LOOK) => {
+                    // What runs out does so only when somebody looks.
+                    if self.expiry.is_some_and(|expiry| expiry <= Timestamp::now()) {
+                        self.look_at_desk();
+                        continue;
+                    }
+                    let last = self.last_recorded().await;
+                    if last != self.recorded {
+                        self.recorded = last;
+                        return Some(Topic::Activity);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes when something of the desk runs out next; whether what lasts has changed.
+    fn look_at_desk(&mut self) -> bool {
+        let Some(desk) = self.console.desk() else { return false };
+        self.expiry = desk.matters().iter().map(|matter| matter.expires_at).min();
+        let grants = desk.grants().len();
+        std::mem::replace(&mut self.grants, grants) != grants
+    }
+
+    async fn last_recorded(&self) -> Option<u64> {
+        let found = self.console.audit()?.search(Search::new().with_limit(1)).await.ok()?;
+        found.first().map(|entry| entry.seq)
+    }
+}
+
+/// Waits until something is new on the desk.
+async fn moved(desk: &mut Option<watch::Receiver<u64>>) {
+    if let Some(desk) = desk
+        && desk.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,110 @@
+//! What is served: pages for browsers, JSON for both.
+
+mod activity;
+mod approvals;
+mod error;
+mod events;
+mod servers;
+mod sessions;
+mod summary;
+
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use serde::Serialize;
+
+use crate::Console;
+use crate::door::{self, Caller};
+use crate::pages;
+
+pub(crate) use error::{Body, Refused};
+
+/// The largest body of a request, in bytes: what a person approves may carry its arguments.
+const MAX_BODY: usize = 4 << 20;
+/// How long an answer may take, with what it needs of the request. Streams go on.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+type Answer<T> = Result<Json<T>, Refused>;
+
+/// For browsers: behind the door.
+pub(crate) fn for_browsers(console: Console) -> Router {
+    let inside = api()
+        .route("/sessions/end", post(sessions::sign_out))
+        .layer(middleware::from_fn_with_state(console.clone(), door::enter))
+        .route("/open", post(sessions::open));
+    Router::new()
+        .nest("/api", inside)
+        .merge(pages::routes())
+        .fallback(nothing)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(in_time))
+        .layer(middleware::from_fn(door::admit))
+        .layer(middleware::map_response(pages::guarded))
+        .with_state(console)
+}
+
+/// For programs of the same user.
+pub(crate) fn for_programs(console: Console) -> Router {
+    let inside = api().route("/links", post(sessions::link));
+    Router::new()
+        .nest("/api", inside)
+        .fallback(nothing)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(in_time))
+        .layer(middleware::from_fn(door::program))
+        .with_state(console)
+}
+
+fn api() -> Router<Console> {
+    Router::new()
+        .route("/console", get(about))
+        .route("/events", get(events::stream))
+        .route("/approvals", get(approvals::all))
+        .route("/approvals/{id}", get(approvals::one).post(approvals::decide))
+        .route("/grants", get(approvals::grants))
+        .route("/grants/{id}/revoke", post(approvals::revoke))
+        .route("/rules", get(approvals::rules))
+        .route("/servers", get(servers::all))
+        .route("/servers/{name}", get(servers::one))
+        .route("/servers/{name}/restart", post(servers::restart))
+        .route("/activity", get(activity::search))
+        .route("/activity/summary", get(summary::summary))
+        .route("/activity/{number}/arguments", get(activity::arguments))
+        .route("/sessions", get(sessions::all))
+        .route("/sessions/{id}/end", post(sessions::end))
+}
+
+/// Who serves.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct About {
+    version: &'static str,
+    pid: u32,
+    address: String,
+    /// The session of the browser that asks.
+    session: Option<String>,
+    /// Whether what is called is recorded.
+    records: bool,
+}
+
+async fn about(State(console): State<Console>, Extension(caller): Extension<Caller>) -> Json<About> {
+    Json(About {
+        version: env!("CARGO_PKG_VERSION"),
+        pid: std::process::id(),
+        address: console.address().to_string(),
+        session: caller.session().map(str::to_owned),
+        records: console.audit().is_some(),
+    })
+}
+
+async fn nothing() -> Refused {
+    Refused::Nothing("there is nothing at this address".to_owned())
+}
+
+async fn in_time(request: Request, next: Next) -> Result<Response, Refused> {
+    tokio::time::timeout(TIMEOUT, next.run(request)).await.map_err(|_| Refused::Late)
+}

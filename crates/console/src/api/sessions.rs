@@ -1,0 +1,95 @@
+//! Links and sessions.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use hospes_store::{Entry, EntryKind};
+use http::HeaderMap;
+use http::header::{SET_COOKIE, USER_AGENT};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::servers::Nothing;
+use super::{Answer, Body, Refused};
+use crate::Console;
+use crate::door::{Caller, cookie_name};
+use crate::sessions::Shown;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Token {
+    token: String,
+}
+
+/// Lets a browser in.
+pub(super) async fn open(
+    State(console): State<Console>,
+    headers: HeaderMap,
+    Body(Token { token }): Body<Token>,
+) -> Result<Response, Refused> {
+    let browser = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    let opened = console.sessions().open(&token, browser).ok_or(Refused::NoLink)?;
+    tracing::info!(session = opened.id, "a browser was let in to the console");
+    note(&console, "opened", "a link of the console").await?;
+    console.news().sessions_changed();
+    // Without `Max-Age` it goes with the browser; when it runs out is known here.
+    let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(&console), opened.secret);
+    Ok(([(SET_COOKIE, cookie)], Json(json!({ "key": opened.key }))).into_response())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NewLink {
+    url: String,
+    lifetime_ms: u64,
+}
+
+/// A link for a browser.
+pub(super) async fn link(State(console): State<Console>, Body(Nothing {}): Body<Nothing>) -> Json<NewLink> {
+    let link = console.link();
+    let lifetime_ms = u64::try_from(link.lifetime.as_millis()).unwrap_or(u64::MAX);
+    Json(NewLink { url: link.url().to_owned(), lifetime_ms })
+}
+
+#[derive(Serialize)]
+pub(super) struct All {
+    sessions: Vec<Shown>,
+    /// That of the browser that asks.
+    current: Option<String>,
+}
+
+pub(super) async fn all(State(console): State<Console>, Extension(caller): Extension<Caller>) -> Json<All> {
+    Json(All { sessions: console.sessions().all(), current: caller.session().map(str::to_owned) })
+}
+
+pub(super) async fn end(
+    State(console): State<Console>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Body(Nothing {}): Body<Nothing>,
+) -> Answer<Value> {
+    if !console.sessions().end(&id) {
+        return Err(Refused::Nothing("this session is over already".to_owned()));
+    }
+    console.news().sessions_changed();
+    note(&console, "ended", caller.words()).await?;
+    Ok(Json(json!({})))
+}
+
+/// Ends the session of the browser that asks.
+pub(super) async fn sign_out(
+    state: State<Console>,
+    Extension(caller): Extension<Caller>,
+    body: Body<Nothing>,
+) -> Answer<Value> {
+    let id = caller.session().unwrap_or_default().to_owned();
+    end(state, Extension(caller), Path(id), body).await
+}
+
+async fn note(console: &Console, what: &str, by: &str) -> Result<(), Refused> {
+    let Some(audit) = console.audit() else { return Ok(()) };
+    let mut entry = Entry::new(EntryKind::SignIn);
+    entry.subject = Some(format!("the console: a session was {what}"));
+    entry.by = Some(by.to_owned());
+    Ok(audit.note(entry).await?)
+}

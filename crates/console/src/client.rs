@@ -1,0 +1,172 @@
+//! A program of the same user that asks the console, over its Unix socket.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use tokio::task::AbortHandle;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The largest answer, in bytes.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// Why the console did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nobody serves at the socket, or not as expected.
+    #[error("no console answers at {}", .socket.display())]
+    Unreachable {
+        /// The path.
+        socket: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// It said no.
+    #[error("{message}")]
+    Refused {
+        /// A stable word: `nothing`, `misread`, …
+        code: String,
+        /// A sentence.
+        message: String,
+    },
+}
+
+/// The console of a running host, as programs of the same user see it.
+#[derive(Clone, Debug)]
+pub struct LocalConsole {
+    socket: PathBuf,
+}
+
+impl LocalConsole {
+    /// At this socket.
+    #[must_use]
+    pub fn at(socket: impl AsRef<Path>) -> Self {
+        Self { socket: socket.as_ref().to_owned() }
+    }
+
+    /// What is at a path below `/api/`, such as `servers`.
+    ///
+    /// # Errors
+    /// When the console is not there, or says no.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let request = Request::get(format!("/api/{path}"));
+        self.ask(request, Bytes::new()).await
+    }
+
+    /// Has something done.
+    ///
+    /// # Errors
+    /// When the console is not there, or says no.
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &(impl Serialize + ?Sized),
+    ) -> Result<T, ClientError> {
+        let body = serde_json::to_vec(body).map_err(|error| self.unreachable(io::Error::other(error)))?;
+        let request = Request::post(format!("/api/{path}")).header(CONTENT_TYPE, "application/json");
+        self.ask(request, body.into()).await
+    }
+
+    /// Follows what is new.
+    ///
+    /// # Errors
+    /// When the console is not there.
+    pub async fn follow(&self) -> Result<NewsStream, ClientError> {
+        let (body, connection) = self.send(Request::get("/api/events"), Bytes::new()).await?;
+        Ok(NewsStream { body, connection, text: Vec::new() })
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        request: http::request::Builder,
+        body: Bytes,
+    ) -> Result<T, ClientError> {
+        let work = async {
+            let (body, connection) = self.send(request, body).await?;
+            let body = Limited::new(body, MAX_ANSWER).collect().await;
+            connection.abort();
+            let body = body.map_err(|error| self.unreachable(io::Error::other(error)))?.to_bytes();
+            serde_json::from_slice(&body).map_err(|error| self.unreachable(error.into()))
+        };
+        let late = || self.unreachable(io::ErrorKind::TimedOut.into());
+        tokio::time::timeout(PATIENCE, work).await.map_err(|_| late())?
+    }
+
+    async fn send(
+        &self,
+        request: http::request::Builder,
+        body: Bytes,
+    ) -> Result<(Incoming, AbortHandle), ClientError> {
+        let wrong = |error: hyper::Error| self.unreachable(io::Error::other(error));
+        let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(error))?;
+        let (mut sender, connection) =
+            http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await.map_err(wrong)?;
+        let connection = tokio::spawn(connection).abort_handle();
+        let request = request.header(HOST, "localhost").body(Full::new(body));
+        let request = request.map_err(|error| self.unreachable(io::Error::other(error)))?;
+        let response = sender.send_request(request).await.map_err(wrong)?;
+        let status = response.status();
+        let body = response.into_body();
+        if status == StatusCode::OK {
+            return Ok((body, connection));
+        }
+        let body =
+            Limited::new(body, MAX_ANSWER).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        connection.abort();
+        let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        let text = |name: &str| said["error"][name].as_str().map(str::to_owned);
+        Err(ClientError::Refused {
+            code: text("code").unwrap_or_else(|| status.as_u16().to_string()),
+            message: text("message").unwrap_or_else(|| status.to_string()),
+        })
+    }
+
+    fn unreachable(&self, source: io::Error) -> ClientError {
+        ClientError::Unreachable { socket: self.socket.clone(), source }
+    }
+}
+
+/// A stream of news. It ends when this is dropped.
+#[derive(Debug)]
+pub struct NewsStream {
+    body: Incoming,
+    connection: AbortHandle,
+    text: Vec<u8>,
+}
+
+impl NewsStream {
+    /// The name of what is new next: `hello` first, then as in the table above. None when the console is gone.
+    pub async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.text.drain(..=end).collect();
+                // Our own events, and nothing else, stand on this stream.
+                if let Some(name) = line.strip_prefix(b"event: ") {
+                    return Some(String::from_utf8_lossy(name).trim().to_owned());
+                }
+                continue;
+            }
+            let frame = self.body.frame().await?.ok()?;
+            self.text.extend_from_slice(frame.data_ref()?);
+        }
+    }
+}
+
+impl Drop for NewsStream {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}

@@ -1,0 +1,126 @@
+//! Who may send what: the check before everything else.
+//!
+//! A browser sends a cookie of `127.0.0.1` to every port there, and takes every port there for the same site. So the cookie
+//! alone opens nothing: with it goes a key, which lies where only pages of our own origin find it, port and all.
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use hospes_proto::http::AllowedHosts;
+use http::header::{COOKIE, HOST, ORIGIN};
+use http::{HeaderMap, Method};
+
+use crate::Console;
+use crate::api::Refused;
+
+/// The header in which pages of ours show their key.
+pub(crate) const KEY: &str = "x-hospes-key";
+
+/// Who asks, once it is known that they may.
+#[derive(Clone, Debug)]
+pub(crate) enum Caller {
+    /// A browser, by its session.
+    Browser(String),
+    /// A program of the same user, over the Unix socket.
+    Program,
+}
+
+impl Caller {
+    /// As the record has it.
+    pub(crate) fn words(&self) -> &'static str {
+        match self {
+            Self::Browser(_) => "the person at the console",
+            Self::Program => "the person at the terminal",
+        }
+    }
+
+    pub(crate) fn session(&self) -> Option<&str> {
+        match self {
+            Self::Browser(id) => Some(id),
+            Self::Program => None,
+        }
+    }
+}
+
+/// Turns away what does not come from our own pages: other names (DNS rebinding), other origins, other sites.
+pub(crate) async fn admit(request: Request, next: Next) -> Result<Response, Refused> {
+    let path = request.uri().path();
+    // To open a page one may come from anywhere: a link in an application, a bookmark.
+    let is_page =
+        request.method() == Method::GET && !path.starts_with("/api/") && !path.starts_with("/assets/");
+    check(&request, is_page)?;
+    Ok(next.run(request).await)
+}
+
+fn check(request: &Request, is_page: bool) -> Result<(), Refused> {
+    let headers = request.headers();
+    let host =
+        single(headers, HOST.as_str())?.ok_or(Refused::Elsewhere("a request names the host it is for"))?;
+    // A request line with another authority means two things to two readers.
+    if request.uri().authority().is_some_and(|named| named.as_str() != host)
+        || !AllowedHosts::loopback().allows(host)
+    {
+        return Err(Refused::Elsewhere(
+            "this host is called localhost or by a loopback address, and nothing else",
+        ));
+    }
+    if let Some(origin) = single(headers, ORIGIN.as_str())?
+        && origin.strip_prefix("http://") != Some(host)
+    {
+        return Err(Refused::Elsewhere("only pages of the console itself may ask"));
+    }
+    match single(headers, "sec-fetch-site")? {
+        None | Some("same-origin" | "none") => Ok(()),
+        Some(_) if is_page && single(headers, "sec-fetch-dest")? == Some("document") => Ok(()),
+        Some(_) => Err(Refused::Elsewhere("only pages of the console itself may ask")),
+    }
+}
+
+/// Lets in whoever has a session, and shows its key.
+pub(crate) async fn enter(
+    State(console): State<Console>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Refused> {
+    let headers = request.headers();
+    let secret = cookie(headers, &console).ok_or(Refused::NoSession)?;
+    let key = single(headers, KEY)?;
+    // What opens the stream of news (the path is that below `/api`) cannot send headers; there is nothing in it but that something is new.
+    if key.is_none() && request.uri().path() != "/events" {
+        return Err(Refused::NoSession);
+    }
+    let session = console.sessions().enter(&secret, key).ok_or(Refused::NoSession)?;
+    request.extensions_mut().insert(Caller::Browser(session));
+    Ok(next.run(request).await)
+}
+
+/// Marks what comes over the Unix socket.
+pub(crate) async fn program(mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(Caller::Program);
+    next.run(request).await
+}
+
+/// A header that stands at most once and is text.
+fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Refused> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(one), None) => {
+            one.to_str().map(Some).map_err(|_| Refused::Elsewhere("a header is not plain text"))
+        }
+        (Some(_), Some(_)) => Err(Refused::Elsewhere("a header stands there twice")),
+    }
+}
+
+/// What the cookie is called: a machine may have several consoles, and cookies know no ports.
+pub(crate) fn cookie_name(console: &Console) -> String {
+    format!("hospes-console-{}", console.address().port())
+}
+
+fn cookie(headers: &HeaderMap, console: &Console) -> Option<String> {
+    let wanted = cookie_name(console);
+    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let (_, value) = cookies.find(|(name, _)| *name == wanted)?;
+    Some(value.to_owned())
+}

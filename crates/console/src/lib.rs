@@ -1,0 +1,127 @@
+//! The web console of the host: what happens, and who decides.
+//!
+//! A [`Console`] is a few pages, and the JSON behind them, on an origin of its own: never the one that applications talk
+//! to, so that none of them can approve its own calls. A browser is let in by a one-time [`Link`]; the same JSON is
+//! served over a Unix socket to programs of the same user (`hospes console`, `hospes approve`).
+//!
+//! ```no_run
+//! # async fn example(host: hospes_host::Host) -> std::io::Result<()> {
+//! use hospes_console::Console;
+//!
+//! let listening = Console::new(&host).listen("127.0.0.1:7338".parse().expect("an address")).await?;
+//! println!("{}", listening.link().url());
+//! # Ok(()) }
+//! ```
+#![doc = include_str!("api.md")]
+
+mod api;
+mod client;
+mod door;
+mod news;
+mod pages;
+mod serve;
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use hospes_host::{Desk, Guard, Host, Servers};
+use hospes_store::Audit;
+
+pub use client::{ClientError, LocalConsole, NewsStream};
+pub use serve::Listening;
+pub use sessions::{Lifetimes, Link};
+
+use news::News;
+use sessions::Sessions;
+
+/// Where the console listens unless told otherwise.
+pub const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7338);
+
+/// The console of a host. Cheap to clone.
+#[derive(Clone)]
+pub struct Console(Arc<Inner>);
+
+struct Inner {
+    servers: Servers,
+    guard: Option<Arc<Guard>>,
+    sessions: Sessions,
+    news: News,
+    /// Where it listens, once it does.
+    address: OnceLock<SocketAddr>,
+}
+
+impl Console {
+    /// The console of this host, with what the host records.
+    #[must_use]
+    pub fn new(host: &Host) -> Self {
+        Self::with_lifetimes(host, Lifetimes::default())
+    }
+
+    /// The same, where links and sessions last as long as told.
+    #[must_use]
+    pub fn with_lifetimes(host: &Host, lifetimes: Lifetimes) -> Self {
+        let (sessions, news) = (Sessions::new(lifetimes), News::default());
+        Self(Arc::new(Inner {
+            servers: host.servers(),
+            guard: host.guard().cloned(),
+            sessions,
+            news,
+            address: OnceLock::new(),
+        }))
+    }
+
+    /// Takes the address, which has to be a loopback one, and serves there until what is returned is dropped. Port 0 takes
+    /// any that is free.
+    ///
+    /// # Errors
+    /// When the address is not of this machine alone, or cannot be taken.
+    pub async fn listen(self, address: SocketAddr) -> io::Result<Listening> {
+        Listening::begin(self, address).await
+    }
+
+    /// A new link that lets one browser in.
+    fn link(&self) -> Link {
+        let (token, lifetime) = self.sessions().link();
+        Link::new(&format!("http://{}", self.address()), &token, lifetime)
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.0.address.get().copied().unwrap_or(DEFAULT_LISTEN)
+    }
+
+    fn servers(&self) -> &Servers {
+        &self.0.servers
+    }
+
+    fn audit(&self) -> Option<&Audit> {
+        self.guard()?.audit()
+    }
+
+    fn guard(&self) -> Option<&Guard> {
+        self.0.guard.as_deref()
+    }
+
+    fn desk(&self) -> Option<&Desk> {
+        self.guard().map(Guard::desk)
+    }
+
+    fn sessions(&self) -> &Sessions {
+        &self.0.sessions
+    }
+
+    fn news(&self) -> &News {
+        &self.0.news
+    }
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,67 @@
+//! That something is new, told to whoever looks: never what.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::watch;
+
+/// What may be new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Topic {
+    Approvals,
+    Grants,
+    Servers,
+    Activity,
+    Sessions,
+}
+
+impl Topic {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Approvals => "approvals",
+            Self::Grants => "grants",
+            Self::Servers => "servers",
+            Self::Activity => "activity",
+            Self::Sessions => "sessions",
+        }
+    }
+}
+
+/// Counts what the console itself changes.
+#[derive(Debug)]
+pub(crate) struct News {
+    sessions: watch::Sender<u64>,
+    streams: Arc<AtomicUsize>,
+}
+
+impl Default for News {
+    fn default() -> Self {
+        Self { sessions: watch::Sender::new(0), streams: Arc::default() }
+    }
+}
+
+impl News {
+    pub(crate) fn sessions_changed(&self) {
+        self.sessions.send_modify(|times| *times += 1);
+    }
+
+    pub(crate) fn sessions(&self) -> watch::Receiver<u64> {
+        self.sessions.subscribe()
+    }
+
+    /// A place among the streams that are open; none where there are `most` already.
+    pub(crate) fn stream(&self, most: usize) -> Option<Place> {
+        let open = self.streams.fetch_add(1, Ordering::AcqRel);
+        let place = Place(Arc::clone(&self.streams));
+        (open < most).then_some(place)
+    }
+}
+
+/// The place of one stream.
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,81 @@
+//! The pages: a frame, a style and modules, all part of the program.
+
+use axum::Router;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use http::{HeaderName, HeaderValue};
+
+use crate::Console;
+
+/// The frame of all pages; what is in it is made by `app.js`.
+const FRAME: &str = include_str!("../pages/index.html");
+/// The page of a link.
+const OPEN: &str = include_str!("../pages/open.html");
+
+/// Nothing but what is ours, nothing inline, no text that becomes markup, and no frame around it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+    form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+macro_rules! modules {
+    ($($name:literal)*) => { [$(($name, JAVASCRIPT, include_str!(concat!("../pages/", $name)))),*] };
+}
+
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// The modules.
+const MODULES: [(&str, &str, &str); 18] = modules! {
+    "open.js" "app.js" "api.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
+    "values.js" "diff.js" "card.js" "rule.js"
+    "approvals.js" "servers.js" "activity.js" "grants.js" "sessions.js"
+};
+
+/// Everything else that pages fetch.
+const OTHERS: [(&str, &str, &str); 2] = [
+    ("style.css", "text/css; charset=utf-8", include_str!("../pages/style.css")),
+    ("icon.svg", "image/svg+xml", include_str!("../pages/icon.svg")),
+];
+
+/// Where the frame is served: each page has an address, so that it can be kept.
+const PAGES: [&str; 8] = [
+    "/",
+    "/approvals",
+    "/approvals/{id}",
+    "/grants",
+    "/servers",
+    "/servers/{name}",
+    "/activity",
+    "/sessions",
+];
+
+pub(crate) fn routes() -> Router<Console> {
+    let pages =
+        PAGES.iter().fold(Router::new(), |routes, path| routes.route(path, get(async || Html(FRAME))));
+    let routes = pages.route("/open", get(async || Html(OPEN)));
+    MODULES.iter().chain(&OTHERS).fold(routes, |routes, (name, kind, text)| {
+        let asset = async || ([(CONTENT_TYPE, HeaderValue::from_static(kind))], *text).into_response();
+        routes.route(&format!("/assets/{name}"), get(asset))
+    })
+}
+
+/// What goes along with every answer to a browser.
+pub(crate) async fn guarded(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_FRAME_OPTIONS, "DENY"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-embedder-policy"), "require-corp"),
+        (HeaderName::from_static("permissions-policy"), "camera=(), microphone=(), geolocation=()"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

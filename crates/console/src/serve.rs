@@ -1,0 +1,191 @@
+//! The sockets.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::serve::Listener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::Console;
+use crate::api;
+use crate::sessions::Link;
+
+/// How many connections each socket has at once; further ones wait.
+const MAX_CONNECTIONS: usize = 128;
+/// How long a connection may take to send the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// How often it is looked whether any session still stands.
+const LOOK: Duration = Duration::from_secs(30);
+/// The largest head of a request, in bytes.
+const MAX_HEAD: usize = 32 * 1024;
+
+/// A console that is served. It ends when this is dropped.
+pub struct Listening {
+    console: Console,
+    address: SocketAddr,
+    serving: [AbortHandle; 2],
+    socket: Option<(PathBuf, AbortHandle)>,
+}
+
+impl Listening {
+    pub(crate) async fn begin(console: Console, address: SocketAddr) -> io::Result<Self> {
+        if !address.ip().is_loopback() {
+            let why =
+                "the console listens on a loopback address only: whoever reaches it could try to decide";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        if console.0.address.set(address).is_err() {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "this console is served already"));
+        }
+        let routes = api::for_browsers(console.clone());
+        // An event is one small write; to hold it back for another costs 40 ms.
+        let admits = |stream: &TcpStream| stream.set_nodelay(true).is_ok();
+        let serving = tokio::spawn(serve(routes, listener, admits));
+        let attending = tokio::spawn(attend(console.clone(), format!("http://{address}")));
+        let serving = [serving.abort_handle(), attending.abort_handle()];
+        Ok(Self { console, address, serving, socket: None })
+    }
+
+    /// Serves the same to programs of this user as well, over a Unix socket at this path. What is there is replaced if it
+    /// is a socket that nobody answers at.
+    ///
+    /// # Errors
+    /// When the socket cannot be made: why, and the console as it was, which goes on without.
+    pub async fn with_socket(mut self, path: &Path) -> Result<Self, (Box<Self>, io::Error)> {
+        let listener = match private_socket(path).await {
+            Ok(listener) => listener,
+            Err(error) => return Err((Box::new(self), error)),
+        };
+        let routes = api::for_programs(self.console.clone());
+        let own = rustix::process::geteuid().as_raw();
+        // The file's mode says so already, where the system looks at it.
+        let admits = move |stream: &UnixStream| {
+            stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
+        };
+        let serving = tokio::spawn(serve(routes, listener, admits));
+        self.socket = Some((path.to_owned(), serving.abort_handle()));
+        Ok(self)
+    }
+
+    /// The address that was taken.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The console's origin, `http://127.0.0.1:7338`.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A new link that lets one browser in.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        self.console.link()
+    }
+}
+
+impl fmt::Debug for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listening").field("address", &self.address).field("socket", &self.socket).finish()
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.serving.iter().for_each(AbortHandle::abort);
+        if let Some((path, serving)) = &self.socket {
+            serving.abort();
+            let _gone = fs::remove_file(path);
+        }
+    }
+}
+
+/// Has the desk know that somebody is there to decide, for as long as a browser is let in.
+async fn attend(console: Console, url: String) {
+    let Some(desk) = console.desk() else { return };
+    let mut sessions = console.news().sessions();
+    let mut attendance = None;
+    loop {
+        match (console.sessions().all().is_empty(), &attendance) {
+            (true, Some(_)) => attendance = None,
+            (false, None) => attendance = Some(desk.attend(Some(&url))),
+            _ => {}
+        }
+        // Sessions run out by themselves.
+        let _ = tokio::time::timeout(LOOK, sessions.changed()).await;
+    }
+}
+
+/// A socket for its owner alone.
+async fn private_socket(path: &Path) -> io::Result<UnixListener> {
+    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+
+    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        if UnixStream::connect(path).await.is_ok() {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another host serves there"));
+        }
+        fs::remove_file(path)?;
+    }
+    // Nobody can connect in the moment before the mode is set: it is made elsewhere and moved.
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    let hidden = folder.join(format!(".{}", std::process::id()));
+    let _none = fs::remove_dir_all(&hidden);
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        fs::DirBuilder::new().mode(0o700).create(&hidden)?;
+    }
+    let made = hidden.join("s");
+    let bound = UnixListener::bind(&made).and_then(|listener| {
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&made, path)?;
+        Ok(listener)
+    });
+    let _gone = fs::remove_dir_all(&hidden);
+    bound
+}
+
+/// Serves for good. Dropped, it ends all connections.
+async fn serve<L>(routes: Router, mut listener: L, admits: impl Fn(&L::Io) -> bool)
+where
+    L: Listener,
+{
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        // It waits by itself where there are no descriptors left.
+        let (stream, _) = listener.accept().await;
+        if !admits(&stream) {
+            continue;
+        }
+        while connections.try_join_next().is_some() {}
+        let service = TowerToHyperService::new(routes.clone());
+        connections.spawn(async move {
+            let served = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .max_buf_size(MAX_HEAD)
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+            if let Err(error) = served {
+                tracing::debug!(%error, "a connection to the console broke");
+            }
+            drop(place);
+        });
+    }
+}

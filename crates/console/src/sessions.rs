@@ -1,0 +1,302 @@
+//! Who is let in: links that are good once, and the sessions of browsers.
+//!
+//! Nothing of this is kept: when the host ends, everybody is out.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use serde::Serialize;
+use subtle::ConstantTimeEq as _;
+use tokio::time::Instant;
+
+/// How many links wait to be opened; a further one ends the oldest.
+const MAX_LINKS: usize = 16;
+/// How many browsers are let in at once; a further one ends the session that was used longest ago.
+const MAX_SESSIONS: usize = 32;
+/// How many characters are kept of what a browser calls itself.
+const MAX_BROWSER: usize = 200;
+
+/// How long links and sessions are good.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Lifetimes {
+    /// A link that nobody has opened: 10 minutes unless told otherwise.
+    pub link: Duration,
+    /// A session that is not used: 12 hours unless told otherwise.
+    pub idle: Duration,
+    /// Any session: 7 days unless told otherwise.
+    pub session: Duration,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        let hour = Duration::from_secs(60 * 60);
+        Self { link: Duration::from_secs(600), idle: 12 * hour, session: 7 * 24 * hour }
+    }
+}
+
+/// An address that lets one browser in, once, for a short while.
+///
+/// What lets it in stands behind the `#`, which browsers send to nobody: not to us either, so that it is in no log.
+#[derive(Clone)]
+pub struct Link {
+    url: String,
+    /// How long it is good.
+    pub lifetime: Duration,
+}
+
+impl Link {
+    pub(crate) fn new(origin: &str, token: &str, lifetime: Duration) -> Self {
+        Self { url: format!("{origin}/open#{token}"), lifetime }
+    }
+
+    /// The address. Whoever knows it is let in: show it only to the person at this machine.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("lifetime", &self.lifetime).finish_non_exhaustive()
+    }
+}
+
+/// All links and sessions. Of what is secret, only hashes are here.
+pub(crate) struct Sessions {
+    lifetimes: Lifetimes,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    links: Vec<(Hash, Instant)>,
+    sessions: Vec<Session>,
+}
+
+type Hash = [u8; 32];
+
+struct Session {
+    id: String,
+    secret: Hash,
+    /// What pages of ours know and a browser does not send by itself.
+    key: Hash,
+    browser: String,
+    since: Instant,
+    used: Instant,
+    opened: Timestamp,
+    seen: Timestamp,
+}
+
+/// What a browser gets when it is let in.
+pub(crate) struct Opened {
+    /// The name of the session, which is no secret.
+    pub(crate) id: String,
+    /// For the cookie.
+    pub(crate) secret: String,
+    /// For the pages.
+    pub(crate) key: String,
+}
+
+/// A session as people see it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Shown {
+    pub(crate) id: String,
+    /// What the browser calls itself.
+    pub(crate) browser: String,
+    pub(crate) opened: Timestamp,
+    pub(crate) seen: Timestamp,
+    /// When it ends by itself, if it is not used before.
+    pub(crate) ends: Timestamp,
+}
+
+impl Sessions {
+    pub(crate) fn new(lifetimes: Lifetimes) -> Self {
+        Self { lifetimes, state: Mutex::default() }
+    }
+
+    /// What makes a link, and how long it is good.
+    pub(crate) fn link(&self) -> (String, Duration) {
+        let token = random_text();
+        let until = Instant::now() + self.lifetimes.link;
+        let mut state = self.state();
+        if state.links.len() >= MAX_LINKS {
+            state.links.remove(0);
+        }
+        state.links.push((hash(&token), until));
+        (token, self.lifetimes.link)
+    }
+
+    /// Uses a link up. None when there is no such link, or no longer.
+    pub(crate) fn open(&self, token: &str, browser: &str) -> Option<Opened> {
+        let mut state = self.state();
+        let shown = hash(token);
+        let found = state.links.iter().position(|(link, _)| bool::from(link.ct_eq(&shown)))?;
+        let _used = state.links.remove(found);
+        if state.sessions.len() >= MAX_SESSIONS {
+            let oldest = state.sessions.iter().enumerate().min_by_key(|(_, session)| session.used);
+            let oldest = oldest.map_or(0, |(position, _)| position);
+            state.sessions.remove(oldest);
+        }
+        let (secret, key) = (random_text(), random_text());
+        let (now, moment) = (Instant::now(), Timestamp::now());
+        let id = random_text()[..12].to_owned();
+        state.sessions.push(Session {
+            id: id.clone(),
+            secret: hash(&secret),
+            key: hash(&key),
+            browser: browser.chars().take(MAX_BROWSER).collect(),
+            since: now,
+            used: now,
+            opened: moment,
+            seen: moment,
+        });
+        Some(Opened { id, secret, key })
+    }
+
+    /// The session of a cookie, which is used now. `key` has to be its own where one has to be shown.
+    pub(crate) fn enter(&self, secret: &str, key: Option<&str>) -> Option<String> {
+        let mut state = self.state();
+        let shown = hash(secret);
+        let session = state.sessions.iter_mut().find(|session| bool::from(session.secret.ct_eq(&shown)))?;
+        if key.is_some_and(|key| !bool::from(session.key.ct_eq(&hash(key)))) {
+            return None;
+        }
+        (session.used, session.seen) = (Instant::now(), Timestamp::now());
+        Some(session.id.clone())
+    }
+
+    /// Whether a session still stands.
+    pub(crate) fn stands(&self, id: &str) -> bool {
+        self.state().sessions.iter().any(|session| session.id == id)
+    }
+
+    /// All of them, the newest first.
+    pub(crate) fn all(&self) -> Vec<Shown> {
+        let state = self.state();
+        let shown = |session: &Session| {
+            let left = (self.lifetimes.idle.saturating_sub(session.used.elapsed()))
+                .min(self.lifetimes.session.saturating_sub(session.since.elapsed()));
+            Shown {
+                id: session.id.clone(),
+                browser: session.browser.clone(),
+                opened: session.opened,
+                seen: session.seen,
+                ends: Timestamp::now().saturating_add(left).unwrap_or(Timestamp::MAX),
+            }
+        };
+        state.sessions.iter().rev().map(shown).collect()
+    }
+
+    /// Ends a session; whether there was one.
+    pub(crate) fn end(&self, id: &str) -> bool {
+        let mut state = self.state();
+        let before = state.sessions.len();
+        state.sessions.retain(|session| session.id != id);
+        state.sessions.len() < before
+    }
+
+    /// The state, without what has run out.
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Whole entries come and go, so a panic elsewhere while it was held spoils nothing.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let Lifetimes { idle, session: whole, .. } = self.lifetimes;
+        state.links.retain(|(_, until)| *until > now);
+        state.sessions.retain(|session| now - session.used < idle && now - session.since < whole);
+        state
+    }
+}
+
+fn hash(secret: &str) -> Hash {
+    let mut hash = Hash::default();
+    hash.copy_from_slice(digest(&SHA256, secret.as_bytes()).as_ref());
+    hash
+}
+
+/// 256 bits that nobody can guess, as 43 characters.
+fn random_text() -> String {
+    let mut bytes = [0; 32];
+    // Without randomness there are no secrets, and nothing can go on.
+    getrandom::fill(&mut bytes).expect("the operating system has randomness");
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sessions() -> Sessions {
+        Sessions::new(Lifetimes::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_link_is_good_once_and_not_for_long() {
+        let sessions = sessions();
+        let (token, lifetime) = sessions.link();
+        assert!(sessions.open("another", "x").is_none());
+        assert!(sessions.open(&token, "x").is_some());
+        assert!(sessions.open(&token, "x").is_none(), "a second time");
+        let (late, _) = sessions.link();
+        tokio::time::advance(lifetime).await;
+        assert!(sessions.open(&late, "x").is_none(), "too late");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_ends_when_it_is_not_used_and_at_last_anyway() {
+        let sessions = sessions();
+        let open = || {
+            let (token, _) = sessions.link();
+            sessions.open(&token, "x").unwrap()
+        };
+        let (idle, used) = (open(), open());
+        let Lifetimes { idle: limit, session: last, .. } = sessions.lifetimes;
+        tokio::time::advance(limit / 2).await;
+        assert!(sessions.enter(&used.secret, Some(&used.key)).is_some());
+        tokio::time::advance(limit / 2).await;
+        assert!(sessions.enter(&idle.secret, Some(&idle.key)).is_none());
+        for _ in 0..last.as_secs() / (limit / 2).as_secs() {
+            tokio::time::advance(limit / 2).await;
+            sessions.enter(&used.secret, Some(&used.key));
+        }
+        assert!(!sessions.stands(&used.id), "it was used all the time, and is over all the same");
+    }
+
+    #[test]
+    fn the_cookie_and_the_key_belong_together() {
+        let sessions = sessions();
+        let open = || {
+            let (token, _) = sessions.link();
+            sessions.open(&token, "x").unwrap()
+        };
+        let (one, other) = (open(), open());
+        assert!(sessions.enter(&one.secret, Some(&one.key)).is_some());
+        assert!(sessions.enter(&one.secret, Some(&other.key)).is_none());
+        assert!(sessions.enter(&one.key, Some(&one.key)).is_none());
+        assert!(sessions.end(&one.id) && !sessions.end(&one.id));
+        assert!(sessions.enter(&one.secret, Some(&one.key)).is_none());
+    }
+
+    #[test]
+    fn there_is_a_most_of_links_and_sessions() {
+        let sessions = sessions();
+        let first = sessions.link().0;
+        for _ in 0..MAX_LINKS {
+            sessions.link();
+        }
+        assert!(sessions.open(&first, "x").is_none());
+        for _ in 0..=MAX_SESSIONS {
+            let (token, _) = sessions.link();
+            sessions.open(&token, &"x".repeat(10_000)).unwrap();
+        }
+        assert_eq!(sessions.all().len(), MAX_SESSIONS);
+        assert!(sessions.all().iter().all(|session| session.browser.len() == MAX_BROWSER));
+    }
+}

@@ -1,0 +1,161 @@
+//! The console over real sockets.
+
+mod approvals;
+mod door;
+mod parts;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes::prelude::*;
+use hospes_host::config::Loader;
+use hospes_host::{Guard, Host};
+use hospes_policy::{Policy, Reading};
+use hospes_store::Audit;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::{Console, Lifetimes, Listening};
+
+/// How long anything may take.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A host with a console, and what it keeps.
+struct House {
+    host: Host,
+    audit: Audit,
+    listening: Listening,
+    folder: TempDir,
+}
+
+/// What came back.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    fn code(&self) -> String {
+        self.json()["error"]["code"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+/// A browser that is let in: what it sends along.
+#[derive(Clone, Debug)]
+struct Browser {
+    address: SocketAddr,
+    cookie: String,
+    key: String,
+}
+
+impl House {
+    async fn new() -> Self {
+        Self::with(Lifetimes::default(), "").await
+    }
+
+    async fn with(lifetimes: Lifetimes, policy: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = Audit::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
+        let policy = Policy::read(policy, &Reading::default()).unwrap();
+        let guard = Guard::new(policy).with_audit(audit.clone()).keeping_arguments(true);
+        let config = Loader::new().parse("h.toml", "[servers.notes]\nbuiltin = \"notes\"").unwrap();
+        let notes = |_: &str, _: &[String]| Ok(hospes::BoxService::new(notes()));
+        let host = Host::builder(config).builtins(Arc::new(notes)).guard(Arc::new(guard)).start().unwrap();
+        let console = Console::with_lifetimes(&host, lifetimes);
+        let listening = console.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        Self { host, audit, listening, folder }
+    }
+
+    /// Lets a browser in.
+    async fn browser(&self) -> Browser {
+        let answer = self.open(&token(&self.listening)).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+        let key = answer.json()["key"].as_str().unwrap().to_owned();
+        Browser { address: self.listening.local_addr(), cookie, key }
+    }
+
+    async fn open(&self, token: &str) -> Answer {
+        let body = json!({ "token": token }).to_string();
+        let origin = self.listening.origin();
+        send(self.listening.local_addr(), "POST", "/api/open", &format!("Origin: {origin}\r\n"), &body).await
+    }
+
+    /// Waits until the server is there.
+    async fn ready(&self) {
+        let mut seen = 0;
+        while !self.host.status().is_well() {
+            seen = self.host.changed(seen).await;
+        }
+    }
+}
+
+fn token(listening: &Listening) -> String {
+    let link = listening.link();
+    let (page, token) = link.url().split_once('#').unwrap();
+    assert_eq!(page, format!("{}/open", listening.origin()));
+    token.to_owned()
+}
+
+impl Browser {
+    fn headers(&self) -> String {
+        format!(
+            "Origin: http://{}\r\nCookie: {}\r\nX-Hospes-Key: {}\r\n",
+            self.address, self.cookie, self.key
+        )
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        send(self.address, "GET", path, &self.headers(), "").await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Answer {
+        send(self.address, "POST", path, &self.headers(), &body.to_string()).await
+    }
+}
+
+/// One request by hand, so that it can be as wrong as it wants. `headers` may name another host.
+async fn send(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+    let host = if headers.contains("Host:") { String::new() } else { format!("Host: {address}\r\n") };
+    let text = format!(
+        "{method} {path} HTTP/1.1\r\n{host}{headers}Content-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let work = async {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, head: head.to_owned(), body: body.to_owned() }
+    };
+    tokio::time::timeout(LIMIT, work).await.expect("an answer")
+}
+
+/// A server with one tool that writes, and one that only looks.
+fn notes() -> Server {
+    #[derive(Deserialize, JsonSchema)]
+    struct Note {
+        path: String,
+        text: String,
+    }
+    Server::new("notes", "1").tool("write", |Args(Note { path, text }): Args<Note>| async move {
+        format!("{} bytes are in {path}", text.len())
+    })
+}

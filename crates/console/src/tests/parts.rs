@@ -1,0 +1,115 @@
+//! Servers, activity, news, and the socket for programs.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use hospes_store::{Ending, Entry, EntryKind};
+
+use super::*;
+use crate::{ClientError, LocalConsole};
+
+#[tokio::test]
+async fn a_server_is_shown_with_what_it_offers_and_started_anew() {
+    let house = House::new().await;
+    house.ready().await;
+    let browser = house.browser().await;
+    let all = browser.get("/api/servers").await.json();
+    assert_eq!(
+        (&all["servers"][0]["name"], &all["servers"][0]["transport"]),
+        (&json!("notes"), &json!("builtin"))
+    );
+    let one = browser.get("/api/servers/notes").await.json();
+    assert_eq!(one["status"]["state"], "ready");
+    assert_eq!(one["offers"]["tools"][0]["name"], "write");
+    let before = house.host.changed(u64::MAX).await;
+    assert_eq!(browser.post("/api/servers/notes/restart", json!({})).await.status, 200);
+    tokio::time::timeout(LIMIT, house.host.changed(before)).await.expect("it is started anew");
+    house.ready().await;
+    assert_eq!(browser.get("/api/servers/none").await.code(), "nothing");
+    assert_eq!(browser.post("/api/servers/none/restart", json!({})).await.code(), "nothing");
+    assert_eq!(browser.post("/api/servers/notes/restart", json!({ "x": 1 })).await.code(), "misread");
+    let said = browser.get("/api/activity?kind=server").await.json();
+    assert_eq!(said["entries"][0]["entry"]["by"], "the person at the console");
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_found_counted_and_opened() {
+    let house = House::new().await;
+    let browser = house.browser().await;
+    for (tool, ending) in [("read", Ending::Done), ("write", Ending::Refused), ("write", Ending::Done)] {
+        let mut entry = Entry::new(EntryKind::Call);
+        (entry.server, entry.subject) = (Some("notes".to_owned()), Some(tool.to_owned()));
+        (entry.ending, entry.micros) = (Some(ending), Some(1000));
+        house.audit.seal(&mut entry, r#"{"path":"/a"}"#);
+        house.audit.record(entry).await.unwrap();
+    }
+    let found = browser.get("/api/activity?kind=call&text=WRI").await.json();
+    let entries = found["entries"].as_array().unwrap();
+    assert_eq!(entries.len(), 2, "{found}");
+    let opened = browser.get(&format!("/api/activity/{}/arguments", entries[0]["seq"])).await.json();
+    assert_eq!(opened["arguments"]["path"], "/a");
+    let counted = browser.get("/api/activity/summary?kind=call").await.json();
+    assert_eq!(
+        (&counted["counted"], &counted["endings"]["done"], &counted["latency"]["p50"]),
+        (&json!(3), &json!(2), &json!(1000))
+    );
+    let page =
+        browser.get(&format!("/api/activity?kind=call&limit=1&before={}", entries[0]["seq"])).await.json();
+    assert_eq!(page["entries"][0]["seq"], entries[1]["seq"]);
+    assert_eq!(browser.get("/api/activity?kind=nothing").await.code(), "misread");
+    assert_eq!(browser.get("/api/activity?sever=notes").await.code(), "misread");
+    assert_eq!(browser.get("/api/activity/999/arguments").await.code(), "nothing");
+}
+
+#[tokio::test]
+async fn programs_of_the_same_user_use_the_socket_and_get_links() {
+    let mut house = House::new().await;
+    let path = house.folder.path().join("console.sock");
+    house.listening = house.listening.with_socket(&path).await.unwrap();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let local = LocalConsole::at(&path);
+    let mut news = local.follow().await.unwrap();
+    assert_eq!(news.next().await.as_deref(), Some("hello"));
+    let link: Value = local.post("links", &json!({})).await.unwrap();
+    let token = link["url"].as_str().unwrap().split_once('#').unwrap().1;
+    assert_eq!(house.open(token).await.status, 200);
+    let heard = async { while news.next().await.expect("news") != "sessions" {} };
+    tokio::time::timeout(LIMIT, heard).await.expect("a new session is told");
+    let servers: Value = local.get("servers").await.unwrap();
+    assert_eq!(servers["servers"][0]["name"], "notes");
+    let refused = local.get::<Value>("servers/none").await.unwrap_err();
+    assert!(matches!(&refused, ClientError::Refused { code, .. } if code == "nothing"), "{refused:?}");
+    // Browsers get no links: who is let in lets nobody else in.
+    let browser = house.browser().await;
+    assert_eq!(browser.post("/api/links", json!({})).await.status, 404);
+    drop(house.listening);
+    assert!(!path.exists());
+    assert!(matches!(local.get::<Value>("servers").await, Err(ClientError::Unreachable { .. })));
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_session() {
+    let house = House::new().await;
+    let browser = house.browser().await;
+    let mut stream = TcpStream::connect(browser.address).await.unwrap();
+    // What opens a stream in a browser sends no headers of ours.
+    let request = format!(
+        "GET /api/events HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n",
+        browser.address, browser.cookie
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    let mut buffer = [0; 1024];
+    while !text.contains("event: hello") {
+        let count = tokio::time::timeout(LIMIT, stream.read(&mut buffer)).await.unwrap().unwrap();
+        assert!(count > 0, "{text}");
+        text.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+    }
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    browser.post("/api/sessions/end", json!({})).await;
+    while !text.ends_with("0\r\n\r\n") {
+        let count = tokio::time::timeout(LIMIT, stream.read(&mut buffer)).await.expect("it ends").unwrap();
+        assert!(count > 0, "it ends in order: {text}");
+        text.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+    }
+}
