@@ -196,6 +196,31 @@ impl Browser {
         self.find(selector).await.click().await.unwrap_or_else(|error| panic!("{selector}: {error}"));
     }
 
+    /// Waits until something is no longer on the page.
+    ///
+    /// # Panics
+    /// When it still is after [`LIMIT`].
+    pub async fn gone(&self, selector: &str) {
+        let begun = Instant::now();
+        while self.driver.find(By::Css(selector)).await.is_ok() {
+            assert!(begun.elapsed() < LIMIT, "{selector} is still there: {}", self.text().await);
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Types keys to the page, not into a field.
+    ///
+    /// # Panics
+    /// When it takes none.
+    pub async fn keys(&self, keys: &str) {
+        self.driver
+            .action_chain()
+            .send_keys(keys)
+            .perform()
+            .await
+            .unwrap_or_else(|error| panic!("{keys}: {error}"));
+    }
+
     /// What a script returns.
     ///
     /// # Panics
@@ -218,6 +243,8 @@ impl Browser {
                 self.devtools("Emulation.setEmulatedMedia", serde_json::json!({ "features": [feature] }))
                     .await;
                 self.devtools("Emulation.setDeviceMetricsOverride", size).await;
+                // What the page does about it comes with the next frame.
+                tokio::time::sleep(LOOK).await;
                 let file = Path::new(&folder).join(format!("{name}-{screen}-{scheme}.png"));
                 self.driver.screenshot(&file).await.expect("a picture");
             }

@@ -118,11 +118,19 @@ impl Hospes {
     /// When it does not start.
     #[must_use]
     pub fn up(&self, auth: &str) -> Up {
-        let config = self.path("hospes.toml");
-        let text = format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n");
-        std::fs::write(&config, text).expect("a file");
-        let mut command = self.command(&["up", "--listen", "127.0.0.1:0", "--config"]);
-        command.arg(&config);
+        self.up_with(&format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n"), &[])
+    }
+
+    /// Starts `hospes up` with this configuration and these further arguments.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn up_with(&self, config: &str, args: &[&str]) -> Up {
+        let file = self.path("hospes.toml");
+        std::fs::write(&file, config).expect("a file");
+        let mut command = self.command(&["up", "--listen", "127.0.0.1:0", "--console", "0", "--config"]);
+        command.arg(&file).args(args);
         let (process, _, lines) = start(command);
         let mut said = String::new();
         let url = loop {
@@ -169,6 +177,16 @@ impl Hospes {
             ended.await.expect("an end")
         };
         (page, rest)
+    }
+
+    /// A new link into the console of the host that runs.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub async fn console(&self) -> String {
+        let ran = self.run(&["console", "--no-browser", "--json"]).await;
+        let said: Value = serde_json::from_str(&ran.said).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        said["console"].as_str().expect("a link").to_owned()
     }
 
     /// Runs it to its end.

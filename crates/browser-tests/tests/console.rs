@@ -1,0 +1,244 @@
+//! A person sees and decides what happens, on the pages of the console.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hospes_browser_tests::{Browser, Hospes, Pages, Ran, Up, fetch};
+use tokio::task::JoinHandle;
+
+const SERVERS: &str = "
+[servers.time]
+builtin = 'time'
+[servers.everything]
+builtin = 'everything'
+[servers.notes]
+command = 'no-such-program-anywhere'
+[servers.\"odd\\u202Ename\"]
+command = 'no-such-program-either'
+";
+
+/// Everything that a browser sees, with rules under which the time is asked about.
+fn up(hospes: &Hospes, args: &[&str]) -> Up {
+    let policy = hospes.path("policy.toml");
+    let rules = "
+trusted = ['everything']
+[[rule]]
+name = 'the time is precious'
+decide = 'ask'
+server = 'time'
+tool = 'now'
+[[rule]]
+decide = 'deny'
+server = 'everything'
+tool = 'greet'
+reason = 'nobody is greeted here'
+";
+    std::fs::write(&policy, rules).unwrap();
+    hospes.up_with(SERVERS, &[&["--policy", policy.to_str().unwrap()], args].concat())
+}
+
+fn call(hospes: &Arc<Hospes>, up: &Up, words: &[&str]) -> JoinHandle<Ran> {
+    let words: Vec<String> =
+        [&["call", &up.url], words].concat().iter().map(|word| (*word).to_owned()).collect();
+    let hospes = Arc::clone(hospes);
+    tokio::spawn(async move { hospes.run(&words.iter().map(String::as_str).collect::<Vec<_>>()).await })
+}
+
+async fn open(browser: &Browser, hospes: &Hospes) -> String {
+    let link = hospes.console().await;
+    browser.open(&link).await;
+    browser.see("Nothing waits for you").await;
+    browser.see("live").await;
+    assert!(!browser.url().await.as_str().contains('#'), "the token is gone from the address");
+    link
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
+    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let hospes = Arc::new(hospes);
+    let up = up(&hospes, &[]);
+    let link = open(&browser, &hospes).await;
+    browser.picture("console-nothing-waits").await;
+
+    // Servers: what is wrong with those that are not there, and what hides in a name is seen.
+    browser.keys("2").await;
+    browser.see("Tried again in").await;
+    browser.see("odd\\u{202e}name").await;
+    browser.see("36 tools").await;
+    browser.picture("console-servers").await;
+    browser.press("[data-restart=time]").await;
+    browser.see("time is being started anew").await;
+    browser.press("[data-name=everything] .name").await;
+    browser.see("greet").await;
+    browser.press(".definition summary").await;
+    browser.picture("console-server").await;
+
+    // What was called is found, and what was refused is told apart.
+    assert_eq!(call(&hospes, &up, &["everything__test_simple_text"]).await.unwrap().code, Some(0));
+    let refused = call(&hospes, &up, &["everything__greet", "name=x"]).await.unwrap();
+    assert!(refused.said.contains("nobody is greeted here"), "{refused:?}");
+    browser.keys("3").await;
+    browser.see("greet").await;
+    browser.see("How long calls took").await;
+    browser.fill("[data-search]", "greet").await;
+    browser.gone(".entry.well").await;
+    browser.press(".entry-line").await;
+    let text = browser.see("Bound by").await;
+    assert!(text.contains("refused") && text.contains("deny"), "{text}");
+    browser.picture("console-activity").await;
+
+    browser.press("h1").await;
+    browser.keys("4").await;
+    browser.see("nobody is greeted here").await;
+    browser.keys("5").await;
+    browser.see("this browser").await;
+    browser.picture("console-sessions").await;
+    browser.keys("?").await;
+    browser.see("allow").await;
+    browser.picture("console-keys").await;
+    browser.press("dialog button").await;
+
+    // The link was good once; a session that is ended is out.
+    browser.press("[data-end]").await;
+    browser.see("This browser is not let in").await;
+    browser.picture("console-out").await;
+    browser.open(&link).await;
+    browser.see("This link is used up").await;
+    browser.picture("console-link-used").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_denies_edits_allows_and_rules_at_the_console() {
+    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let hospes = Arc::new(hospes);
+    let up = up(&hospes, &["--audit-arguments"]);
+    open(&browser, &hospes).await;
+
+    // No, and why.
+    let calling = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
+    browser.see("the time is precious").await;
+    browser.find("[data-deny][aria-disabled=false]").await;
+    assert_eq!(browser.run("return document.activeElement.hasAttribute('data-deny')").await, true);
+    browser.picture("console-approval").await;
+    browser.fill("#reason", "it is late enough").await;
+    browser.press("[data-deny]").await;
+    let ran = calling.await.unwrap();
+    assert!(ran.code == Some(5) && ran.said.contains("it is late enough"), "{ran:?}");
+    browser.see("denied").await;
+
+    // Enter allows nothing, and neither does what comes too soon.
+    let calling = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
+    browser.find("[data-once][aria-disabled=false]").await;
+    browser.run("document.querySelector('[data-once]').focus()").await;
+    browser.keys("\u{e007}").await;
+    browser.see("1 of 1").await;
+
+    // Changed, it goes as it was changed.
+    browser.keys("e").await;
+    browser.fill("#field-timezone", "Europe/Lisbon").await;
+    browser.press("[data-edit]").await;
+    browser.see("edited by you").await;
+    browser.picture("console-edited").await;
+    browser.press("[data-once]").await;
+    let ran = calling.await.unwrap();
+    assert!(ran.code == Some(0) && ran.said.contains("Europe/Lisbon"), "{ran:?}");
+    browser.see("edited").await;
+
+    // Always, within a rule; then nobody is asked, until it is revoked.
+    let calling = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
+    browser.find("[data-always][aria-disabled=false]").await;
+    browser.keys("v").await;
+    browser.see("\"Asia/Tokyo\"").await;
+    browser.keys("A").await;
+    browser.see("From now on").await;
+    browser.picture("console-rule").await;
+    browser.press("[data-give]").await;
+    assert_eq!(calling.await.unwrap().code, Some(0));
+    assert_eq!(call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]).await.unwrap().code, Some(0));
+    browser.open(&format!("{}/grants", origin(&browser).await)).await;
+    browser.see("given").await;
+    browser.see("used 1 time").await;
+    browser.picture("console-grants").await;
+    browser.press("[data-revoke=now]").await;
+    browser.see("Nothing is allowed or denied for longer").await;
+    let calling = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
+    // The number of those that wait is told on every page.
+    browser.see("waiting").await;
+    browser.keys("1").await;
+    browser.find("[data-session][aria-disabled=false]").await;
+    browser.keys("s").await;
+    assert_eq!(calling.await.unwrap().code, Some(0));
+    browser.see("for this session").await;
+    browser.keys("3").await;
+    browser.see("time").await;
+    browser.see("How much").await;
+    browser.picture("console-activity-all").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_is_a_no_and_several_wait_in_order() {
+    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let hospes = Arc::new(hospes);
+    let up = up(&hospes, &["--approval-timeout", "8"]);
+    open(&browser, &hospes).await;
+    let first = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
+    browser.see("1 of 1").await;
+    let second = call(&hospes, &up, &["time__now", "timezone=Europe/Rome"]);
+    // What is looked at stays where it is.
+    let text = browser.see("1 of 2").await;
+    assert!(text.contains("Asia/Tokyo") && !text.contains("Europe/Rome"), "{text}");
+    browser.picture("console-queue").await;
+    browser.keys("j").await;
+    browser.see("2 of 2").await;
+    for calling in [first, second] {
+        assert_eq!(calling.await.unwrap().code, Some(5), "nobody decided");
+    }
+    browser.see("expired").await;
+    browser.see("nobody decided in time").await;
+}
+
+/// Pages of elsewhere, in the same browser, with its cookies.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_elsewhere_can_neither_ask_press_nor_frame() {
+    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let hospes = Arc::new(hospes);
+    let _up = up(&hospes, &[]);
+    open(&browser, &hospes).await;
+    let console = origin(&browser).await;
+    // The same address at another port: for cookies it is the same site.
+    let page = format!(
+        "<!doctype html><iframe src='{console}/servers'></iframe><form method='post' action='{console}/api/servers/time/restart'
+         enctype='text/plain'><input name='{{}}' value=''></form>"
+    );
+    let evil = Pages::serve(page).await;
+    browser.open(&evil.origin).await;
+    let tried = browser
+        .run(&format!(
+            "const tried = [];
+             for (const [method, mode] of [['GET', 'cors'], ['POST', 'cors'], ['POST', 'no-cors']]) {{
+               tried.push(await fetch('{console}/api/servers/time/restart', {{ method, mode, credentials: 'include', body: method === 'POST' ? '{{}}' : undefined }})
+                 .then((answer) => answer.type === 'opaque' ? 'opaque' : answer.status, () => 'refused'));
+             }}
+             const frame = document.querySelector('iframe');
+             return [tried, frame.contentDocument === null, frame.contentWindow.length];"
+        ))
+        .await;
+    // Without the answer being shown it still did nothing: the record says that nobody restarted anything.
+    assert_eq!(tried[0][0], "refused", "{tried}");
+    assert_eq!(tried[0][1], "refused", "{tried}");
+    browser.run("document.forms[0].submit()").await;
+    browser.see("only pages of the console itself may ask").await;
+    browser.open(&format!("{console}/activity?kind=server")).await;
+    browser.see("Nothing of this was recorded").await;
+    // What is not a browser has no session, whatever it claims to be.
+    let request = http::Request::get(format!("{console}/api/servers")).header("origin", &console);
+    let answer = fetch(request.body(Bytes::new()).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 401);
+}
+
+async fn origin(browser: &Browser) -> String {
+    browser.url().await.origin().ascii_serialization()
+}
