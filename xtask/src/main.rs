@@ -6,6 +6,7 @@ mod browser;
 mod cargo;
 mod conformance;
 mod flags;
+mod models;
 mod mutants;
 mod peers;
 mod place;
@@ -26,7 +27,8 @@ use report::say;
 const HELP: &str = "\
 cargo xtask CHORE
 
-  test [--only PART,…]     every test there is: requirements, rust, docs, conformance, bridge, browser, peers
+  test [--only PART,…]     every test there is: requirements, rust, docs, conformance, bridge, browser, peers,
+                           models
   conformance server|client|authorization [--revision R] [--scenario S] [--url URL | --command PROGRAM] [--no-build]
                            the official suite against `hospes serve everything`, or our client fixture
   requirements [--check]   coverage of docs/requirements.md by tests; writes docs/coverage.md
@@ -34,6 +36,8 @@ cargo xtask CHORE
   bridge [--no-build]      `hospes` between applications and servers of every pair of revisions
   browser [--no-build] [--pictures FOLDER]
                            our pages in Chromium, sign-in through npm oidc-provider, the system's keyring
+                           our pages in Chromium, and sign-in through npm oidc-provider
+  models                   `hospes-models` at servers of others: every wire format, and a small model
   bench [--only PART,…] [--rounds N] [--from FILE,…]
                            our programs beside their peers; writes the table of docs/performance.md
   soak [--sessions N] [--cycles N]
@@ -52,6 +56,7 @@ fn chore(name: &str) -> Option<Chore> {
         "conformance" => (conformance::FLAGS, conformance::run),
         "peers" => (peers::FLAGS, peers::run),
         "browser" => (browser::FLAGS, browser::run),
+        "models" => (models::FLAGS, models::run),
         "bridge" => (bridge::FLAGS, bridge::run),
         "bench" => (bench::FLAGS, bench::run),
         "soak" => (soak::FLAGS, soak::run),

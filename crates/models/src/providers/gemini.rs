@@ -16,7 +16,7 @@ const OWN: &str = "https://generativelanguage.googleapis.com/v1beta";
 
 /// The member of a tool use's `_meta` in which Gemini's thought signature travels: newer models want it back with the
 /// tool's result.
-pub(super) const SIGNATURE: &str = "com.google.gemini/thoughtSignature";
+pub(super) const SIGNATURE: &str = "geminiThoughtSignature";
 
 /// A model behind Gemini's `streamGenerateContent`. A [`base_url`](Access::base_url) stands before
 /// `/models/MODEL:streamGenerateContent`. The key goes in a header, never in the address.

@@ -1,0 +1,104 @@
+//! SmolLM2, a model of 135 million parameters, behind OpenAI's format (tools/models/serve.mjs).
+
+use std::process::Command;
+use std::sync::mpsc;
+
+use hospes_model::{CreateMessageParams, SamplingMessage, StopReason};
+use hospes_models::{Access, Delta, OpenAi, Provider};
+
+use crate::program::{LIMIT, Program, named};
+
+struct SmolLm {
+    program: Program,
+    lines: mpsc::Receiver<String>,
+    url: String,
+}
+
+/// Starts it; none, and a line that says so, where it is not installed.
+fn smollm() -> Option<SmolLm> {
+    let (node, script, gguf) = (named("HOSPES_NODE")?, named("HOSPES_LLAMA_SCRIPT")?, named("HOSPES_GGUF")?);
+    let mut command = Command::new(node);
+    command.args([script, gguf, "2".to_owned()]).env_remove("NODE_OPTIONS");
+    let (told, lines) = mpsc::channel();
+    let program = Program::start(command, told);
+    let url = loop {
+        match lines.recv_timeout(LIMIT) {
+            Ok(line) => {
+                if let Some((_, url)) = line.split_once("listening on ") {
+                    break url.to_owned();
+                }
+            }
+            Err(error) => panic!("it does not listen ({error}); it said:\n{}", program.said()),
+        }
+    };
+    Some(SmolLm { program, lines, url })
+}
+
+impl SmolLm {
+    fn provider(&self) -> OpenAi {
+        OpenAi::new("smollm2", Access::default().base_url(&self.url)).expect("a provider")
+    }
+}
+
+/// covers: SAMP-08 SAMP-15
+#[tokio::test]
+async fn a_real_model_answers_streams_counts_and_keeps_to_the_limit() {
+    let Some(smollm) = smollm() else { return };
+    let provider = smollm.provider();
+    let mut params =
+        CreateMessageParams::new(vec![SamplingMessage::user("What is the capital of France?")], 40)
+            .with_temperature(0.0);
+    let mut pieces = Vec::new();
+    let answer = provider
+        .generate(&params, &mut |delta| {
+            if let Delta::Text(text) = delta {
+                pieces.push(text.to_owned());
+            }
+        })
+        .await
+        .unwrap_or_else(|failure| panic!("{failure:?}; it said:\n{}", smollm.program.said()));
+    let text = answer.result.text();
+    assert!(text.contains("Paris"), "{text}");
+    assert_eq!(pieces.concat(), text);
+    assert!(pieces.len() > 1, "{pieces:?}");
+    assert_eq!(answer.result.stop_reason, Some(StopReason::EndTurn));
+    assert_eq!(answer.result.model, "SmolLM2-135M-Instruct", "the name that it gives itself");
+    let usage = answer.usage.expect("a count");
+    assert!((8..40).contains(&usage.input_tokens) && (4..=40).contains(&usage.output_tokens), "{usage:?}");
+
+    params.messages = vec![SamplingMessage::user("Tell me a long story about a dragon.")];
+    params.max_tokens = 12;
+    let answer = provider.generate(&params, &mut |_| {}).await.unwrap();
+    assert_eq!(answer.result.stop_reason, Some(StopReason::MaxTokens), "{answer:?}");
+    assert!(answer.usage.expect("a count").output_tokens <= 12, "{answer:?}");
+}
+
+// The wait for the server's word must not hold up the connection that is to be closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_request_stops_the_model() {
+    let Some(smollm) = smollm() else { return };
+    let provider = smollm.provider();
+    let story = CreateMessageParams::new(vec![SamplingMessage::user("Tell me a very long story.")], 1_500);
+    let (told, first) = tokio::sync::oneshot::channel();
+    let mut told = Some(told);
+    let asking = tokio::spawn(async move {
+        let mut heard = |_: Delta<'_>| {
+            if let Some(told) = told.take() {
+                let _late = told.send(());
+            }
+        };
+        provider.generate(&story, &mut heard).await.map(|answer| answer.usage)
+    });
+    first.await.expect("a first word");
+    asking.abort();
+    let SmolLm { lines, .. } = &smollm;
+    // It says so once its generation has come to its end.
+    let gone = loop {
+        match lines.recv_timeout(LIMIT) {
+            Ok(line) if line == "gone" => break true,
+            Ok(_) => {}
+            Err(_) => break false,
+        }
+    };
+    assert!(gone, "it said:\n{}", smollm.program.said());
+}

