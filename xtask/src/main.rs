@@ -36,7 +36,6 @@ cargo xtask CHORE
   bridge [--no-build]      `hospes` between applications and servers of every pair of revisions
   browser [--no-build] [--pictures FOLDER]
                            our pages in Chromium, sign-in through npm oidc-provider, the system's keyring
-                           our pages in Chromium, and sign-in through npm oidc-provider
   models                   `hospes-models` at servers of others: every wire format, and a small model
   bench [--only PART,…] [--rounds N] [--from FILE,…]
                            our programs beside their peers; writes the table of docs/performance.md

@@ -254,4 +254,6 @@ impl fmt::Debug for Endpoint {
 }
 
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
