@@ -23,6 +23,9 @@ pub(crate) const PROOF_SECONDS: u64 = 300;
 /// How many proofs are remembered as used: the limit `max_remembered_proofs`. At the cap the oldest is forgotten.
 const MAX_USED: usize = 64 * 1024;
 
+/// The private members of every kind of key (RFC 7518, section 6).
+pub(crate) const PRIVATE: [&str; 9] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"];
+
 /// A proof that is in order, but for whether it is new.
 pub(crate) struct Proof {
     /// The key, by its thumbprint.
@@ -63,8 +66,7 @@ pub(crate) fn read_proof(
     let head = proof.split('.').next().and_then(|head| URL_SAFE_NO_PAD.decode(head).ok());
     let head = head.and_then(|head| serde_json::from_slice::<Value>(&head).ok());
     let jwk = head.as_ref().and_then(|head| head.get("jwk")).ok_or("the proof shows no key")?;
-    // Of the private members of every kind of key.
-    if ["d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"].iter().any(|name| jwk.get(name).is_some()) {
+    if PRIVATE.iter().any(|name| jwk.get(name).is_some()) {
         return Err("the proof shows a private key");
     }
     let header = jsonwebtoken::decode_header(proof).map_err(|_| "the proof cannot be read")?;

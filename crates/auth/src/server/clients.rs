@@ -10,11 +10,16 @@ use jsonwebtoken::jwk::JwkSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
+use url::Url;
 
 use super::form::Form;
 use super::hash;
+use crate::proofs::PRIVATE;
 use crate::resource::MAX_TOKEN_LENGTH;
 use crate::{ClientId, RedirectUri, Resource, Scopes};
+
+/// How many keys a client may have: the limit `max_client_key_set`.
+const MAX_KEYS: usize = 16;
 
 /// What kind of thing a client signs to show that it is itself.
 const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -90,6 +95,42 @@ pub enum ClientKeys {
     Set(JwkSet),
     /// Those that are published at this address.
     At(String),
+}
+
+/// Why nobody could be known by these keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing else to say")]
+pub struct UnusableKeys(pub &'static str);
+
+impl ClientKeys {
+    /// Those of a JSON Web Key Set (RFC 7517): between 1 and 16 public keys.
+    ///
+    /// # Errors
+    /// When it is none, or one of the keys is not a public one.
+    pub fn from_jwks(document: &Value) -> Result<Self, UnusableKeys> {
+        let all = document.get("keys").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        if all.is_empty() || all.len() > MAX_KEYS {
+            return Err(UnusableKeys("jwks has to hold between 1 and 16 keys (limit max_client_key_set)"));
+        }
+        if all.iter().any(|key| key["kty"] == "oct" || PRIVATE.iter().any(|name| key.get(name).is_some())) {
+            return Err(UnusableKeys("jwks holds a key that is not public"));
+        }
+        let set =
+            serde_json::from_value(document.clone()).map_err(|_| UnusableKeys("jwks cannot be read"))?;
+        Ok(Self::Set(set))
+    }
+
+    /// What a client says of its keys in its metadata (RFC 7591, section 2): one of the two.
+    pub(super) fn said(jwks: Option<&Value>, jwks_uri: Option<&str>) -> Result<Self, UnusableKeys> {
+        match (jwks, jwks_uri.map(Url::parse)) {
+            (Some(set), None) => Self::from_jwks(set),
+            (None, Some(Ok(url))) if url.scheme() == "https" => Ok(Self::At(url.into())),
+            _ => {
+                Err(UnusableKeys("a client that signs gives its keys in one way: jwks, or an https jwks_uri"))
+            }
+        }
+    }
 }
 
 /// A client.

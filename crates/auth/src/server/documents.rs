@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::clients::{AuthMethod, CODE, Client, ClientKeys, Origin, REFRESH};
+use super::clients::{AuthMethod, CODE, Client, ClientKeys, Origin, REFRESH, UnusableKeys};
 use super::limits::Limit;
 use super::redirects;
 use super::settings::TrustedDocuments;
@@ -75,14 +75,10 @@ fn read(id: &ClientId, response: &Response) -> Result<Client, &'static str> {
     let metadata = document.metadata;
     let keys = match metadata.token_endpoint_auth_method.as_deref() {
         None | Some("none") => None,
-        Some("private_key_jwt") => match (metadata.jwks, metadata.jwks_uri.as_deref().map(Url::parse)) {
-            (Some(set), None) => match serde_json::from_value(set) {
-                Ok(set) => Some(ClientKeys::Set(set)),
-                Err(_) => return Err("its keys cannot be read"),
-            },
-            (None, Some(Ok(url))) if url.scheme() == "https" => Some(ClientKeys::At(url.into())),
-            _ => return Err("a client that signs gives its keys in one way: jwks, or an https jwks_uri"),
-        },
+        Some("private_key_jwt") => {
+            let said = ClientKeys::said(metadata.jwks.as_ref(), metadata.jwks_uri.as_deref());
+            Some(said.map_err(|UnusableKeys(why)| why)?)
+        }
         Some(method) if method.starts_with("client_secret") => {
             return Err("a client whose document everybody can read has no secret");
         }

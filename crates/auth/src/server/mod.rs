@@ -38,7 +38,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 pub use access::OwnTokens;
-pub use clients::{AuthMethod, Client, ClientKeys, Origin};
+pub use clients::{AuthMethod, Client, ClientKeys, Origin, UnusableKeys};
 pub use connect::{Connecting, Connections, Link, NotConnected};
 pub use delegated::{Admission, OWN_PARAMETERS, Provider, UnusableKey};
 pub use redirects::{matches, may_register};

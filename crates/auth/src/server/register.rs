@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::clients::{AuthMethod, CODE, Client, Origin, REFRESH};
+use super::clients::{AuthMethod, CODE, Client, ClientKeys, Origin, REFRESH, UnusableKeys};
 use super::store::{Kind, Record, StoreError};
 use super::tokens::encode;
 use super::{AuthServer, random_text, redirects};
@@ -44,16 +44,18 @@ impl AuthServer {
         let Ok(mut metadata) = serde_json::from_value::<ClientMetadata>(document) else {
             return refuse(ErrorCode::InvalidClientMetadata, "a member of the metadata is malformed");
         };
-        let (name, method) = self.check_metadata(&mut metadata)?;
+        let (name, method, keys) = self.check_metadata(&mut metadata)?;
         let id = random_text();
         let Ok(id) = ClientId::new(id) else {
             return refuse(ErrorCode::ServerError, "no name could be made");
         };
-        let secret = (method != AuthMethod::None).then(random_text);
+        let has_secret = matches!(method, AuthMethod::ClientSecretBasic | AuthMethod::ClientSecretPost);
+        let secret = has_secret.then(random_text);
         let mut client = Client::public(id.clone(), metadata.redirect_uris.clone());
         (client.name, client.uri, client.origin) = (name, metadata.client_uri.clone(), Origin::Registered);
         (client.grants, client.scopes) =
             (metadata.grant_types.clone().unwrap_or_default(), metadata.scope.clone());
+        (client.auth, client.keys) = (method, keys);
         if let Some(secret) = &secret {
             client = client.with_secret(secret, method);
         }
@@ -73,7 +75,7 @@ impl AuthServer {
     fn check_metadata(
         &self,
         metadata: &mut ClientMetadata,
-    ) -> Result<(Option<String>, AuthMethod), NotRegistered> {
+    ) -> Result<(Option<String>, AuthMethod, Option<ClientKeys>), NotRegistered> {
         let settings = self.settings();
         let redirects = &metadata.redirect_uris;
         if redirects.is_empty() || redirects.len() > MAX_REDIRECTS {
@@ -89,9 +91,17 @@ impl AuthServer {
             return refuse(ErrorCode::InvalidRedirectUri, why);
         }
         let asked = metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
-        let spoken = AuthMethod::from_name(asked).filter(|method| *method != AuthMethod::PrivateKeyJwt);
-        let Some(method) = spoken else {
-            return refuse(ErrorCode::InvalidClientMetadata, "no such token_endpoint_auth_method is spoken");
+        let Some(method) = AuthMethod::from_name(asked) else {
+            let why = format!("the token_endpoint_auth_methods are {}", AuthMethod::NAMES.join(", "));
+            return refuse(ErrorCode::InvalidClientMetadata, why);
+        };
+        let keys = match method {
+            AuthMethod::PrivateKeyJwt => Some(self.said_keys(metadata)?),
+            // What nobody will look at is not kept either.
+            _ => {
+                (metadata.jwks, metadata.jwks_uri) = (None, None);
+                None
+            }
         };
         metadata.token_endpoint_auth_method = Some(method.name().to_owned());
         let code_only = || vec![CODE.to_owned()];
@@ -112,7 +122,17 @@ impl AuthServer {
             metadata.scope = (!known.is_empty()).then_some(known);
         }
         metadata.client_name = metadata.client_name.as_deref().map(shown).filter(|name| !name.is_empty());
-        (metadata.jwks, metadata.jwks_uri) = (None, None);
-        Ok((metadata.client_name.clone(), method))
+        Ok((metadata.client_name.clone(), method, keys))
+    }
+
+    /// The keys that a client says it signs with.
+    fn said_keys(&self, metadata: &ClientMetadata) -> Result<ClientKeys, NotRegistered> {
+        match ClientKeys::said(metadata.jwks.as_ref(), metadata.jwks_uri.as_deref()) {
+            Ok(ClientKeys::At(_)) if self.0.fetch.is_none() => {
+                refuse(ErrorCode::InvalidClientMetadata, "no jwks_uri is fetched here: give jwks")
+            }
+            Ok(keys) => Ok(keys),
+            Err(UnusableKeys(why)) => refuse(ErrorCode::InvalidClientMetadata, why),
+        }
     }
 }

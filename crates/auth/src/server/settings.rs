@@ -102,6 +102,9 @@ pub struct ServerSettings {
     pub private_schemes: bool,
     /// What access tokens are like. Opaque unless told otherwise.
     pub access_tokens: AccessTokens,
+    /// Whether tokens are made out only to who proves a key, to which they are bound (RFC 9449). Off unless told otherwise:
+    /// then they are bound for who proves one.
+    pub require_proofs: bool,
     /// Whether proofs of keys have to carry what this server has said a moment ago (RFC 9449, section 8), or another on the
     /// same store. Off unless told otherwise.
     pub proof_nonces: bool,
@@ -133,6 +136,7 @@ impl ServerSettings {
             registration: false,
             private_schemes: false,
             access_tokens: AccessTokens::default(),
+            require_proofs: false,
             proof_nonces: false,
             lifetimes: Lifetimes::default(),
             token_requests_per_minute: 600,

@@ -129,6 +129,12 @@ impl AuthServer {
             return refuse(ErrorCode::UnauthorizedClient, "the client may not use this grant");
         }
         let asker = Asker { key: self.proven_key(parts).await?, client };
+        if asker.key.is_none() && self.settings().require_proofs {
+            return refuse(
+                ErrorCode::InvalidDpopProof,
+                "tokens are bound to a key here: the proof of one is missing",
+            );
+        }
         match grant {
             CODE => self.redeem_code(form, &asker).await,
             REFRESH => self.refresh(form, &asker).await,

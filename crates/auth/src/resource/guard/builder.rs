@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::metadata::{ProtectedResource, resource_metadata_urls};
 use crate::nonces::ProofNonces;
 use crate::proofs::{Used, algorithm_names};
-use crate::resource::{ScopeRules, Verify};
+use crate::resource::{Principal, ScopeRules, Verify};
 use crate::{Issuer, Resource, Scopes};
 
 /// Makes a [`Guard`].
@@ -23,6 +23,7 @@ pub struct GuardBuilder {
     clock: Clock,
     alone: bool,
     bound_only: bool,
+    exempt: Option<String>,
     nonces: Option<ProofNonces>,
 }
 
@@ -41,6 +42,7 @@ impl Guard {
             clock: Clock::system(),
             alone: true,
             bound_only: false,
+            exempt: None,
             nonces: None,
         }
     }
@@ -99,6 +101,14 @@ impl GuardBuilder {
         self.offer_proofs()
     }
 
+    /// Takes tokens of this one that are bound to no key, where those of all others have to be: of whoever reads theirs in
+    /// a place that nobody else can read.
+    #[must_use]
+    pub fn exempt(mut self, principal: &Principal) -> Self {
+        self.exempt = Some(principal.name());
+        self
+    }
+
     /// Has proofs carry one of these nonces, which the guard has said a moment ago, so that none can be made beforehand. A
     /// client that does not know it yet is told, and asks once more.
     #[must_use]
@@ -141,6 +151,7 @@ impl GuardBuilder {
             doors,
             scopes,
             bound_only: self.bound_only,
+            exempt: self.exempt,
             nonces: self.nonces,
             used: Used::default(),
         }))

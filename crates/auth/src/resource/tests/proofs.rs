@@ -201,5 +201,12 @@ async fn a_guard_may_want_nonces_and_proofs_of_all() {
     let metadata = Request::get("/.well-known/oauth-protected-resource/mcp").body(()).unwrap();
     let metadata: Value = serde_json::from_slice(strict.guard.metadata(&metadata).unwrap().body()).unwrap();
     assert_eq!(metadata["dpop_bound_access_tokens_required"], true);
+    let own = Principal::new(Issuer::new(ISSUER).unwrap(), "ann");
+    let lenient = Place::with(|guard| guard.require_proofs().exempt(&own));
+    lenient.call("Bearer plain", &[]).await.unwrap();
+    assert_eq!(lenient.refused("Bearer bound", &[]).await.1, "invalid_token", "what is bound stays so");
+    let other = Principal::new(Issuer::new(ISSUER).unwrap(), "bob");
+    let strict = Place::with(|guard| guard.require_proofs().exempt(&other));
+    assert_eq!(strict.refused("Bearer plain", &[]).await.1, "invalid_token");
     assert!(metadata["dpop_signing_alg_values_supported"].as_array().unwrap().contains(&json!("ES256")));
 }

@@ -332,3 +332,81 @@ async fn the_word_of_others_or_for_others_becomes_none() {
     let later = (503, "temporarily_unavailable".to_owned());
     assert_eq!(place.hand_in("6", ID_JAG, &fresh("e"), &[]).await.error(), later);
 }
+
+/// A client that introduces itself may sign, too: it hands over its public keys, and is given no secret.
+#[tokio::test]
+async fn a_client_that_introduces_itself_signs() {
+    for published in [false, true] {
+        let place = Place::new(published);
+        let site = &place.site;
+        let mut about = json!({ "redirect_uris": [super::REDIRECT], "client_name": "Robot",
+            "token_endpoint_auth_method": "private_key_jwt" });
+        match published {
+            true => about["jwks_uri"] = json!(KEYS),
+            false => about["jwks"] = json!(key_set([&place.key])),
+        }
+        let answer = site.register(&about).await;
+        let said = answer.json();
+        assert_eq!(answer.status(), StatusCode::CREATED, "{said}");
+        assert_eq!(
+            (said.get("client_secret"), &said["jwks"], &said["jwks_uri"]),
+            (None, &about["jwks"], &about["jwks_uri"]),
+            "what is kept"
+        );
+        let id = said["client_id"].as_str().unwrap();
+        let asked = Ask::of(id, ASKED);
+        let code = site.code(&asked).await;
+        assert_eq!(site.redeem(&asked, &code).await.error(), nobody(), "it has to sign");
+        let claims = json!({ "iss": id, "sub": id, "aud": ISSUER, "exp": site.now() + 60, "jti": "1" });
+        let redeem = [
+            ("grant_type", "authorization_code"),
+            ("code", &*code),
+            ("code_verifier", asked.verifier.expose()),
+            ("redirect_uri", ASKED),
+        ];
+        let stranger = sign(&SigningKey::new("k1"), None, &claims);
+        assert_eq!(place.ask_with(&stranger, &redeem).await.error(), nobody());
+        place.ask_with(&sign(&place.key, None, &claims), &redeem).await.tokens();
+    }
+}
+
+#[tokio::test]
+async fn keys_that_are_not_in_order_register_nobody() {
+    let place = Place::new(false);
+    let set = json!(key_set([&place.key]));
+    let mut private = set.clone();
+    private["keys"][0]["d"] = json!("x");
+    let many = json!({ "keys": vec![set["keys"][0].clone(); 17] });
+    for (jwks, jwks_uri) in [
+        (Value::Null, Value::Null),
+        (set.clone(), json!(KEYS)),
+        (Value::Null, json!("http://robot.example/jwks.json")),
+        (Value::Null, json!("robot")),
+        (private, Value::Null),
+        (json!({ "keys": [] }), Value::Null),
+        (json!({ "keys": [{ "kty": "oct", "k": "x" }] }), Value::Null),
+        (json!({ "keys": "x" }), Value::Null),
+        (json!("x"), Value::Null),
+        (many, Value::Null),
+    ] {
+        let mut about =
+            json!({ "redirect_uris": [super::REDIRECT], "token_endpoint_auth_method": "private_key_jwt" });
+        for (name, value) in [("jwks", &jwks), ("jwks_uri", &jwks_uri)] {
+            if !value.is_null() {
+                about[name] = value.clone();
+            }
+        }
+        let answer = place.site.register(&about).await;
+        assert_eq!(answer.error(), (400, "invalid_client_metadata".to_owned()), "{about}");
+        assert!(answer.text().contains("jwks"), "{}", answer.text());
+    }
+    // Who does not sign has no use for keys.
+    let about =
+        json!({ "redirect_uris": [super::REDIRECT], "token_endpoint_auth_method": "none", "jwks": set });
+    assert_eq!(place.site.register(&about).await.json().get("jwks"), None);
+    let nothing_is_fetched = Site::new();
+    let about = json!({ "redirect_uris": [super::REDIRECT], "token_endpoint_auth_method": "private_key_jwt",
+        "jwks_uri": KEYS });
+    let refused = nothing_is_fetched.register(&about).await;
+    assert!(refused.text().contains("give jwks"), "{}", refused.text());
+}

@@ -74,7 +74,6 @@ async fn a_registration_that_is_not_in_order_is_refused() {
         (with("redirect_uris", json!(["https://app.example/cb#x"])), "invalid_redirect_uri"),
         (with("redirect_uris", json!(vec!["https://app.example/cb"; 17])), "invalid_redirect_uri"),
         (with("token_endpoint_auth_method", json!("tls_client_auth")), "invalid_client_metadata"),
-        (with("token_endpoint_auth_method", json!("private_key_jwt")), "invalid_client_metadata"),
         (with("grant_types", json!(["client_credentials"])), "invalid_client_metadata"),
         (with("response_types", json!(["token"])), "invalid_client_metadata"),
         (with("client_name", json!(7)), "invalid_client_metadata"),

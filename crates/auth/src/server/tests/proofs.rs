@@ -263,3 +263,23 @@ impl Steps for Looks {
         Box::pin(std::future::ready(()))
     }
 }
+
+/// Where tokens have to be bound, nobody is given one that is not; what was to be redeemed is not lost by it.
+#[tokio::test]
+async fn without_a_proof_there_is_no_token_where_one_is_wanted() {
+    let site = Site::with(|settings| settings.require_proofs = true);
+    let key = ProofKey::generate().unwrap();
+    let bad = (400, "invalid_dpop_proof".to_owned());
+    let asked = Ask::new();
+    let code = site.code(&asked).await;
+    assert_eq!(redeem(&site, &asked, &code, None).await.error(), bad);
+    let (_, token) = redeem(&site, &asked, &code, Some(&proof(&key, &site, "1", None))).await.tokens();
+    assert_eq!(refresh(&site, &token, None).await.error(), bad);
+    let own = [("grant_type", "client_credentials")];
+    let machine = machine();
+    let plain = site.form_with("/token", &own, &[("authorization", &*machine)]).await;
+    assert_eq!(plain.error(), bad);
+    let proof = proof(&key, &site, "2", None);
+    let bound = site.form_with("/token", &own, &[("authorization", &*machine), ("dpop", &*proof)]).await;
+    assert_eq!(bound.json()["token_type"], "DPoP");
+}
