@@ -1,31 +1,28 @@
 //! Who may use the endpoint of `hospes up`: what stands before it.
 
+mod server;
+
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use hospes::transport::http_server::Front;
-use hospes_auth::client::{Store as Kept, StoreKey};
+use hospes_auth::client::Store as Kept;
 use hospes_auth::egress::{Egress, GuardedClient};
 use hospes_auth::resource::{
-    AnyOf, Guard, IssuerTokens, JwtRules, Principal, ScopeRules, StaticTokens, Verify,
+    AnyOf, Guard, GuardBuilder, IssuerTokens, JwtRules, Principal, ProofNonces, ScopeRules, StaticTokens,
 };
-use hospes_auth::server::{
-    AccessTokens, Admission, AuthServer, Client, MemoryStore, OWN_PARAMETERS, PasswordHash, Provider,
-    ServerSettings, SignIn, SqliteStore, Store,
-};
-use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes, Seed};
+use hospes_auth::server::AuthServer;
+use hospes_auth::{Issuer, Resource, Scopes, Seed};
 use hospes_host::Accounts;
-use hospes_host::config::{Allowed, AuthConfig, AuthProvider, Config, Transport};
+use hospes_host::config::{AuthConfig, Config, Dpop, Transport};
 use url::Url;
 
 use crate::exit::{Failure, Outcome};
-use crate::output::{BOLD, Output, paint};
-use crate::place;
+use crate::output::Output;
+use server::server;
 
 /// The scope that lets a client use the endpoint.
 const SCOPE: &str = "mcp";
-const SCOPE_WORDS: &str = "Use all the tools, prompts and resources behind this address";
 
 /// What stands before the endpoint.
 pub(crate) struct Authorization {
@@ -74,7 +71,7 @@ pub(crate) fn authorization(
     };
     let token = local_token()?;
     let machine = named(&own, "this machine", &config)?;
-    let tokens = static_tokens(&config, &own)?.with(&token, machine);
+    let tokens = static_tokens(&config, &own)?.with(&token, machine.clone());
     let mut accounts = kept.map(Accounts::new);
     let (front, by): (Box<dyn Front>, String) = match &config.issuer {
         Some(issuer) => {
@@ -86,7 +83,8 @@ pub(crate) fn authorization(
             let rules = JwtRules::new(issuer.clone(), vec![audience]);
             let tokens = AnyOf::none().or(tokens).or(IssuerTokens::new(rules, fetcher(&issuer)));
             let rules = ScopeRules::default().always(scopes(&config)?);
-            let guard = guard(main.clone(), older, issuer.clone(), tokens, rules);
+            let guard = Guard::builder(main.clone(), vec![issuer.clone()], tokens).also(older).rules(rules);
+            let guard = bound(guard, &config, &machine, ProofNonces::of_this_process());
             (Box::new(guard), issuer.to_string())
         }
         None => {
@@ -101,8 +99,9 @@ pub(crate) fn authorization(
                 accounts = Some(made);
             }
             let tokens = AnyOf::none().or(tokens).or(server.tokens_for([main.clone(), older.clone()]));
-            let rules = ScopeRules::default().always(Scopes::parse(SCOPE));
-            let guard = guard(main.clone(), older, own, tokens, rules);
+            let rules = ScopeRules::default().always(Scopes::parse(SCOPE).union(&scopes(&config)?));
+            let guard = Guard::builder(main.clone(), vec![own], tokens).also(older).rules(rules);
+            let guard = bound(guard, &config, &machine, server.proof_nonces());
             let by = match &config.provider {
                 Some(provider) => format!("this host, for those who sign in at {}", provider.issuer),
                 None => "this host".to_owned(),
@@ -173,8 +172,16 @@ fn base(config: &AuthConfig, address: SocketAddr) -> Outcome<String> {
     }
 }
 
-fn guard(main: Resource, older: Resource, issuer: Issuer, verify: impl Verify, rules: ScopeRules) -> Guard {
-    Guard::builder(main, vec![issuer], verify).also(older).rules(rules).name("hospes").build()
+/// The guard, which takes tokens as the configuration wants them bound.
+fn bound(guard: GuardBuilder, config: &AuthConfig, machine: &Principal, nonces: ProofNonces) -> Guard {
+    let guard = match config.dpop {
+        None => guard,
+        Some(Dpop::Allowed) => guard.offer_proofs(),
+        // What the programs of whoever runs this host show never leaves this machine.
+        Some(_) => guard.require_proofs().exempt(machine),
+    };
+    let guard = if config.dpop_nonces { guard.proof_nonces(nonces) } else { guard };
+    guard.name("hospes").build()
 }
 
 fn static_tokens(config: &AuthConfig, issuer: &Issuer) -> Outcome<StaticTokens> {
@@ -194,9 +201,14 @@ fn named(issuer: &Issuer, name: &str, config: &AuthConfig) -> Outcome<Principal>
     Ok(principal)
 }
 
-/// What the tokens of an authorization server elsewhere must have.
+/// What tokens must have, besides what every token of ours has.
 fn scopes(config: &AuthConfig) -> Outcome<Scopes> {
     let scopes: Scopes = config.scopes.iter().map(String::as_str).collect();
+    if scopes.contains("offline_access") {
+        return Err(Failure::usage(
+            "`auth.scopes`: `offline_access` is nothing that a token could be good for",
+        ));
+    }
     if scopes.len() == config.scopes.len() {
         return Ok(scopes);
     }
@@ -211,146 +223,21 @@ fn local_token() -> Outcome<String> {
 
 /// Fetches from an issuer that the operator has named, wherever that is.
 fn fetcher(issuer: &Issuer) -> GuardedClient {
+    fetching(issuer.url().as_ref())
+}
+
+/// Fetches from places that the operator has named, wherever they are.
+fn fetching<'a>(places: impl IntoIterator<Item = &'a Url>) -> GuardedClient {
     let mut egress = Egress::public();
-    if let Some(url) = issuer.url()
-        && let Some(host) = url.host_str()
-    {
-        egress = egress.allow_host(host);
-        if hospes_auth::metadata::is_loopback(&url) {
+    for url in places {
+        if let Some(host) = url.host_str() {
+            egress = egress.allow_host(host);
+        }
+        if hospes_auth::metadata::is_loopback(url) {
             egress = egress.allow_loopback();
         }
     }
     GuardedClient::new(egress)
-}
-
-fn server(
-    config: &AuthConfig,
-    issuer: Issuer,
-    resources: Vec<Resource>,
-    output: Output,
-) -> Outcome<AuthServer> {
-    let Some(first) = resources.first() else { return Err(Failure::usage("there is nothing to guard")) };
-    let mut settings = ServerSettings::new(issuer, first.clone()).scope(SCOPE, SCOPE_WORDS);
-    (settings.resources, settings.first_if_unnamed) = (resources, true);
-    for other in &config.resources {
-        settings.resources.push(identifier("auth.resources", Resource::new(other.as_str()))?);
-        settings.access_tokens = AccessTokens::Jwt;
-    }
-    settings.registration = config.registration.unwrap_or(true);
-    for client in &config.clients {
-        let field = format!("auth.clients.{}", client.id);
-        let id = identifier(&field, ClientId::new(client.id.as_str()))?;
-        let redirects: Result<Vec<_>, _> =
-            client.redirect_uris.iter().map(|uri| RedirectUri::new(uri.as_str())).collect();
-        let redirects = identifier(&field, redirects)?;
-        if let Some(bad) = redirects.iter().find(|uri| !hospes_auth::server::may_register(uri, true)) {
-            return Err(Failure::usage(format!("`{field}`: {bad} is neither https nor this machine")));
-        }
-        let made = match &client.secret {
-            Some(secret) => Client::confidential(id, secret.reveal(), redirects),
-            None => Client::public(id, redirects),
-        };
-        settings.clients.push(match &client.name {
-            Some(name) => made.named(name),
-            None => made,
-        });
-    }
-    let sign_in = sign_in(config, settings.issuer.as_str(), output)?;
-    let server = identifier("auth.base_url", AuthServer::new(settings, store(config)?, sign_in))?
-        .fetching(GuardedClient::new(Egress::public()));
-    Ok(match &config.provider {
-        Some(known) => server.delegating(provider(known)?),
-        None => server,
-    })
-}
-
-/// Where users sign in instead of here.
-fn provider(config: &AuthProvider) -> Outcome<Provider> {
-    let issuer = identifier("auth.provider.issuer", Issuer::new(config.issuer.as_str()))?;
-    if !issuer.url().is_some_and(|url| hospes_auth::metadata::is_secure(&url)) {
-        return Err(Failure::usage("`auth.provider.issuer`: expected an https address"));
-    }
-    let client = identifier("auth.provider.client_id", ClientId::new(config.client_id.as_str()))?;
-    let key = match &config.key {
-        Some(text) => StoreKey::passphrase(text.reveal()),
-        None => {
-            let file = place::authorization_key().ok_or_else(|| {
-                Failure::usage("there is no folder for the key that seals the provider's tokens")
-                    .hint("set HOME, or `key` under [auth.provider]")
-            })?;
-            make_folder(&file)?;
-            StoreKey::in_file(&file).map_err(|error| {
-                Failure::usage(crate::exit::chain(&error)).hint("or set `key` under [auth.provider]")
-            })?
-        }
-    };
-    let key = key.for_purpose("provider of users");
-    let made = Provider::new(issuer.clone(), client, &key, fetcher(&issuer));
-    let mut provider = identifier("auth.provider.key", made)?;
-    if let Some(secret) = &config.client_secret {
-        provider = provider.secret(secret.reveal());
-    }
-    if !config.scopes.is_empty() {
-        let scopes = Scopes::parse(&config.scopes.join(" "));
-        if !scopes.iter().any(|scope| scope == "openid") {
-            return Err(Failure::usage("`auth.provider.scopes`: expected `openid` among them"));
-        }
-        provider = provider.scopes(scopes);
-    }
-    for (name, value) in &config.parameters {
-        if OWN_PARAMETERS.contains(&name.as_str()) {
-            return Err(Failure::usage(format!(
-                "`auth.provider.parameters`: `{name}` is Hospes' own to say"
-            )));
-        }
-        provider = provider.parameter(name, value);
-    }
-    Ok(match &config.allow {
-        Allowed::Claims(claims) => provider.admitting(Admission::only(claims.iter().cloned())),
-        Allowed::Everybody => provider,
-        // A rule that is not known here lets nobody in.
-        _ => provider.admitting(Admission::only([("sub".to_owned(), Vec::new())])),
-    })
-}
-
-fn make_folder(file: &Path) -> Outcome {
-    let Some(folder) = file.parent() else { return Ok(()) };
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::usage(format!("cannot make {}", folder.display())).because(&error))
-}
-
-fn sign_in(config: &AuthConfig, issuer: &str, output: Output) -> Outcome<SignIn> {
-    if config.users.is_empty() {
-        let issuer = issuer.to_owned();
-        return Ok(SignIn::owner(move |code| {
-            output.say(format_args!(
-                "\n  An application wants to sign in at {issuer}.\n  If that is you, the code is {}\n",
-                paint(BOLD, code)
-            ));
-        }));
-    }
-    let mut users = Vec::new();
-    for (name, password) in &config.users {
-        let text = password.reveal();
-        let hash = match text.starts_with("pbkdf2-") {
-            true => {
-                PasswordHash::parse(text).map_err(|error| mistake(&format!("auth.users.{name}"), &error))?
-            }
-            false => PasswordHash::of_user(text, name, issuer),
-        };
-        users.push((name.clone(), hash));
-    }
-    Ok(SignIn::users(users))
-}
-
-fn store(config: &AuthConfig) -> Outcome<Arc<dyn Store>> {
-    let Some(file) = config.store.clone().or_else(place::authorization) else {
-        return Ok(Arc::new(MemoryStore::new()));
-    };
-    make_folder(&file)?;
-    let store = SqliteStore::open(&file)
-        .map_err(|error| Failure::usage(format!("cannot open {}", file.display())).because(&error))?;
-    Ok(Arc::new(store))
 }
 
 fn identifier<T, E: std::error::Error>(field: &str, made: Result<T, E>) -> Outcome<T> {

@@ -187,6 +187,23 @@ fn what_the_configuration_says_of_authorization_is_checked() {
         ("[auth]\nusers = { ann = \"pbkdf2-sha256$1$x$y\" }", "auth.users.ann"),
         ("[auth]\nresources = [\"x\"]", "auth.resources"),
         ("[auth]\nissuer = \"https://login.example.org\"\nscopes = [\"a b\"]", "auth.scopes"),
+        ("[auth]\nscopes = [\"a b\"]", "auth.scopes"),
+        ("[auth]\nscopes = [\"offline_access\"]", "auth.scopes"),
+        (
+            "[auth]\nissuer = \"https://login.example.org\"\nresources = [\"https://o.example/mcp\"]",
+            "not both",
+        ),
+        ("[auth.clients.app]\njwks_uri = \"http://app.example/keys\"", "auth.clients.app.jwks_uri"),
+        ("[auth.clients.app]\njwks = \"{}\"", "between 1 and 16 keys"),
+        (
+            "[auth.clients.app]\nsecret = \"x\"\nserves = [\"https://o.example/mcp\"]",
+            "one of `auth.resources`",
+        ),
+        (
+            "[auth]\nidentity_providers = [\"http://idp.example\"]\n[auth.clients.app]\nsecret = \"x\"\n\
+             enterprise_managed = true",
+            "auth.identity_providers",
+        ),
         ("[auth.clients.app]\nredirect_uris = [\"http://app.example/cb\"]", "auth.clients.app"),
     ] {
         let config = house.write("h.toml", &format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n"));

@@ -133,7 +133,11 @@ fn who_signs_in_elsewhere_is_let_in_with_the_scopes_that_are_asked_for() {
         host.stdout.recv_timeout(support::LIMIT).expect("it starts");
         host
     };
-    let auth = format!("users = {{ ann = \"correct horse\" }}\nresources = [\"http://{guarded}/mcp\"]");
+    // Their tokens are bound to a key, and both want nonces.
+    let auth = format!(
+        "users = {{ ann = \"correct horse\" }}\nresources = [\"http://{guarded}/mcp\"]\n\
+         dpop = \"allowed\"\ndpop_nonces = true"
+    );
     let _issuer = start(&one, issuer, &auth);
     let url = format!("http://{guarded}/mcp");
     let login = |house: &House| {
@@ -148,7 +152,7 @@ fn who_signs_in_elsewhere_is_let_in_with_the_scopes_that_are_asked_for() {
         assert!(child.wait().unwrap().success(), "{rest:?}");
     };
     let call = || other.run(&["call", &url, "time__now", "timezone=Asia/Tokyo"]);
-    let issuer = format!("issuer = \"http://{issuer}\"");
+    let issuer = format!("issuer = \"http://{issuer}\"\ndpop = \"required\"\ndpop_nonces = true");
     {
         let _guarded = start(&other, guarded, &format!("{issuer}\nscopes = [\"mcp\"]"));
         assert_eq!(call().code, Some(3), "nobody has signed in");

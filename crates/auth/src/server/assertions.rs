@@ -111,8 +111,9 @@ impl AuthServer {
 
     /// The keys that are published there. Where a stranger has said so, no more is fetched than of their documents.
     fn keys_at(&self, url: &str, said_by: Origin) -> Option<PublishedKeys> {
-        let fetch = self.0.fetch.as_ref()?;
         let is_known = said_by == Origin::Configured;
+        let named = self.0.named.as_ref().filter(|_| is_known);
+        let fetch = named.or(self.0.fetch.as_ref())?;
         let place = Place::At(url.parse().ok()?);
         let mut all = self.0.client_keys.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(keys) = all.get(&(is_known, url.to_owned())) {

@@ -81,6 +81,8 @@ struct Inner {
     store: Arc<dyn Store>,
     sign_in: SignIn,
     fetch: Option<Arc<dyn Fetch>>,
+    /// For what the configuration names, if not with the same.
+    named: Option<Arc<dyn Fetch>>,
     provider: Option<Provider>,
     trusted: Vec<Trusted>,
     /// The keys of clients that publish them, by where they are.
@@ -137,6 +139,7 @@ impl AuthServer {
             settings,
             sign_in,
             fetch: None,
+            named: None,
             provider: None,
             trusted: Vec::new(),
             client_keys: Mutex::new(Bounded::new(MAX_CLIENT_KEYS)),
@@ -154,6 +157,13 @@ impl AuthServer {
     #[must_use]
     pub fn fetching(self, fetch: impl Fetch) -> Self {
         self.with(|inner| inner.fetch = Some(Arc::new(fetch)))
+    }
+
+    /// Fetches the keys of the clients in [`ServerSettings::clients`] with this, which may go where strangers' documents are
+    /// not fetched from: the operator has named the place.
+    #[must_use]
+    pub fn fetching_named(self, fetch: impl Fetch) -> Self {
+        self.with(|inner| inner.named = Some(Arc::new(fetch)))
     }
 
     /// Seals the keys of this server in the store, those of tokens and of nonces, so that whoever reads the store can sign

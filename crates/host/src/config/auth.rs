@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::document::{Entry, Value};
+use super::document::{Entry, Node, Value};
 use super::expand::Scope;
 use super::secret::Secret;
 use super::table::{Report, Table};
@@ -29,13 +29,22 @@ pub struct AuthConfig {
     pub audience: Option<String>,
     /// Where users sign in, in place of our own page.
     pub provider: Option<AuthProvider>,
-    /// The scopes that tokens of an authorization server elsewhere must have.
+    /// The scopes that tokens must have, besides those of the host itself. Our authorization server asks users for them.
     pub scopes: Vec<String>,
+    /// Whether tokens are bound to a key of the application that shows them (DPoP). Unless told, only where it offers one.
+    pub dpop: Option<Dpop>,
+    /// Whether proofs of such a key have to carry a nonce of ours.
+    pub dpop_nonces: bool,
+    /// Identity providers whose word about their users is taken, from applications that are `enterprise_managed`.
+    pub identity_providers: Vec<String>,
     /// What ours makes out tokens for besides the endpoint: hosts that name it as their `issuer`. Its tokens are signed
     /// then, so that those can read them.
     pub resources: Vec<String>,
     /// Where ours keeps what it must.
     pub store: Option<PathBuf>,
+    /// What secrets are sealed under there, where several hosts share a store. Unless told, each user of a machine has a
+    /// key in a file of their own.
+    pub key: Option<Secret>,
 }
 
 /// An OpenID provider at which users sign in. Our authorization server goes on making out the tokens.
@@ -54,7 +63,7 @@ pub struct AuthProvider {
     pub parameters: Vec<(String, String)>,
     /// Who is let in.
     pub allow: Allowed,
-    /// What its tokens are sealed under, where several hosts share a store. Unless told, each host makes a key of its own.
+    /// What its tokens are sealed under, if not under [`AuthConfig::key`].
     pub key: Option<Secret>,
 }
 
@@ -68,6 +77,26 @@ pub enum Allowed {
     Claims(Vec<(String, Vec<String>)>),
 }
 
+/// Whether tokens are bound to a key of the application that shows them (RFC 9449).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Dpop {
+    /// Those of applications that prove one, which are told that they may.
+    Allowed,
+    /// All of them.
+    Required,
+}
+
+/// The public keys of an application that signs to show that it is itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AuthKeys {
+    /// These: a JSON Web Key Set.
+    Set(serde_json::Value),
+    /// Those that are published there.
+    At(String),
+}
+
 /// An application that need not introduce itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -78,6 +107,12 @@ pub struct AuthClient {
     pub name: Option<String>,
     /// Its secret, if it can keep one.
     pub secret: Option<Secret>,
+    /// Its public keys, if it signs instead (`private_key_jwt`).
+    pub keys: Option<AuthKeys>,
+    /// Whether it may hand in what one of the identity providers has signed about a user, in place of their consent.
+    pub enterprise_managed: bool,
+    /// The resources that it serves: it may ask whose the tokens for these are (introspection).
+    pub serves: Vec<String>,
     /// Where answers may be sent.
     pub redirect_uris: Vec<String>,
 }
@@ -86,6 +121,7 @@ const URL_FORM: &str = "an address such as \"https://mcp.example.org\"";
 
 /// Reads the table.
 pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut Report) -> AuthConfig {
+    refuse_combinations(table, report);
     let mut auth = AuthConfig {
         enabled: table.boolean(&["enabled"], report),
         registration: table.boolean(&["registration"], report),
@@ -94,10 +130,28 @@ pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut R
         audience: url(table, "audience", scope, report),
         users: secrets(table, "users", scope, report),
         tokens: secrets(table, "tokens", scope, report),
+        key: key(table, scope, report),
         scopes: table.strings(&["scopes"], report).unwrap_or_default(),
         resources: table.strings(&["resources"], report).unwrap_or_default(),
+        dpop_nonces: table.boolean(&["dpop_nonces"], report).unwrap_or_default(),
+        identity_providers: table.strings(&["identity_providers"], report).unwrap_or_default(),
         ..AuthConfig::default()
     };
+    if let Some(entry) = table.take(&["dpop"], report) {
+        auth.dpop = match entry.node.as_str() {
+            Some("allowed") => Some(Dpop::Allowed),
+            Some("required") => Some(Dpop::Required),
+            _ => table.invalid(&entry.node.at, &table.field(entry), "`allowed` or `required`", "", report),
+        };
+        if auth.dpop == Some(Dpop::Required)
+            && let Some(tokens) = table.entry("tokens")
+        {
+            let expected =
+                "none where `auth.dpop` is `required`: what stands in a configuration is bound to no key";
+            let hint = "; give machines a client of their own, with `jwks` or a `secret`";
+            table.invalid::<()>(&tokens.node.at, "auth.tokens", expected, hint, report);
+        }
+    }
     if let Some(entry) = table.take(&["store"], report) {
         let path = table.expanded(&entry.node, &table.field(entry), scope, report);
         auth.store = path.map(|path| scope.path(scope.folder, path.reveal()));
@@ -120,17 +174,95 @@ pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut R
             auth.clients.extend(client(entry, scope, report));
         }
     }
+    let managed = auth.clients.iter().any(|client| client.enterprise_managed);
+    if let Some(entry) = table.entry("identity_providers").filter(|_| !managed) {
+        let expected =
+            "a client that may hand in what they say: `enterprise_managed = true` under [auth.clients.NAME]";
+        table.invalid::<()>(&entry.node.at, "auth.identity_providers", expected, "", report);
+    }
+    if let Some(entry) = table.entry("clients").filter(|_| managed && !table.has("identity_providers")) {
+        let expected = "`auth.identity_providers` beside a client that is `enterprise_managed`: whose word it may hand in";
+        table.invalid::<()>(&entry.node.at, "auth.clients", expected, "", report);
+    }
     table.refuse_unread(report);
     auth
+}
+
+/// What says nothing beside something else that is said, and would be passed over.
+fn refuse_combinations(table: &Table<'_>, report: &mut Report) {
+    let mut refuse = |entry: &Entry, expected: String, hint: &str| {
+        table.invalid::<()>(&entry.node.at, &table.field(entry), expected, hint.to_owned(), report);
+    };
+    let of_ours = ["users", "registration", "clients", "resources", "store", "key", "identity_providers"];
+    for entry in of_ours.into_iter().filter(|_| table.has("issuer")).filter_map(|key| table.entry(key)) {
+        let expected = format!("`auth.issuer` or `auth.{}`, not both", entry.key);
+        refuse(entry, expected, "; it is for our own authorization server, whose place `issuer` takes");
+    }
+    for (key, other) in [("audience", "issuer"), ("dpop_nonces", "dpop")] {
+        if let Some(entry) = table.entry(key).filter(|_| !table.has(other)) {
+            refuse(entry, format!("`auth.{other}` beside it"), "");
+        }
+    }
 }
 
 fn client(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<AuthClient> {
     let mut table = Table::new(&entry.node, None, &format!("auth.clients.{}.", entry.key), report)?;
     let name = text(&mut table, "name", scope, report);
     let secret = text(&mut table, "secret", scope, report).map(Secret::new);
+    let set = table.take(&["jwks"], report).and_then(|set| jwks(&table, set, scope, report));
+    let at = text(&mut table, "jwks_uri", scope, report);
+    let ways: Vec<_> = ["secret", "jwks", "jwks_uri"].into_iter().filter(|key| table.has(key)).collect();
+    if let [_, .., second] = &*ways {
+        let expected = format!("{}: an application shows in one way who it is", ways.join(" or "));
+        let field = format!("auth.clients.{}.{second}", entry.key);
+        table.invalid::<()>(&entry.node.at, &field, expected, "", report);
+    }
+    let enterprise_managed = table.boolean(&["enterprise_managed"], report).unwrap_or_default();
+    let serves = table.strings(&["serves"], report).unwrap_or_default();
+    for (key, is_said) in [("enterprise_managed", enterprise_managed), ("serves", !serves.is_empty())] {
+        if is_said && ways.is_empty() {
+            let field = format!("auth.clients.{}.{key}", entry.key);
+            let expected = "`secret`, `jwks` or `jwks_uri` beside it: the application has to show who it is";
+            table.invalid::<()>(&entry.node.at, &field, expected, "", report);
+        }
+    }
     let redirect_uris = table.strings(&["redirect_uris"], report).unwrap_or_default();
     table.refuse_unread(report);
-    Some(AuthClient { id: entry.key.clone(), name, secret, redirect_uris })
+    let keys = set.map(AuthKeys::Set).or_else(|| at.map(AuthKeys::At));
+    Some(AuthClient { id: entry.key.clone(), name, secret, keys, enterprise_managed, serves, redirect_uris })
+}
+
+/// A JSON Web Key Set: as it is, or as the text that a file holds.
+fn jwks(
+    table: &Table<'_>,
+    entry: &Entry,
+    scope: &Scope<'_>,
+    report: &mut Report,
+) -> Option<serde_json::Value> {
+    const FORM: &str = "a JSON Web Key Set, such as \"${file:application.jwks.json}\"";
+    if entry.node.as_object().is_some() {
+        return Some(json(&entry.node));
+    }
+    let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
+    match serde_json::from_str(text.reveal()) {
+        Ok(set) => Some(set),
+        Err(_) => table.invalid(&entry.node.at, &table.field(entry), FORM, "", report),
+    }
+}
+
+/// A value of the file as JSON, as it is written.
+fn json(node: &Node) -> serde_json::Value {
+    match &node.value {
+        Value::Null | Value::Date => serde_json::Value::Null,
+        Value::Boolean(value) => (*value).into(),
+        Value::Number(text) => serde_json::from_str(text).unwrap_or_default(),
+        Value::String(text) => text.as_str().into(),
+        Value::Array(items) => items.iter().map(json).collect(),
+        Value::Object(entries) => {
+            let members = entries.iter().map(|entry| (entry.key.clone(), json(&entry.node)));
+            serde_json::Value::Object(members.collect())
+        }
+    }
 }
 
 /// The fewest characters of a key: a text that somebody made up is soon guessed.
@@ -145,18 +277,7 @@ fn provider(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<Aut
     let parameters = secrets(&mut table, "parameters", scope, report);
     let parameters = parameters.into_iter().map(|(name, value)| (name, value.reveal().to_owned())).collect();
     let allow = allow(&mut table, entry, scope, report);
-    let mut key = None;
-    if let Some(entry) = table.take(&["key"], report)
-        && let Some(text) = table.expanded(&entry.node, &table.field(entry), scope, report)
-    {
-        match text.reveal().trim().chars().count() < KEY_CHARACTERS {
-            false => key = Some(Secret::new(text.reveal().trim())),
-            true => {
-                let expected = format!("at least {KEY_CHARACTERS} random characters");
-                table.invalid::<()>(&entry.node.at, &table.field(entry), expected, "", report);
-            }
-        }
-    }
+    let key = key(&mut table, scope, report);
     for (name, known) in [("issuer", issuer.is_some()), ("client_id", client_id.is_some())] {
         if !known && !table.has(name) {
             table.invalid::<()>(&entry.node.at, &format!("auth.provider.{name}"), "a text", "", report);
@@ -172,6 +293,18 @@ fn provider(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<Aut
         allow: allow?,
         key,
     })
+}
+
+/// What something is sealed under.
+fn key(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut Report) -> Option<Secret> {
+    let entry = table.take(&["key"], report)?;
+    let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
+    let text = text.reveal().trim();
+    if text.chars().count() >= KEY_CHARACTERS {
+        return Some(Secret::new(text));
+    }
+    let expected = format!("at least {KEY_CHARACTERS} random characters");
+    table.invalid(&entry.node.at, &table.field(entry), expected, "", report)
 }
 
 /// Who is let in, which has to be said: at many providers anybody can make an account.

@@ -21,7 +21,7 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
-pub use auth::{Allowed, AuthClient, AuthConfig, AuthProvider};
+pub use auth::{Allowed, AuthClient, AuthConfig, AuthKeys, AuthProvider, Dpop};
 pub use error::{ConfigError, ConfigErrors, Place, Source, Warning};
 use load::read_text;
 pub use load::{Loader, MAX_FILE, MAX_SERVER_NAME};

@@ -67,6 +67,11 @@ impl<'n> Table<'n> {
         Self::new(&entry.node, self.server, &path, report)
     }
 
+    /// What is under a key, which counts as read no more than before.
+    pub(super) fn entry(&self, key: &str) -> Option<&'n Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
     /// Whether there is something under a key.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)

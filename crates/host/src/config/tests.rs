@@ -1,5 +1,6 @@
 //! Whole files: every format people have, and what is said about mistakes in them.
 
+mod auth;
 mod foreign;
 mod sandbox;
 
@@ -504,45 +505,6 @@ fn what_no_request_could_name_is_no_pattern() {
         ["", "x.org", "https://x.org/", "https://", "://x", "https://*", "1https://x", "https://x:*:*"]
     {
         assert!(!is_origin(none), "{none}");
-    }
-}
-
-/// Signing in at somebody else's says who is let in, and nothing that contradicts it.
-#[test]
-fn a_provider_is_read_whole_or_not_at_all() {
-    let text = "[auth]\nbase_url = 'https://m.example'\n[auth.provider]\nissuer = 'https://login.example'\n\
-        client_id = 'hospes'\nclient_secret = 'hunter2'\nscopes = ['openid', 'email']\n\
-        allow = { email = ['ann@example.org', '@example.com'], level = 3 }\nparameters = { access_type = 'offline' }\n";
-    let config = loader().parse("h.toml", text).unwrap();
-    let auth = config.auth.unwrap();
-    assert!(!format!("{auth:?}").contains("hunter2"), "{auth:?}");
-    let provider = auth.provider.unwrap();
-    assert_eq!((&*provider.issuer, &*provider.client_id), ("https://login.example", "hospes"));
-    assert_eq!(provider.client_secret.unwrap().reveal(), "hunter2");
-    assert_eq!(provider.scopes, ["openid", "email"]);
-    assert_eq!(provider.parameters, [("access_type".to_owned(), "offline".to_owned())]);
-    let Allowed::Claims(allow) = provider.allow else { panic!("claims") };
-    assert_eq!(allow[0], ("email".to_owned(), vec!["ann@example.org".to_owned(), "@example.com".to_owned()]));
-    assert_eq!(allow[1], ("level".to_owned(), vec!["3".to_owned()]));
-    let everybody = text.replace("allow = {", "allow = 'everybody'\n#");
-    assert_eq!(
-        loader().parse("h.toml", &everybody).unwrap().auth.unwrap().provider.unwrap().allow,
-        Allowed::Everybody
-    );
-
-    for (wrong, right, said) in [
-        ("allow = {", "#", "auth.provider.allow"),
-        ("allow = {", "allow = {}\n#", "auth.provider.allow"),
-        ("allow = {", "allow = 'all'\n#", "everybody"),
-        ("client_id =", "#", "auth.provider.client_id"),
-        ("issuer =", "#", "auth.provider.issuer"),
-        ("scopes =", "scope =", "did you mean `scopes`"),
-        ("scopes =", "key = 'short'\nscopes =", "at least 32 random characters"),
-        ("[auth.provider]", "users = { ann = 'x' }\n[auth.provider]", "`auth.users`, not both"),
-        ("[auth.provider]", "issuer = 'https://o.example'\n[auth.provider]", "`auth.issuer`, not both"),
-    ] {
-        let message = errors("h.toml", &text.replace(wrong, right)).concat();
-        assert!(message.contains(said) && !message.contains("hunter2"), "{right}: {message}");
     }
 }
 

@@ -1,0 +1,208 @@
+//! Our authorization server, as the configuration wants it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hospes_auth::client::StoreKey;
+use hospes_auth::egress::{Egress, GuardedClient};
+use hospes_auth::server::{
+    AccessTokens, Admission, AuthServer, Client, ClientKeys, MemoryStore, OWN_PARAMETERS, PasswordHash,
+    Provider, ServerSettings, SignIn, SqliteStore, Store,
+};
+use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes};
+use hospes_host::config::{Allowed, AuthConfig, AuthKeys, AuthProvider, Dpop, Secret};
+use url::Url;
+
+use super::{SCOPE, fetcher, fetching, identifier, mistake, scopes};
+use crate::exit::{Failure, Outcome};
+use crate::output::{BOLD, Output, paint};
+use crate::place;
+
+const SCOPE_WORDS: &str = "Use all the tools, prompts and resources behind this address";
+
+pub(super) fn server(
+    config: &AuthConfig,
+    issuer: Issuer,
+    resources: Vec<Resource>,
+    output: Output,
+) -> Outcome<AuthServer> {
+    let Some(first) = resources.first() else { return Err(Failure::usage("there is nothing to guard")) };
+    let mut settings = ServerSettings::new(issuer, first.clone()).scope(SCOPE, SCOPE_WORDS);
+    (settings.resources, settings.first_if_unnamed) = (resources, true);
+    for other in &config.resources {
+        settings.resources.push(identifier("auth.resources", Resource::new(other.as_str()))?);
+        settings.access_tokens = AccessTokens::Jwt;
+    }
+    settings.registration = config.registration.unwrap_or(true);
+    settings.require_proofs = config.dpop.is_some_and(|dpop| dpop != Dpop::Allowed);
+    settings.proof_nonces = config.dpop_nonces;
+    for scope in scopes(config)?.iter().filter(|scope| *scope != SCOPE) {
+        // Nobody has said what it means.
+        settings = settings.scope(scope, scope);
+    }
+    let mut key_places = Vec::new();
+    for client in &config.clients {
+        let field = format!("auth.clients.{}", client.id);
+        let id = identifier(&field, ClientId::new(client.id.as_str()))?;
+        let redirects: Result<Vec<_>, _> =
+            client.redirect_uris.iter().map(|uri| RedirectUri::new(uri.as_str())).collect();
+        let redirects = identifier(&field, redirects)?;
+        if let Some(bad) = redirects.iter().find(|uri| !hospes_auth::server::may_register(uri, true)) {
+            return Err(Failure::usage(format!("`{field}`: {bad} is neither https nor this machine")));
+        }
+        let mut made = match (&client.secret, &client.keys) {
+            (Some(secret), _) => Client::confidential(id, secret.reveal(), redirects),
+            (None, Some(keys)) => {
+                let (keys, place) = client_keys(&field, keys)?;
+                key_places.extend(place);
+                Client::signing(id, keys, redirects)
+            }
+            (None, None) => Client::public(id, redirects),
+        };
+        if client.enterprise_managed {
+            made = made.with_assertions();
+        }
+        for resource in &client.serves {
+            let field = format!("{field}.serves");
+            let served = identifier(&field, Resource::new(resource.as_str()))?;
+            if !settings.resources.contains(&served) {
+                return Err(Failure::usage(format!("`{field}`: no token is made out for {served}"))
+                    .hint("expected the address of this endpoint, or one of `auth.resources`"));
+            }
+            made = made.serving([served]);
+        }
+        settings.clients.push(match &client.name {
+            Some(name) => made.named(name),
+            None => made,
+        });
+    }
+    let sign_in = sign_in(config, settings.issuer.as_str(), output)?;
+    let mut server = identifier("auth.base_url", AuthServer::new(settings, store(config)?, sign_in))?
+        .fetching(GuardedClient::new(Egress::public()))
+        .fetching_named(fetching(&key_places));
+    if let Some(key) = seal_key(config.key.as_ref())? {
+        server = identifier("auth.key", server.sealing(&key.for_purpose("keys of tokens")))?;
+    }
+    for provider in &config.identity_providers {
+        let issuer = identifier("auth.identity_providers", Issuer::new(provider.as_str()))?;
+        if !issuer.url().is_some_and(|url| hospes_auth::metadata::is_secure(&url)) {
+            return Err(Failure::usage(format!(
+                "`auth.identity_providers`: {issuer} is neither https nor this machine"
+            )));
+        }
+        let fetch = fetcher(&issuer);
+        server = server.trust(issuer, fetch);
+    }
+    Ok(match &config.provider {
+        Some(known) => server.delegating(provider(known, config.key.as_ref())?),
+        None => server,
+    })
+}
+
+/// The keys of a client, and where they are published.
+fn client_keys(field: &str, keys: &AuthKeys) -> Outcome<(ClientKeys, Option<Url>)> {
+    match keys {
+        AuthKeys::At(text) => {
+            let field = format!("{field}.jwks_uri");
+            let url = Url::parse(text).map_err(|error| mistake(&field, &error))?;
+            if !hospes_auth::metadata::is_secure(&url) {
+                return Err(Failure::usage(format!("`{field}`: {url} is neither https nor this machine")));
+            }
+            Ok((ClientKeys::At(text.clone()), Some(url)))
+        }
+        AuthKeys::Set(set) => Ok((identifier(&format!("{field}.jwks"), ClientKeys::from_jwks(set))?, None)),
+        _ => Err(Failure::usage(format!("`{field}`: no such keys are known here"))),
+    }
+}
+
+/// What seals the secrets in the store: this, or the key in a file of this user's; none where there is no folder for one.
+fn seal_key(said: Option<&Secret>) -> Outcome<Option<StoreKey>> {
+    if let Some(text) = said {
+        return Ok(Some(StoreKey::passphrase(text.reveal())));
+    }
+    let Some(file) = place::authorization_key() else { return Ok(None) };
+    make_folder(&file)?;
+    let key = StoreKey::in_file(&file);
+    key.map(Some)
+        .map_err(|error| Failure::usage(crate::exit::chain(&error)).hint("or set `key` under [auth]"))
+}
+
+/// Where users sign in instead of here.
+fn provider(config: &AuthProvider, key: Option<&Secret>) -> Outcome<Provider> {
+    let issuer = identifier("auth.provider.issuer", Issuer::new(config.issuer.as_str()))?;
+    if !issuer.url().is_some_and(|url| hospes_auth::metadata::is_secure(&url)) {
+        return Err(Failure::usage("`auth.provider.issuer`: expected an https address"));
+    }
+    let client = identifier("auth.provider.client_id", ClientId::new(config.client_id.as_str()))?;
+    let key = seal_key(config.key.as_ref().or(key))?.ok_or_else(|| {
+        Failure::usage("there is no folder for the key that seals the provider's tokens")
+            .hint("set HOME, or `key` under [auth]")
+    })?;
+    let key = key.for_purpose("provider of users");
+    let made = Provider::new(issuer.clone(), client, &key, fetcher(&issuer));
+    let mut provider = identifier("auth.provider.key", made)?;
+    if let Some(secret) = &config.client_secret {
+        provider = provider.secret(secret.reveal());
+    }
+    if !config.scopes.is_empty() {
+        let scopes = Scopes::parse(&config.scopes.join(" "));
+        if !scopes.iter().any(|scope| scope == "openid") {
+            return Err(Failure::usage("`auth.provider.scopes`: expected `openid` among them"));
+        }
+        provider = provider.scopes(scopes);
+    }
+    for (name, value) in &config.parameters {
+        if OWN_PARAMETERS.contains(&name.as_str()) {
+            return Err(Failure::usage(format!(
+                "`auth.provider.parameters`: `{name}` is Hospes' own to say"
+            )));
+        }
+        provider = provider.parameter(name, value);
+    }
+    Ok(match &config.allow {
+        Allowed::Claims(claims) => provider.admitting(Admission::only(claims.iter().cloned())),
+        Allowed::Everybody => provider,
+        // A rule that is not known here lets nobody in.
+        _ => provider.admitting(Admission::only([("sub".to_owned(), Vec::new())])),
+    })
+}
+
+fn make_folder(file: &Path) -> Outcome {
+    let Some(folder) = file.parent() else { return Ok(()) };
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::usage(format!("cannot make {}", folder.display())).because(&error))
+}
+
+fn sign_in(config: &AuthConfig, issuer: &str, output: Output) -> Outcome<SignIn> {
+    if config.users.is_empty() {
+        let issuer = issuer.to_owned();
+        return Ok(SignIn::owner(move |code| {
+            output.say(format_args!(
+                "\n  An application wants to sign in at {issuer}.\n  If that is you, the code is {}\n",
+                paint(BOLD, code)
+            ));
+        }));
+    }
+    let mut users = Vec::new();
+    for (name, password) in &config.users {
+        let text = password.reveal();
+        let hash = match text.starts_with("pbkdf2-") {
+            true => {
+                PasswordHash::parse(text).map_err(|error| mistake(&format!("auth.users.{name}"), &error))?
+            }
+            false => PasswordHash::of_user(text, name, issuer),
+        };
+        users.push((name.clone(), hash));
+    }
+    Ok(SignIn::users(users))
+}
+
+fn store(config: &AuthConfig) -> Outcome<Arc<dyn Store>> {
+    let Some(file) = config.store.clone().or_else(place::authorization) else {
+        return Ok(Arc::new(MemoryStore::new()));
+    };
+    make_folder(&file)?;
+    let store = SqliteStore::open(&file)
+        .map_err(|error| Failure::usage(format!("cannot open {}", file.display())).because(&error))?;
+    Ok(Arc::new(store))
+}
