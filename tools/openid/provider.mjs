@@ -1,11 +1,13 @@
 // An OpenID provider that is not ours: npm `oidc-provider`, certified, with its own pages for signing in and agreeing. Whoever
-// signs in as NAME is NAME@example.org; all but `eve` are in the group `mcp`. It prints its issuer. What is below `/test` is the
+// signs in as NAME is NAME@example.org; all but `eve` are in the group `mcp`. To one more client, an application without a secret,
+// it gives signed tokens for whatever resource that names. It prints its issuer. What is below `/test` is the
 // tests' own and no part of it: what it has given out, and taking that back.
 // `cargo xtask` copies it beside the installed packages, where its imports resolve.
 import { createServer } from 'node:http';
 import { Provider } from 'oidc-provider';
 
 const CLIENT = { id: 'hospes-there', secret: 'the-secret-of-hospes' };
+const APPLICATION = 'application-there';
 const seen = { tokens: [], requests: [], states: [] };
 
 const http = createServer();
@@ -17,11 +19,26 @@ http.listen(0, '127.0.0.1', () => {
             client_secret: CLIENT.secret,
             redirect_uris: ['http://127.0.0.1/upstream/callback'],
             grant_types: ['authorization_code', 'refresh_token'],
+        }, {
+            client_id: APPLICATION,
+            token_endpoint_auth_method: 'none',
+            application_type: 'native',
+            redirect_uris: ['http://127.0.0.1/callback'],
+            grant_types: ['authorization_code', 'refresh_token'],
         }],
         features: {
             devInteractions: { enabled: true },
             introspection: { enabled: true },
             revocation: { enabled: true },
+            resourceIndicators: {
+                enabled: true,
+                getResourceServerInfo: (_, resource) => ({
+                    scope: 'mcp',
+                    audience: resource,
+                    accessTokenFormat: 'jwt',
+                    jwt: { sign: { alg: 'RS256' } },
+                }),
+            },
         },
         claims: { email: ['email', 'email_verified'], groups: ['groups'] },
         scopes: ['openid', 'offline_access', 'email', 'groups'],
@@ -41,7 +58,7 @@ http.listen(0, '127.0.0.1', () => {
     });
     // Ours listens on a port that nobody knows before it starts.
     provider.Client.prototype.redirectUriAllowed = (uri) =>
-        /^http:\/\/127\.0\.0\.1:\d+\/upstream\/callback$/.test(uri);
+        /^http:\/\/127\.0\.0\.1:\d+\/(upstream\/)?callback$/.test(uri);
     provider.use(async (ctx, next) => {
         await next();
         const { route, params } = ctx.oidc ?? {};

@@ -75,6 +75,8 @@ codes! {
     TemporarilyUnavailable = "temporarily_unavailable",
     /// The client may not use this grant.
     UnauthorizedClient = "unauthorized_client",
+    /// Tokens of this kind are not taken back (RFC 7009).
+    UnsupportedTokenType = "unsupported_token_type",
     /// No such grant is spoken.
     UnsupportedGrantType = "unsupported_grant_type",
     /// No such answer is given.

@@ -25,6 +25,8 @@ pub struct OpenIdProvider {
 impl OpenIdProvider {
     /// What it calls us.
     pub const CLIENT: &str = "hospes-there";
+    /// What it calls an application without a secret, to which it gives signed tokens for any resource.
+    pub const APPLICATION: &str = "application-there";
     /// The secret that it gave us.
     pub const SECRET: &str = "the-secret-of-hospes";
 
@@ -151,7 +153,16 @@ impl Hospes {
     /// # Panics
     /// When it names no page.
     pub fn login(&self, url: &str) -> (String, impl Future<Output = Ran> + Send + use<>) {
+        self.login_with(url, &[])
+    }
+
+    /// The same with more arguments.
+    ///
+    /// # Panics
+    /// When it names no page.
+    pub fn login_with(&self, url: &str, more: &[&str]) -> (String, impl Future<Output = Ran> + Send + use<>) {
         let mut command = self.command(&["auth", "login", url]);
+        command.args(more);
         // Nothing that would open one of the person's own.
         command.env("BROWSER", "false").env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
         let (mut process, _, lines) = start(command);

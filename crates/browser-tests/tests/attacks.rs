@@ -180,7 +180,9 @@ async fn an_answer_of_the_provider_is_good_in_its_browser_only() {
     let up = hospes.up(&delegating(&provider));
     let back = Pages::serve("<p>the application</p>").await;
     browser.open(&authorize(&up, "app", &back)).await;
-    assert!(browser.driver().get_named_cookie("hospes-up").await.is_err(), "none before the consent");
+    let port = Url::parse(&up.url).unwrap().port().unwrap();
+    let name = format!("hospes_up-{port}");
+    assert!(browser.driver().get_named_cookie(&name).await.is_err(), "none before the consent");
     browser.press(ALLOW).await;
     browser.arrive(&provider.issuer).await;
     let state = provider.seen().await["states"][0].as_str().unwrap().to_owned();
@@ -189,7 +191,7 @@ async fn an_answer_of_the_provider_is_good_in_its_browser_only() {
     victim.see("no longer good").await;
     // A cookie that was planted is none of ours.
     victim.open(&authorize(&up, "app", &back)).await;
-    let planted = thirtyfour::Cookie::new("hospes-up", "A".repeat(43));
+    let planted = thirtyfour::Cookie::new(&name, "A".repeat(43));
     victim.driver().add_cookie(planted).await.unwrap();
     victim.open(&answer).await;
     victim.see("no longer good").await;

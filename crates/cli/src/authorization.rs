@@ -1,5 +1,6 @@
 //! Who may use the endpoint of `hospes up`: what stands before it.
 
+mod accounts;
 mod server;
 
 use std::net::SocketAddr;
@@ -14,9 +15,11 @@ use hospes_auth::resource::{
 use hospes_auth::server::AuthServer;
 use hospes_auth::{Issuer, Resource, Scopes, Seed};
 use hospes_host::Accounts;
-use hospes_host::config::{AuthConfig, Config, Dpop, Transport};
+use hospes_host::config::{AccountsConfig, AuthConfig, Dpop};
 use url::Url;
 
+pub(crate) use self::accounts::users_can_sign_in;
+use self::accounts::{accounts_at, forget_the_gone, visitors, with_accounts};
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use server::server;
@@ -45,6 +48,7 @@ pub(crate) fn authorization(
     address: SocketAddr,
     path: &str,
     kept: Option<Arc<dyn Kept>>,
+    said_of_accounts: &AccountsConfig,
     output: Output,
 ) -> Outcome<Option<Authorization>> {
     let exposed = !address.ip().is_loopback();
@@ -72,7 +76,10 @@ pub(crate) fn authorization(
     let token = local_token()?;
     let machine = named(&own, "this machine", &config)?;
     let tokens = static_tokens(&config, &own)?.with(&token, machine.clone());
-    let mut accounts = kept.map(Accounts::new);
+    let accounts = match kept {
+        Some(kept) => Some(accounts_at(kept, said_of_accounts, &own)?),
+        None => None,
+    };
     let (front, by): (Box<dyn Front>, String) = match &config.issuer {
         Some(issuer) => {
             let issuer = identifier("auth.issuer", Issuer::new(issuer.as_str()))?;
@@ -85,18 +92,25 @@ pub(crate) fn authorization(
             let rules = ScopeRules::default().always(scopes(&config)?);
             let guard = Guard::builder(main.clone(), vec![issuer.clone()], tokens).also(older).rules(rules);
             let guard = bound(guard, &config, &machine, ProofNonces::of_this_process());
-            (Box::new(guard), issuer.to_string())
+            let by = issuer.to_string();
+            match (accounts.clone(), &config.sign_in) {
+                (Some(accounts), Some(sign_in)) => {
+                    let provider = visitors(issuer, sign_in)?;
+                    let pages = identifier("auth.base_url", AuthServer::only_pages(own, provider))?;
+                    (Box::new(with_accounts(pages, accounts)?.beside(guard)), by)
+                }
+                // Without pages there are no links to them.
+                _ => (Box::new(guard), by),
+            }
         }
         None => {
             let mut server = server(&config, own.clone(), vec![main.clone(), older.clone()], output)?;
-            if let Some(plain) = accounts.take() {
-                let made = identifier("auth.base_url", plain.at(own.as_str()))?;
-                server = server.connecting(Arc::new(made.clone()));
+            if let Some(accounts) = accounts.clone() {
+                server = with_accounts(server, accounts.clone())?;
                 // Whom a provider knows, it alone can say.
                 if config.provider.is_none() {
-                    forget_the_gone(&made, &server, output)?;
+                    forget_the_gone(&accounts, &server, output)?;
                 }
-                accounts = Some(made);
             }
             let tokens = AnyOf::none().or(tokens).or(server.tokens_for([main.clone(), older.clone()]));
             let rules = ScopeRules::default().always(Scopes::parse(SCOPE).union(&scopes(&config)?));
@@ -110,43 +124,6 @@ pub(crate) fn authorization(
         }
     };
     Ok(Some(Authorization { front, url: main.to_string(), host, by, accounts, token }))
-}
-
-/// Whoever may not sign in any more has no accounts either.
-fn forget_the_gone(accounts: &Accounts, server: &AuthServer, output: Output) -> Outcome {
-    let gone = accounts.forget_users(server.settings().issuer.as_str(), |user| server.knows_user(user));
-    match gone.map_err(|error| Failure::usage("the accounts of users cannot be read").because(&error))? {
-        0 => {}
-        gone => output.say(format_args!("{gone} accounts of users who are gone were forgotten")),
-    }
-    Ok(())
-}
-
-/// Refuses to start where users are to have accounts of their own at a server, and there are none who could sign in.
-pub(crate) fn users_can_sign_in(config: &Config, authorization: Option<&Authorization>) -> Outcome {
-    let Some(server) = config.servers.iter().find(|server| server.is_per_user() && !server.disabled) else {
-        return Ok(());
-    };
-    let refuse =
-        |why: &str| Failure::usage(format!("server `{}`: `account = \"per-user\"`: {why}", server.name));
-    if let Transport::Http(http) = &server.transport
-        && !hospes_auth::metadata::is_secure(http.url.reveal())
-    {
-        return Err(refuse("it is reached over http, where anybody could read the users' tokens")
-            .hint("use its https address"));
-    }
-    if authorization.is_none() {
-        return Err(
-            refuse("nobody signs in at this host").hint("say who may under [auth]: users = { name = \"…\" }")
-        );
-    }
-    if config.auth.as_ref().is_some_and(|auth| auth.issuer.is_some() || auth.provider.is_some()) {
-        return Err(refuse(
-            "users who sign in elsewhere (`auth.issuer`, `auth.provider`) have no browser session here",
-        )
-        .hint("let them sign in here, with `auth.users`, or share one account: account = \"shared\""));
-    }
-    Ok(())
 }
 
 /// The origin that everybody else knows, without a slash at its end.

@@ -204,6 +204,11 @@ fn what_the_configuration_says_of_authorization_is_checked() {
              enterprise_managed = true",
             "auth.identity_providers",
         ),
+        ("[auth.sign_in]\nclient_id = \"x\"", "`auth.issuer` beside it"),
+        (
+            "[auth]\nissuer = \"https://login.example.org\"\n[auth.sign_in]\nclient_secret = \"x\"",
+            "auth.sign_in.client_id",
+        ),
         ("[auth.clients.app]\nredirect_uris = [\"http://app.example/cb\"]", "auth.clients.app"),
     ] {
         let config = house.write("h.toml", &format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n"));
@@ -219,7 +224,7 @@ fn accounts_of_users_want_users() {
     let server = "[servers.mail]\nurl = \"http://127.0.0.1:9/mcp\"\naccount = \"per-user\"\n";
     for (auth, url, why) in [
         ("", "", "nobody signs in at this host"),
-        ("[auth]\nissuer = \"https://login.example\"\n", "", "have no browser session here"),
+        ("[auth]\nissuer = \"https://login.example\"\n", "", "`client_id` under [auth.sign_in] is missing"),
         ("[auth]\nusers = { ann = \"x\" }\n", "http://mail.example/mcp", "over http"),
     ] {
         let server = match url {
@@ -230,6 +235,16 @@ fn accounts_of_users_want_users() {
         let refused = house.run(&["up", "--config", &text(&config), "--listen", "127.0.0.1:0"]);
         assert!(refused.code == Some(1) && refused.stderr.contains(why), "{refused:?}");
         assert!(refused.stderr.contains("server `mail`"), "{refused:?}");
+    }
+    // Whoever signs in elsewhere has the pages, too.
+    for auth in [
+        "[auth]\nissuer = \"https://login.example\"\n[auth.sign_in]\nclient_id = \"hospes\"\n",
+        "[auth.provider]\nissuer = \"https://login.example\"\nclient_id = \"hospes\"\nallow = \"everybody\"\n",
+    ] {
+        let house = House::new();
+        let (_host, _, local) = up(&house, "127.0.0.1:0", &format!("{auth}{server}"));
+        let gone = get(&local, &format!("/connect/{}", "A".repeat(43)));
+        assert!(gone.starts_with("HTTP/1.1 404") && gone.contains("no longer good"), "{gone}");
     }
     let auth = format!("[auth]\nusers = {{ ann = \"correct horse\" }}\n{server}");
     let (host, _, local) = up(&house, "127.0.0.1:0", &auth);

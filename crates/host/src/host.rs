@@ -132,6 +132,10 @@ impl HostBuilder {
             disabled.into_iter().map(|server| (server.name, "disabled".to_owned())).collect();
         let rejected = config.rejected.into_iter();
         left_out.extend(rejected.map(|rejected| (rejected.name, rejected.errors.to_string())));
+        if let Some(accounts) = &accounts {
+            accounts.serve(wanted.iter().filter(|server| server.is_per_user()).cloned().collect());
+        }
+        let max_users = accounts.as_ref().map_or(0, |accounts| accounts.limits_now().max_users);
         let epoch = Arc::new(Epoch::default());
         let pinning = pinning.filter(|pinning| pinning.mode() != PinMode::Off);
         let audit = guard.as_ref().and_then(|guard| guard.audit());
@@ -174,7 +178,7 @@ impl HostBuilder {
                         let theirs = Server { user: Some(Arc::clone(user)), ..Server::clone(&same) };
                         Some(Upstream::start(Arc::new(theirs), connector, memory, epoch, max))
                     };
-                    return Slot::per_user(server, filter, Box::new(connect));
+                    return Slot::per_user(server, filter, Box::new(connect), max_users);
                 }
                 let connector = match &connectors {
                     Some(connectors) => connectors(&config, &settings),

@@ -16,7 +16,7 @@ mod settings;
 mod status;
 pub mod upstream;
 
-pub use accounts::Accounts;
+pub use accounts::{AccountLimits, Accounts};
 pub use desk::Desk;
 pub use gateway::Gateway;
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard};

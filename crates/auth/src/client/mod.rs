@@ -14,7 +14,7 @@ mod tokens;
 
 pub use credentials::{Client, ClientAuth, InvalidKey, SigningKey};
 pub use error::{FlowError, RedirectError, StepError};
-pub use oauth::{InvalidEndpoint, OAuthClient, OAuthClientBuilder, Repair, Repaired};
+pub use oauth::{InvalidEndpoint, OAuthClient, OAuthClientBuilder, Repair, Repaired, Revoked};
 pub use proof::{DPOP, DPOP_NONCE, ProofKey};
 pub use renew::{Renewal, Renewed};
 pub use settings::{

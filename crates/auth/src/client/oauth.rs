@@ -7,6 +7,7 @@ mod keeping;
 mod later;
 mod renewing;
 mod repair;
+mod revoking;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use self::authorizer::Steps;
 pub use self::builder::{InvalidEndpoint, OAuthClientBuilder};
 use self::later::Later;
 pub use self::repair::{Repair, Repaired};
+pub use self::revoking::Revoked;
 use super::error::FlowError;
 use super::flow::Input;
 use super::settings::Settings;

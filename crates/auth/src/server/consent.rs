@@ -13,7 +13,7 @@ use super::browser::Browser;
 use super::clients::{Client, Origin};
 use super::documents::Lookup;
 use super::form::Form;
-use super::pages::{ConsentPage, Problem, SignInPage, page};
+use super::pages::{ConsentPage, SignInPage, Told, page};
 use super::routes::{RETRY_SECONDS, sender};
 use super::settings::OFFLINE;
 use super::sign_in::OWNER;
@@ -152,7 +152,7 @@ impl AuthServer {
         }
         tracing::info!(user, client = %asked.client.id, scopes = %asked.scopes, "a user has agreed");
         if let Some(provider) = self.provider() {
-            return self.send_away(provider, asked).await;
+            return self.send_away(provider, Errand::Authorization(Box::new(asked))).await;
         }
         self.remember(user, &asked).await?;
         self.give_code(user, &asked).await
@@ -176,7 +176,7 @@ impl AuthServer {
                 return self.sign_in_page(
                     request,
                     &csrf,
-                    "You are about to connect an account that you have elsewhere.",
+                    "This page is about accounts that you have elsewhere.",
                     problem,
                 );
             }
@@ -274,7 +274,7 @@ impl AuthServer {
     }
 
     pub(super) fn problem(&self, title: &str, text: &str) -> Response<Bytes> {
-        page(StatusCode::BAD_REQUEST, &Problem { base: self.base(), title, text })
+        page(StatusCode::BAD_REQUEST, &Told { base: self.base(), title, text, is_problem: true })
     }
 
     /// A page for what may work in a moment.

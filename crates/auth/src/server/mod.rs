@@ -39,7 +39,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 pub use access::OwnTokens;
 pub use clients::{AuthMethod, Client, ClientKeys, Origin, UnusableKeys};
-pub use connect::{Connecting, Connections, Link, NotConnected};
+pub use connect::{AccountStatus, Connecting, Connections, Disconnected, Link, NotConnected};
 pub use delegated::{Admission, OWN_PARAMETERS, Provider, UnusableKey};
 pub use redirects::{matches, may_register};
 pub use routes::Beside;
@@ -53,7 +53,7 @@ use crate::bounded::Bounded;
 use crate::clock::Clock;
 use crate::fetch::Fetch;
 use crate::keys::PublishedKeys;
-use crate::metadata::is_secure;
+use crate::metadata::{ClientDocument, is_secure};
 use crate::nonces::ProofNonces;
 use crate::{ClientId, Issuer, Seed};
 use assertions::Trusted;
@@ -92,6 +92,10 @@ struct Inner {
     keeper: Arc<Keeper>,
     nonces: ProofNonces,
     connections: Option<Arc<dyn Connections>>,
+    /// What says who we are where we are a client of others.
+    document: Option<ClientDocument>,
+    /// Whether it makes out no tokens, and has only the pages about accounts.
+    has_only_pages: bool,
     clock: Clock,
     documents: Documents,
     /// The path of the issuer, without a slash at its end.
@@ -147,10 +151,28 @@ impl AuthServer {
             keeper,
             store,
             connections: None,
+            document: None,
+            has_only_pages: false,
             clock: Clock::system(),
             documents: Documents::default(),
             swept: AtomicU64::new(0),
         })))
+    }
+
+    /// Only the pages on which users connect their accounts elsewhere ([`Self::connecting`]), below `origin`: for an
+    /// endpoint that takes the tokens of `provider`, and makes out none. Whoever comes there with a browser signs in at the
+    /// provider, which has to be one of OpenID Connect and give them the same subject as in those tokens.
+    ///
+    /// # Errors
+    /// When the origin is neither https nor this machine.
+    pub fn only_pages(origin: Issuer, provider: Provider) -> Result<Self, InsecureIssuer> {
+        let settings = ServerSettings::of(origin);
+        let server = Self::new(settings, Arc::new(MemoryStore::new()), SignIn::default())?;
+        Ok(server.delegating(provider).with(|inner| inner.has_only_pages = true))
+    }
+
+    fn has_only_pages(&self) -> bool {
+        self.0.has_only_pages
     }
 
     /// Fetches the documents of clients with this; without it there are no such clients.

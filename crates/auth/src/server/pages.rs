@@ -11,13 +11,15 @@ use http::{HeaderValue, Response, StatusCode};
 /// The look of all pages.
 pub(super) const STYLE: &str = include_str!("../../templates/style.css");
 
-/// Something went wrong that the application must not be told.
+/// A title and a sentence: how it went.
 #[derive(Template)]
-#[template(path = "problem.html")]
-pub(super) struct Problem<'a> {
+#[template(path = "told.html")]
+pub(super) struct Told<'a> {
     pub(super) base: &'a str,
     pub(super) title: &'a str,
     pub(super) text: &'a str,
+    /// Whether it went wrong, of which the application is told nothing.
+    pub(super) is_problem: bool,
 }
 
 /// Who are you?
@@ -74,13 +76,26 @@ pub(super) struct ConnectPage<'a> {
     pub(super) user: &'a str,
 }
 
-/// It went well.
+/// Which accounts elsewhere does the user have?
 #[derive(Template)]
-#[template(path = "done.html")]
-pub(super) struct Done<'a> {
+#[template(path = "accounts.html")]
+pub(super) struct AccountsPage<'a> {
     pub(super) base: &'a str,
-    pub(super) title: &'a str,
-    pub(super) text: &'a str,
+    pub(super) csrf: &'a str,
+    pub(super) user: &'a str,
+    /// What was just done, a sentence.
+    pub(super) said: Option<&'a str>,
+    pub(super) accounts: Vec<AccountRow<'a>>,
+}
+
+/// One of them.
+pub(super) struct AccountRow<'a> {
+    /// What the operator calls the server.
+    pub(super) server: &'a str,
+    /// Where the account is.
+    pub(super) host: &'a str,
+    /// What it may be used for, if it is connected.
+    pub(super) scopes: Option<String>,
 }
 
 /// A page. It runs nothing, is framed by nobody, and tells nobody where it was.

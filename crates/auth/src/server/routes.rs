@@ -51,12 +51,13 @@ enum Route {
     Keys,
     Style,
     Connect,
+    Document,
 }
 
 impl Route {
     const fn methods(self) -> &'static str {
         match self {
-            Self::Metadata | Self::Keys | Self::Style | Self::Upstream => "GET",
+            Self::Metadata | Self::Keys | Self::Style | Self::Upstream | Self::Document => "GET",
             Self::Authorize | Self::Connect => "GET, POST",
             _ => "POST",
         }
@@ -71,14 +72,29 @@ impl Route {
         matches!(self, Self::SignIn | Self::Consent | Self::Connect)
     }
 
+    /// Whether it is there too where no tokens are made out.
+    const fn is_page_of_accounts(self) -> bool {
+        matches!(self, Self::Connect | Self::Upstream | Self::Style | Self::Document)
+    }
+
     /// Whether programs ask there, in browsers too, and never with a cookie.
     const fn is_for_programs(self) -> bool {
-        matches!(self, Self::Metadata | Self::Keys | Self::Token | Self::Register | Self::Revoke)
+        matches!(
+            self,
+            Self::Metadata | Self::Keys | Self::Token | Self::Register | Self::Revoke | Self::Document
+        )
     }
 }
 
 impl AuthServer {
     fn route(&self, path: &str) -> Option<Route> {
+        self.known_route(path).filter(|route| !self.has_only_pages() || route.is_page_of_accounts())
+    }
+
+    fn known_route(&self, path: &str) -> Option<Route> {
+        if self.document_path().is_some_and(|known| known == path) {
+            return Some(Route::Document);
+        }
         if let Some(rest) = path.strip_prefix("/.well-known/oauth-authorization-server") {
             return (rest == self.base()).then_some(Route::Metadata);
         }
@@ -96,6 +112,12 @@ impl AuthServer {
             path if self.is_connect_path(path) => Route::Connect,
             _ => return None,
         })
+    }
+
+    /// Where the document of ourselves is: a path has to be asked for as the URL says it.
+    fn document_path(&self) -> Option<String> {
+        let url = Url::parse(self.0.document.as_ref()?.client_id.as_str()).ok()?;
+        Some(url.path().to_owned())
     }
 
     fn signs(&self) -> bool {
@@ -198,6 +220,7 @@ impl AuthServer {
         let form = Form::parse(if is_form { body } else { query.as_bytes() });
         match route {
             Route::Metadata => json(StatusCode::OK, &self.metadata(), "public, max-age=300"),
+            Route::Document => json(StatusCode::OK, &self.0.document, "public, max-age=300"),
             Route::Keys => match self.published_keys().await {
                 Ok(keys) => json(StatusCode::OK, &keys, KEYS_CACHE),
                 Err(error) => store_error(&error),

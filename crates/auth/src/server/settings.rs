@@ -125,9 +125,14 @@ impl ServerSettings {
     /// Those of a server that makes out tokens for one resource.
     #[must_use]
     pub fn new(issuer: Issuer, resource: Resource) -> Self {
+        Self { resources: vec![resource], ..Self::of(issuer) }
+    }
+
+    /// Those of a server that makes out none.
+    pub(super) fn of(issuer: Issuer) -> Self {
         Self {
             issuer,
-            resources: vec![resource],
+            resources: Vec::new(),
             first_if_unnamed: false,
             scopes: Vec::new(),
             default_scopes: Scopes::none(),

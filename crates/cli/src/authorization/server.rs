@@ -140,31 +140,47 @@ fn provider(config: &AuthProvider, key: Option<&Secret>) -> Outcome<Provider> {
     })?;
     let key = key.for_purpose("provider of users");
     let made = Provider::new(issuer.clone(), client, &key, fetcher(&issuer));
-    let mut provider = identifier("auth.provider.key", made)?;
-    if let Some(secret) = &config.client_secret {
-        provider = provider.secret(secret.reveal());
-    }
-    if !config.scopes.is_empty() {
-        let scopes = Scopes::parse(&config.scopes.join(" "));
-        if !scopes.iter().any(|scope| scope == "openid") {
-            return Err(Failure::usage("`auth.provider.scopes`: expected `openid` among them"));
-        }
-        provider = provider.scopes(scopes);
-    }
-    for (name, value) in &config.parameters {
-        if OWN_PARAMETERS.contains(&name.as_str()) {
-            return Err(Failure::usage(format!(
-                "`auth.provider.parameters`: `{name}` is Hospes' own to say"
-            )));
-        }
-        provider = provider.parameter(name, value);
-    }
+    let provider = identifier("auth.provider.key", made)?;
+    let provider = asked_there(
+        "auth.provider",
+        provider,
+        config.client_secret.as_ref(),
+        &config.scopes,
+        &config.parameters,
+    )?;
     Ok(match &config.allow {
         Allowed::Claims(claims) => provider.admitting(Admission::only(claims.iter().cloned())),
         Allowed::Everybody => provider,
         // A rule that is not known here lets nobody in.
         _ => provider.admitting(Admission::only([("sub".to_owned(), Vec::new())])),
     })
+}
+
+/// A provider with what is asked for there; `table` is where that is said.
+pub(super) fn asked_there(
+    table: &str,
+    mut provider: Provider,
+    secret: Option<&Secret>,
+    scopes: &[String],
+    parameters: &[(String, String)],
+) -> Outcome<Provider> {
+    if let Some(secret) = secret {
+        provider = provider.secret(secret.reveal());
+    }
+    if !scopes.is_empty() {
+        let scopes = Scopes::parse(&scopes.join(" "));
+        if !scopes.iter().any(|scope| scope == "openid") {
+            return Err(Failure::usage(format!("`{table}.scopes`: expected `openid` among them")));
+        }
+        provider = provider.scopes(scopes);
+    }
+    for (name, value) in parameters {
+        if OWN_PARAMETERS.contains(&name.as_str()) {
+            return Err(Failure::usage(format!("`{table}.parameters`: `{name}` is Hospes' own to say")));
+        }
+        provider = provider.parameter(name, value);
+    }
+    Ok(provider)
 }
 
 fn make_folder(file: &Path) -> Outcome {

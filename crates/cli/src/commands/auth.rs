@@ -6,7 +6,7 @@ use hospes::client::{Client, Target, Url};
 use hospes_auth::client::flow::DevicePrompt;
 use hospes_auth::client::{
     Browser, DeviceCode, Elsewhere, FileStore, FlowError, GivenClient, Grant, Kept, MemoryStore, OAuthClient,
-    OAuthClientBuilder, Repair, Settings, Store, Tokens,
+    OAuthClientBuilder, Repair, Revoked, Settings, Store, Tokens,
 };
 use hospes_auth::{ClientId, Clock, RedirectUri, Scopes};
 use serde_json::{Value, json};
@@ -237,37 +237,52 @@ fn status(output: Output) -> Outcome {
 
 async fn logout(args: &Logout, output: Output) -> Outcome {
     let url = url_of(&args.site)?;
-    if let Some(user) = &args.user {
-        return logout_user(&url, user, output);
-    }
-    let oauth = client(&url.url, credentials::kept()?.map(|(store, _)| store as _))?;
-    let known = oauth.tokens().await.map_err(|error| failed(&error))?;
-    oauth.sign_out().await.map_err(|error| failed(&error))?;
-    output.say(match known {
-        Some(_) => format!("the tokens for {url} are forgotten"),
-        None => format!("nobody is signed in to {url}"),
-    });
-    Ok(())
-}
-
-/// Forgets the account that a user of a host of ours has there. A host that runs finds out within moments.
-fn logout_user(url: &Url, user: &str, output: Output) -> Outcome {
-    let failed = |error: &dyn std::error::Error| Failure::usage(chain(error));
-    let mut gone = 0;
+    let Some(user) = &args.user else {
+        let oauth = client(&url.url, credentials::kept()?.map(|(store, _)| store as _))?;
+        let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
+        return signed_out(&revoked, &url, None, output);
+    };
+    // The account that a user of a host of ours has there. A host that runs finds out within moments.
+    let mut last = Revoked::Nothing;
     if let Some((store, _)) = credentials::kept()? {
         let endpoint = hospes_auth::client::shown_endpoint(&url.url);
-        for kept in Kept::all(&*store).map_err(|error| failed(&error))? {
-            let is_theirs = kept.account == user || Shown::from(&kept).user() == Some(user);
+        for kept in Kept::all(&*store).map_err(|error| Failure::usage(chain(&error)))? {
+            let is_theirs = kept.account == *user || Shown::from(&kept).user() == Some(user);
             if is_theirs && Some(&kept.endpoint) == endpoint.as_ref() {
-                kept.forget(&*store).map_err(|error| failed(&error))?;
-                gone += 1;
+                let oauth = builder(&url.url)?.store(Arc::clone(&store) as _).account(&kept.account).build();
+                let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
+                // That of an endpoint which differs in what is not shown.
+                kept.forget(&*store).map_err(|error| Failure::usage(chain(&error)))?;
+                last = if revoked == Revoked::Nothing { Revoked::NotOffered } else { revoked };
             }
         }
     }
-    output.say(match gone {
-        0 => format!("{} has no account at {url}", printable(user)),
-        _ => format!("the tokens of {} for {url} are forgotten", printable(user)),
-    });
+    signed_out(&last, &url, Some(user), output)
+}
+
+/// Says what became of tokens that were given up.
+fn signed_out(revoked: &Revoked, url: &Url, user: Option<&str>, output: Output) -> Outcome {
+    let whose = user.map(|user| format!(" of {}", printable(user))).unwrap_or_default();
+    match (revoked, user) {
+        (Revoked::Nothing, None) => output.say(format_args!("nobody is signed in to {url}")),
+        (Revoked::Nothing, Some(user)) => {
+            output.say(format_args!("{} has no account at {url}", printable(user)));
+        }
+        (Revoked::Revoked, _) => {
+            output.say(format_args!("the tokens{whose} for {url} are forgotten, and taken back there"));
+        }
+        (Revoked::Failed(error), _) => {
+            output.say(format_args!("the tokens{whose} for {url} are forgotten"));
+            output.warn(format_args!(
+                "they were not taken back there, and are good until they run out: {}",
+                printable(&chain(error))
+            ));
+        }
+        _ => output.say(format_args!(
+            "the tokens{whose} for {url} are forgotten; there is no way to take them back there, so they run out by \
+             themselves"
+        )),
+    }
     Ok(())
 }
 

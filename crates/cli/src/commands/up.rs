@@ -55,7 +55,9 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     let bound = listener.local_addr().map_err(|error| taken(address, "--listen", &error))?;
     let will_be = config.servers.iter().any(|server| server.is_per_user() && !server.disabled);
     let kept = credentials::of_host(will_be, output)?;
-    let mut authorization = authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), output)?;
+    let said = &config.accounts;
+    let mut authorization =
+        authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), said, output)?;
     users_can_sign_in(&config, authorization.as_ref())?;
     let accounts =
         authorization.as_mut().map_or_else(|| kept.map(Accounts::new), |auth| auth.accounts.take());

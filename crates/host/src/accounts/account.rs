@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use hospes::client::{Authorizer, Authorizing, NotAuthorized, Outbound, Refusal, Verdict};
-use hospes_auth::client::{FlowError, OAuthClient, RedirectError};
-use hospes_auth::server::{Link, NotConnected};
+use hospes_auth::client::{FlowError, OAuthClient, RedirectError, Revoked};
+use hospes_auth::server::{AccountStatus, Disconnected, Link, NotConnected};
 use hospes_auth::{Challenge, Seed};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::watch;
@@ -51,7 +51,46 @@ impl Account {
         })
     }
 
-    /// Counts how often somebody has signed in.
+    /// How it is.
+    pub(super) async fn status(&self) -> Result<AccountStatus, FlowError> {
+        self.oauth.recheck().await?;
+        let mut status = AccountStatus::new(Arc::clone(&self.server), self.host.clone());
+        status.granted = self.oauth.tokens().await?.map(|tokens| tokens.granted.clone());
+        Ok(status)
+    }
+
+    /// Its user gives it up.
+    pub(super) async fn disconnect(&self) -> Result<Disconnected, NotConnected> {
+        if let Some(accounts) = self.owner.as_ref().and_then(|owner| owner.accounts.upgrade()) {
+            // Nobody connects it again by a link from before.
+            Accounts(accounts).links().forget(self);
+        }
+        let revoked = self.oauth.revoke().await;
+        // Whoever has a connection on its account is to close it.
+        self.changes.send_modify(|changes| *changes += 1);
+        match revoked {
+            Ok(Revoked::Nothing) => Ok(Disconnected::Nothing),
+            Ok(Revoked::Revoked) => {
+                tracing::info!(server = %self.server, "a user has given up an account");
+                Ok(Disconnected::Revoked)
+            }
+            Ok(Revoked::NotOffered) => {
+                tracing::warn!(server = %self.server, "a user has given up an account, whose server takes nothing back");
+                Ok(Disconnected::NotOffered)
+            }
+            Ok(Revoked::Failed(error)) => {
+                tracing::warn!(server = %self.server, %error, "the tokens of an account that was given up were not taken back");
+                Ok(Disconnected::NotRevoked)
+            }
+            Ok(_) => Ok(Disconnected::NotRevoked),
+            Err(error) => {
+                tracing::error!(server = %self.server, %error, "an account could not be forgotten");
+                Err(NotConnected::Failed)
+            }
+        }
+    }
+
+    /// Counts how often somebody has signed in or out.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -129,7 +168,7 @@ impl Account {
         let page = url::Url::parse(page).ok()?;
         let link = Link::new(Arc::clone(&owner.user), Arc::clone(&self.server), self.host.clone(), page);
         let url = accounts.url(&id);
-        accounts.links().make(id, link, account, wanted, accounts.lifetime());
+        accounts.links().make(id, link, account, wanted, accounts.limits_now());
         tracing::info!(server = %self.server, "a user is asked to connect an account");
         Some(url)
     }

@@ -2,20 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hospes_auth::server::Link;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Account;
-
-/// How long a link is good. From then on the other server's answer is still waited for as long again.
-pub const DEFAULT_LINK_LIFETIME: Duration = Duration::from_secs(300);
-/// How many links there are at once. At the cap the oldest goes.
-const MAX_LINKS: usize = 16 * 1024;
-/// How many of one account.
-const MAX_LINKS_OF_ACCOUNT: usize = 8;
+use super::{Account, AccountLimits, MAX_LINK_LIFETIME};
 
 /// How far a link has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +34,12 @@ struct Entry {
 }
 
 impl Entry {
-    fn is_good(&self) -> bool {
-        Instant::now() < self.until
+    fn is_at(&self, stage: Stage) -> bool {
+        Instant::now() < self.until && *self.stage.borrow() == stage
     }
 
-    fn is_open(&self) -> bool {
-        self.is_good() && *self.stage.borrow() == Stage::Open
+    fn is_of(&self, account: &Account) -> bool {
+        std::ptr::eq(&raw const *self.account, account)
     }
 }
 
@@ -56,67 +48,76 @@ impl Entry {
 pub(crate) struct Links(HashMap<String, Entry>);
 
 impl Links {
-    /// Makes a link.
+    /// Makes a link. Where there are as many as may be, the oldest goes: of its account, or of all.
     pub(super) fn make(
         &mut self,
         id: String,
         link: Link,
         account: Arc<Account>,
         wanted: Option<String>,
-        lifetime: Duration,
+        limits: &AccountLimits,
     ) {
         let now = Instant::now();
         self.0.retain(|_, entry| now < entry.until);
-        let of_account = |entry: &Entry| Arc::ptr_eq(&entry.account, &account);
-        while self.0.values().filter(|entry| of_account(entry)).count() >= MAX_LINKS_OF_ACCOUNT {
-            self.drop_oldest(of_account);
+        while self.0.values().filter(|entry| entry.is_of(&account)).count()
+            >= limits.max_links_per_account.max(1)
+        {
+            self.drop_oldest("max_links_per_account", |entry| entry.is_of(&account));
         }
-        if self.0.len() >= MAX_LINKS {
-            self.drop_oldest(|_| true);
+        while self.0.len() >= limits.max_links.max(1) {
+            self.drop_oldest("max_links", |_| true);
         }
         let stage = watch::Sender::new(Stage::Open);
-        self.0.insert(id, Entry { link, account, wanted, until: now + lifetime, stage });
+        let until = now + limits.link_lifetime.min(MAX_LINK_LIFETIME);
+        self.0.insert(id, Entry { link, account, wanted, until, stage });
     }
 
-    fn drop_oldest(&mut self, which: impl Fn(&Entry) -> bool) {
+    fn drop_oldest(&mut self, limit: &str, which: impl Fn(&Entry) -> bool) {
         let oldest = self.0.iter().filter(|(_, entry)| which(entry)).min_by_key(|(_, entry)| entry.until);
         if let Some(id) = oldest.map(|(id, _)| id.clone()) {
+            tracing::warn!(limit, "a link to an account had to go for another");
             self.0.remove(&id);
         }
     }
 
+    fn at(&self, id: &str, stage: Stage) -> Option<&Entry> {
+        self.0.get(id).filter(|entry| entry.is_at(stage))
+    }
+
     /// The link of this id, while nobody has used it and it is not too old.
     pub(super) fn open(&self, id: &str) -> Option<Link> {
-        self.0.get(id).filter(|entry| entry.is_open()).map(|entry| entry.link.clone())
+        self.at(id, Stage::Open).map(|entry| entry.link.clone())
     }
 
     /// A link of this account that somebody could still use, for the same.
     pub(super) fn of(&self, account: &Account, wanted: Option<&str>) -> Option<&str> {
+        let fits = |entry: &Entry| entry.is_of(account) && entry.wanted.as_deref() == wanted;
         let mut all = self.0.iter();
-        let fits = |entry: &Entry| {
-            std::ptr::eq(&raw const *entry.account, account) && entry.wanted.as_deref() == wanted
-        };
-        all.find(|(_, entry)| fits(entry) && entry.is_open()).map(|(id, _)| id.as_str())
+        all.find(|(_, entry)| fits(entry) && entry.is_at(Stage::Open)).map(|(id, _)| id.as_str())
     }
 
     /// Uses a link up.
     pub(super) fn take(&mut self, id: &str) -> bool {
-        let Some(entry) = self.0.get(id).filter(|entry| entry.is_open()) else { return false };
+        let Some(entry) = self.at(id, Stage::Open) else { return false };
         entry.stage.send_replace(Stage::Taken);
         true
     }
 
     /// The account of a link that was taken and not settled.
     pub(super) fn account(&self, id: &str) -> Option<Arc<Account>> {
-        let entry = self.0.get(id)?;
-        (entry.is_good() && *entry.stage.borrow() == Stage::Taken).then(|| Arc::clone(&entry.account))
+        self.at(id, Stage::Taken).map(|entry| Arc::clone(&entry.account))
+    }
+
+    /// No link of this account is good any more.
+    pub(super) fn forget(&mut self, account: &Account) {
+        self.0.retain(|_, entry| !entry.is_of(account));
     }
 
     /// What came of a link. Once the account is connected, so it is for all of its links.
     pub(super) fn settle(&mut self, id: &str, stage: Stage) {
         let Some(entry) = self.0.get(id) else { return };
         let account = Arc::clone(&entry.account);
-        let same = |other: &Entry| Arc::ptr_eq(&other.account, &account);
+        let same = |other: &Entry| other.is_of(&account);
         for (other, entry) in &self.0 {
             let is_open = matches!(*entry.stage.borrow(), Stage::Open | Stage::Taken);
             if other == id || (stage == Stage::Connected && same(entry) && is_open) {
@@ -127,13 +128,15 @@ impl Links {
 
     /// Whose link it is, of which server, how far it has come, and until when it is good.
     pub(crate) fn look(&self, id: &str) -> Option<(&Link, watch::Receiver<Stage>, Instant)> {
-        let entry = self.0.get(id).filter(|entry| entry.is_good())?;
+        let entry = self.0.get(id).filter(|entry| Instant::now() < entry.until)?;
         Some((&entry.link, entry.stage.subscribe(), entry.until))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use hospes_auth::client::OAuthClient;
 
     use super::*;
@@ -151,9 +154,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_link_is_good_for_a_while_and_once() {
         let (mut links, account) = (Links::default(), account());
-        let lifetime = Duration::from_secs(300);
+        let limits = AccountLimits::default();
         for id in ["old", "new"] {
-            links.make(id.into(), link(), Arc::clone(&account), Some("read".into()), lifetime);
+            links.make(id.into(), link(), Arc::clone(&account), Some("read".into()), &limits);
             tokio::time::advance(Duration::from_secs(200)).await;
         }
         assert!(links.open("old").is_none() && !links.take("old") && links.look("old").is_none());
@@ -169,11 +172,12 @@ mod tests {
     #[tokio::test]
     async fn links_are_settled_with_their_account_and_only_so_many_are_kept() {
         let (mut links, mine, other) = (Links::default(), account(), account());
-        links.make("other".into(), link(), other, None, DEFAULT_LINK_LIFETIME);
+        let limits = AccountLimits { max_links_per_account: 3, max_links: 5, ..AccountLimits::default() };
+        links.make("other".into(), link(), other, None, &limits);
         for number in 0..20 {
-            links.make(number.to_string(), link(), Arc::clone(&mine), None, DEFAULT_LINK_LIFETIME);
+            links.make(number.to_string(), link(), Arc::clone(&mine), None, &limits);
         }
-        assert_eq!(links.0.len(), 1 + MAX_LINKS_OF_ACCOUNT);
+        assert_eq!(links.0.len(), 1 + 3);
         assert!(links.open("0").is_none() && links.open("19").is_some());
         links.settle("18", Stage::Refused);
         links.settle("19", Stage::Connected);
@@ -182,5 +186,12 @@ mod tests {
             [stage("other"), stage("17"), stage("18"), stage("19")],
             [Stage::Open, Stage::Connected, Stage::Refused, Stage::Connected]
         );
+        for number in 0..3 {
+            links.make(format!("more {number}"), link(), account(), None, &limits);
+        }
+        assert_eq!(links.0.len(), 5);
+        assert!(links.look("other").is_none() && links.look("more 0").is_some(), "the oldest goes");
+        links.forget(&mine);
+        assert!(links.look("19").is_none() && links.look("more 0").is_some());
     }
 }

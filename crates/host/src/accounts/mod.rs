@@ -5,23 +5,26 @@
 //! servers are shown what they have issued themselves.
 
 mod account;
+mod limits;
 mod links;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use hospes_auth::client::{Elsewhere, Kept, LegacyDiscovery, OAuthClient, Store};
-use hospes_auth::server::{Connecting, Connections, Link, NotConnected};
-use hospes_auth::{Clock, InvalidIdentifier, RedirectUri};
+use hospes_auth::client::{
+    Elsewhere, FlowError, GivenClient, InvalidDocument, Kept, LegacyDiscovery, OAuthClient, Settings, Store,
+};
+use hospes_auth::metadata::ClientDocument;
+use hospes_auth::server::{AccountStatus, Connecting, Connections, Disconnected, Link, NotConnected};
+use hospes_auth::{ClientId, Clock, InvalidIdentifier, Issuer, RedirectUri};
 
 pub(crate) use account::Account;
-pub use links::DEFAULT_LINK_LIFETIME;
+pub use limits::{AccountLimits, MAX_LINK_LIFETIME};
 use links::Links;
 pub(crate) use links::Stage;
 
-use crate::config::{Http, ServerConfig, Transport};
+use crate::config::{Http, HttpClient, ServerConfig, Transport};
 
 /// The accounts of a host. Cheap to clone; all clones are the same.
 #[derive(Clone)]
@@ -31,8 +34,12 @@ struct Inner {
     store: Arc<dyn Store>,
     /// Where browsers come back to, and below what links are; none where nobody signs in with a browser.
     place: Option<Place>,
-    link_lifetime: Duration,
+    limits: AccountLimits,
+    /// Who we are, where servers read that.
+    document: Option<ClientId>,
     clock: Clock,
+    /// The servers at which each user has an account, once the host has started.
+    servers: OnceLock<Vec<ServerConfig>>,
     links: Mutex<Links>,
     open: Mutex<InUse>,
 }
@@ -52,8 +59,10 @@ impl Accounts {
         Self(Arc::new(Inner {
             store,
             place: None,
-            link_lifetime: DEFAULT_LINK_LIFETIME,
+            limits: AccountLimits::default(),
+            document: None,
             clock: Clock::system(),
+            servers: OnceLock::new(),
             links: Mutex::default(),
             open: Mutex::default(),
         }))
@@ -70,10 +79,28 @@ impl Accounts {
         Ok(self.with(|inner| inner.place = Some(Place { callback, folder })))
     }
 
-    /// How long a link is good; [`DEFAULT_LINK_LIFETIME`] without this, and never longer.
+    /// Within these limits; [`AccountLimits::default`] without this.
     #[must_use]
-    pub fn link_lifetime(self, lifetime: Duration) -> Self {
-        self.with(|inner| inner.link_lifetime = lifetime.min(DEFAULT_LINK_LIFETIME))
+    pub fn limits(self, limits: AccountLimits) -> Self {
+        self.with(|inner| inner.limits = limits)
+    }
+
+    /// The same where what [`Self::client_document`] says is published at `url`: authorization servers that read such
+    /// documents know us by it, and we register with them no more.
+    #[must_use]
+    pub fn described_at(self, url: ClientId) -> Self {
+        self.with(|inner| inner.document = Some(url))
+    }
+
+    /// What says who we are to the servers' authorization servers: where browsers come back to, and `more` places.
+    ///
+    /// # Errors
+    /// Why there can be none; most of all [`InvalidDocument::NoUrl`] if it was not said where it is.
+    pub fn client_document(&self, more: Vec<RedirectUri>) -> Result<ClientDocument, InvalidDocument> {
+        let place = self.0.place.as_ref().ok_or(InvalidDocument::NoUrl)?;
+        let mut settings = Settings::default();
+        settings.metadata_url.clone_from(&self.0.document);
+        settings.document([vec![place.callback.clone()], more].concat(), None)
     }
 
     /// What tells the time.
@@ -146,7 +173,15 @@ impl Accounts {
             .account(account)
             .clock(self.0.clock.clone())
             // Whoever speaks for a server here is nobody's guess.
-            .settings(|settings| settings.legacy_discovery = LegacyDiscovery::MetadataOnly);
+            .settings(|settings| {
+                settings.legacy_discovery = LegacyDiscovery::MetadataOnly;
+                settings.max_pending_sign_ins = self.0.limits.max_pending_sign_ins;
+                settings.metadata_url = self.0.document.clone().filter(|_| place.is_some());
+            });
+        let builder = match &http.client {
+            Some(client) => builder.client(given(client)?),
+            None => builder,
+        };
         Some(match place {
             Some(place) => builder.sign_in(Elsewhere::new(place.callback.clone())).build(),
             None => builder.build(),
@@ -174,8 +209,29 @@ impl Accounts {
         self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn lifetime(&self) -> Duration {
-        self.0.link_lifetime
+    pub(crate) fn limits_now(&self) -> &AccountLimits {
+        &self.0.limits
+    }
+
+    /// The host serves these servers, at which each user has an account.
+    pub(crate) fn serve(&self, servers: Vec<ServerConfig>) {
+        // A second host would share its users' accounts, not its servers.
+        let _first = self.0.servers.set(servers);
+    }
+
+    /// How the accounts of this user are.
+    pub(crate) async fn status(&self, user: &Arc<str>) -> Result<Vec<AccountStatus>, FlowError> {
+        let mut all = Vec::new();
+        for server in self.0.servers.get().into_iter().flatten() {
+            let Some(account) = self.of(server, user) else { continue };
+            all.push(account.status().await?);
+        }
+        Ok(all)
+    }
+
+    /// Where users see their accounts, and give them up.
+    pub(crate) fn page(&self) -> Option<String> {
+        Some(format!("{}accounts", self.0.place.as_ref()?.folder))
     }
 }
 
@@ -205,11 +261,43 @@ impl Connections for Accounts {
             finished
         })
     }
+
+    fn accounts<'a>(&'a self, principal: &'a str) -> Connecting<'a, Vec<AccountStatus>> {
+        Box::pin(async move {
+            self.status(&principal.into()).await.map_err(|error| {
+                tracing::error!(%error, "the accounts of a user cannot be looked up");
+                NotConnected::Failed
+            })
+        })
+    }
+
+    fn disconnect<'a>(&'a self, principal: &'a str, server: &'a str) -> Connecting<'a, Disconnected> {
+        Box::pin(async move {
+            let mut servers = self.0.servers.get().into_iter().flatten();
+            let Some(server) = servers.find(|known| known.name == server) else {
+                return Ok(Disconnected::Nothing);
+            };
+            let Some(account) = self.of(server, &principal.into()) else { return Ok(Disconnected::Nothing) };
+            account.disconnect().await
+        })
+    }
+}
+
+/// The client that the configuration gives.
+fn given(client: &HttpClient) -> Option<GivenClient> {
+    let mut given = GivenClient::new(ClientId::new(&*client.id).ok()?);
+    if let Some(secret) = &client.secret {
+        given = given.secret(secret.reveal());
+    }
+    match &client.issuer {
+        Some(issuer) => Some(given.issuer(Issuer::new(&**issuer).ok()?)),
+        None => Some(given),
+    }
 }
 
 impl fmt::Debug for Accounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Accounts").field("link_lifetime", &self.0.link_lifetime).finish_non_exhaustive()
+        f.debug_struct("Accounts").field("limits", &self.0.limits).finish_non_exhaustive()
     }
 }
 

@@ -17,6 +17,8 @@ use crate::upstream::Listing;
 
 /// The resource that says how the servers are.
 pub const STATUS_URI: &str = "hospes://status";
+/// Under which URI the calling user's accounts at servers are, where servers have an account of each user.
+pub const ACCOUNTS_URI: &str = "hospes://accounts";
 
 /// Everything offered, merged.
 #[derive(Debug)]
@@ -42,11 +44,12 @@ pub(crate) struct Part<'a> {
 }
 
 impl Catalogue {
-    /// Merges `parts`, which are all servers in their order. Lists that are the same as before are kept, so that who
+    /// Merges `parts`, which are all servers in their order, and what is our `own`. Lists that are the same as before are kept, so that who
     /// holds them sees that nothing changed.
     pub(crate) fn build(
         prefixes: &Prefixes,
         parts: &[Part<'_>],
+        own: &[Resource],
         before: Option<&Self>,
         page_size: usize,
     ) -> Self {
@@ -94,7 +97,7 @@ impl Catalogue {
                 listing.templates.iter().map(|template| (part.server, template.uri_template.as_str()))
             }),
         );
-        let mut resources = vec![status_resource()];
+        let mut resources = own.to_vec();
         let mut templates = Vec::new();
         for (_, part, listing) in &known {
             resources.extend(listing.resources.iter().map(|resource| {
@@ -163,10 +166,19 @@ fn kept<T: Item>(now: Shelf<T>, before: Option<&Arc<Shelf<T>>>) -> Arc<Shelf<T>>
     }
 }
 
-fn status_resource() -> Resource {
+/// How the servers are.
+pub(crate) fn status_resource() -> Resource {
     Resource::new(STATUS_URI, "status")
         .with_title("How the servers are")
         .with_description("Which servers are behind this endpoint, how they are, and what is wrong with those that are not ready.")
+        .with_mime_type("application/json")
+}
+
+/// How the accounts of the calling user are.
+pub(crate) fn accounts_resource() -> Resource {
+    Resource::new(ACCOUNTS_URI, "accounts")
+        .with_title("Your accounts")
+        .with_description("Which accounts of yours at the servers behind this endpoint are connected, and where you disconnect them.")
         .with_mime_type("application/json")
 }
 

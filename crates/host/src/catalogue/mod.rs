@@ -6,8 +6,9 @@ mod shelf;
 mod template;
 pub mod uris;
 
-pub use merged::STATUS_URI;
+pub use merged::{ACCOUNTS_URI, STATUS_URI};
 pub(crate) use merged::{Catalogue, Part};
+pub(crate) use merged::{accounts_resource, status_resource};
 pub use shelf::DEFAULT_PAGE_SIZE;
 pub(crate) use shelf::{Item, Place};
 pub(crate) use template::matches as template_matches;

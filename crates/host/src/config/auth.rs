@@ -27,6 +27,8 @@ pub struct AuthConfig {
     pub issuer: Option<String>,
     /// What its tokens are made out for, if not for the endpoint's address.
     pub audience: Option<String>,
+    /// How users of that issuer sign in at our own pages, where they connect their accounts elsewhere.
+    pub sign_in: Option<AuthSignIn>,
     /// Where users sign in, in place of our own page.
     pub provider: Option<AuthProvider>,
     /// The scopes that tokens must have, besides those of the host itself. Our authorization server asks users for them.
@@ -65,6 +67,20 @@ pub struct AuthProvider {
     pub allow: Allowed,
     /// What its tokens are sealed under, if not under [`AuthConfig::key`].
     pub key: Option<Secret>,
+}
+
+/// How users of an authorization server elsewhere sign in at pages of ours: by OpenID Connect, at that server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuthSignIn {
+    /// What it calls us.
+    pub client_id: String,
+    /// The secret that it gave us.
+    pub client_secret: Option<Secret>,
+    /// What is asked for there; `openid` unless told.
+    pub scopes: Vec<String>,
+    /// What else it wants to be sent with every user.
+    pub parameters: Vec<(String, String)>,
 }
 
 /// Whom of a provider's users we let in.
@@ -167,6 +183,14 @@ pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut R
             table.invalid::<()>(&entry.node.at, &table.field(entry), expected, "", report);
         }
     }
+    if let Some(entry) = table.take(&["sign_in"], report) {
+        auth.sign_in = sign_in(entry, scope, report);
+        if auth.issuer.is_none() {
+            let expected =
+                "`auth.issuer` beside it: it says how users of that issuer sign in at this host's pages";
+            table.invalid::<()>(&entry.node.at, &table.field(entry), expected, "", report);
+        }
+    }
     if let Some(entry) = table.take(&["clients"], report)
         && let Some(clients) = Table::new(&entry.node, None, "auth.clients.", report)
     {
@@ -265,6 +289,23 @@ fn json(node: &Node) -> serde_json::Value {
     }
 }
 
+fn sign_in(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<AuthSignIn> {
+    let mut table = Table::new(&entry.node, None, "auth.sign_in.", report)?;
+    let client_id = text(&mut table, "client_id", scope, report);
+    let client_secret = text(&mut table, "client_secret", scope, report).map(Secret::new);
+    let scopes = table.strings(&["scopes"], report).unwrap_or_default();
+    let parameters = revealed(secrets(&mut table, "parameters", scope, report));
+    if client_id.is_none() && !table.has("client_id") {
+        table.invalid::<()>(&entry.node.at, "auth.sign_in.client_id", "a text", "", report);
+    }
+    table.refuse_unread(report);
+    Some(AuthSignIn { client_id: client_id?, client_secret, scopes, parameters })
+}
+
+fn revealed(texts: Vec<(String, Secret)>) -> Vec<(String, String)> {
+    texts.into_iter().map(|(name, value)| (name, value.reveal().to_owned())).collect()
+}
+
 /// The fewest characters of a key: a text that somebody made up is soon guessed.
 const KEY_CHARACTERS: usize = 32;
 
@@ -274,8 +315,7 @@ fn provider(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<Aut
     let client_id = text(&mut table, "client_id", scope, report);
     let client_secret = text(&mut table, "client_secret", scope, report).map(Secret::new);
     let scopes = table.strings(&["scopes"], report).unwrap_or_default();
-    let parameters = secrets(&mut table, "parameters", scope, report);
-    let parameters = parameters.into_iter().map(|(name, value)| (name, value.reveal().to_owned())).collect();
+    let parameters = revealed(secrets(&mut table, "parameters", scope, report));
     let allow = allow(&mut table, entry, scope, report);
     let key = key(&mut table, scope, report);
     for (name, known) in [("issuer", issuer.is_some()), ("client_id", client_id.is_some())] {

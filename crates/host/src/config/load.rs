@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
 use super::document::{Entry, Format, format, parse};
 use super::error::{ConfigError, ConfigErrors, Source};
@@ -202,6 +203,7 @@ pub(super) struct Part {
     pub(super) start_wait: Option<Setting<Duration>>,
     pub(super) auth: Option<Setting<AuthConfig>>,
     pub(super) console: Option<Setting<ConsoleConfig>>,
+    pub(super) accounts: Option<Setting<AccountsConfig>>,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
     servers: Vec<ServerConfig>,
@@ -232,6 +234,7 @@ struct Merge {
     start_wait: Option<Setting<Duration>>,
     auth: Option<Setting<AuthConfig>>,
     console: Option<Setting<ConsoleConfig>>,
+    accounts: Option<Setting<AccountsConfig>>,
     names: Vec<(String, Source)>,
     errors: Vec<ConfigError>,
 }
@@ -244,6 +247,7 @@ impl Merge {
         once("endpoint.start_wait", &mut self.start_wait, part.start_wait, &mut self.errors);
         once("auth", &mut self.auth, part.auth, &mut self.errors);
         once("console.listen", &mut self.console, part.console, &mut self.errors);
+        once("accounts", &mut self.accounts, part.accounts, &mut self.errors);
         extend(&mut self.config.allowed_hosts, part.allowed_hosts);
         extend(&mut self.config.allowed_origins, part.allowed_origins);
         let named = part.servers.iter().map(|server| (&server.name, &server.source));
@@ -271,6 +275,7 @@ impl Merge {
         self.config.start_wait = self.start_wait.map(|wait| wait.value);
         self.config.auth = self.auth.map(|auth| auth.value);
         self.config.console = self.console.map(|console| console.value);
+        self.config.accounts = self.accounts.map(|accounts| accounts.value).unwrap_or_default();
         if self.errors.is_empty() { Ok(self.config) } else { Err(ConfigErrors::new(self.errors)) }
     }
 }

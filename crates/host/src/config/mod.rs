@@ -1,5 +1,6 @@
 #![doc = include_str!("format.md")]
 
+mod accounts;
 mod auth;
 mod document;
 mod error;
@@ -21,13 +22,14 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
-pub use auth::{Allowed, AuthClient, AuthConfig, AuthKeys, AuthProvider, Dpop};
+pub use accounts::AccountsConfig;
+pub use auth::{Allowed, AuthClient, AuthConfig, AuthKeys, AuthProvider, AuthSignIn, Dpop};
 pub use error::{ConfigError, ConfigErrors, Place, Source, Warning};
 use load::read_text;
 pub use load::{Loader, MAX_FILE, MAX_SERVER_NAME};
 pub use model::{
-    AccountChoice, Builtin, Config, ConsoleConfig, EraChoice, Http, HttpFlavour, Rejected, ServerConfig,
-    Stdio, TargetError, Timeouts, ToolFilter, Transport,
+    AccountChoice, Builtin, Config, ConsoleConfig, EraChoice, Http, HttpClient, HttpFlavour, Rejected,
+    ServerConfig, Stdio, TargetError, Timeouts, ToolFilter, Transport,
 };
 pub use nearest::nearest;
 pub use own::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
 use super::error::{ConfigErrors, Source, Warning};
 use super::sandbox::Sandbox;
@@ -26,6 +27,8 @@ pub struct Config {
     pub auth: Option<AuthConfig>,
     /// Where the console listens, if anything is said of that.
     pub console: Option<ConsoleConfig>,
+    /// What is said of the accounts of users at servers.
+    pub accounts: AccountsConfig,
     /// How long the first lists wait for servers that are being started.
     pub start_wait: Option<Duration>,
     /// The servers, in the order of the files.
@@ -158,6 +161,7 @@ impl Transport {
             headers: Vec::new(),
             flavour: HttpFlavour::Any,
             account: AccountChoice::Shared,
+            client: None,
         })
     }
 
@@ -268,6 +272,20 @@ pub struct Http {
     pub flavour: HttpFlavour,
     /// As whom it is used.
     pub account: AccountChoice,
+    /// How its authorization server knows us, where that was agreed on before.
+    pub client: Option<HttpClient>,
+}
+
+/// A client that somebody has registered with a server's authorization server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpClient {
+    /// Its id.
+    pub id: String,
+    /// Its secret, if it has one.
+    pub secret: Option<Secret>,
+    /// With whom it is registered. None: with whomever the server names first, and from then on with that one alone.
+    pub issuer: Option<String>,
 }
 
 /// As whom a server at a URL is used, where it wants to know.

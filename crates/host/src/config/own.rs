@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hospes::transport::http_server::{AllowedHosts, AllowedOrigins};
 
+use super::accounts::read_accounts;
 use super::auth::read_auth;
 use super::document::{Entry, Node, Value};
 use super::expand::Scope;
@@ -44,6 +45,12 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
     {
         let value = read_auth(&mut auth, scope, report);
         part.auth = Some(Setting { value, at: entry.at.clone() });
+    }
+    if let Some(entry) = table.take(&["accounts"], report)
+        && let Some(mut accounts) = Table::new(&entry.node, None, "accounts.", report)
+    {
+        let value = read_accounts(&mut accounts, report);
+        part.accounts = Some(Setting { value, at: entry.at.clone() });
     }
     let mut defaults = Defaults::default();
     if let Some(mut table) = table.table("defaults", report) {

@@ -4,7 +4,7 @@ use url::Url;
 
 use super::document::{Entry, Node, Value};
 use super::error::ConfigError;
-use super::model::{AccountChoice, Http, HttpFlavour};
+use super::model::{AccountChoice, Http, HttpClient, HttpFlavour};
 use super::nearest::hint;
 use super::secret::{Secret, ServerUrl};
 use super::server::Reader;
@@ -29,7 +29,64 @@ impl Reader<'_, '_, '_> {
             }
         };
         let account = self.account(&headers);
-        Some(Http { url: ServerUrl::expanded(text.written().to_owned(), url), headers, flavour, account })
+        let client = self.client(&headers);
+        Some(Http {
+            url: ServerUrl::expanded(text.written().to_owned(), url),
+            headers,
+            flavour,
+            account,
+            client,
+        })
+    }
+
+    /// How the server's authorization server knows us.
+    fn client(&mut self, headers: &[(String, Secret)]) -> Option<HttpClient> {
+        let spellings = self.spellings;
+        let mut given = None;
+        let mut text = |reader: &mut Self, keys| {
+            let entry = reader.take(keys)?;
+            given.get_or_insert(entry);
+            let text = reader.table.expanded(&entry.node, &entry.key, reader.scope, reader.report)?;
+            if text.reveal().trim().is_empty() {
+                let expected = "a text that is not empty";
+                return reader.table.invalid(&entry.node.at, &entry.key, expected, "", reader.report);
+            }
+            Some((entry, text.into_secret()))
+        };
+        let id = text(self, spellings.client_id);
+        let secret = text(self, spellings.client_secret);
+        let issuer = text(self, spellings.client_issuer);
+        if let Some((entry, issuer)) = &issuer
+            && hospes_auth::Issuer::new(issuer.reveal()).is_err()
+        {
+            let expected = "the URL by which the authorization server calls itself";
+            self.table.invalid::<()>(&entry.node.at, &entry.key, expected, "", self.report);
+        }
+        let given = given?;
+        // What is the same for everybody would be sent, and nobody would sign in.
+        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+            self.contradiction(given, format!("`{}`", given.key), "the header `Authorization`");
+        }
+        let Some((_, id)) = id else {
+            if self.table.has("client_id") {
+                // It is there, and what is wrong with it was said.
+                return None;
+            }
+            let expected = format!("a text, as there is `{}`", given.key);
+            return self.table.invalid(&given.at, "client_id", expected, "", self.report);
+        };
+        if hospes_auth::ClientId::new(id.reveal()).is_err() {
+            return self.table.invalid(
+                &given.node.at,
+                "client_id",
+                "an id as its server gave it",
+                "",
+                self.report,
+            );
+        }
+        let (secret, issuer) = (secret.map(|(_, text)| text), issuer.map(|(_, text)| text));
+        let issuer = issuer.map(|issuer| issuer.reveal().to_owned());
+        Some(HttpClient { id: id.reveal().to_owned(), secret, issuer })
     }
 
     fn account(&mut self, headers: &[(String, Secret)]) -> AccountChoice {

@@ -75,6 +75,7 @@ pub(super) fn read(
         // Settings of another transport are known, whether or not this one asked for them.
         table.know(&[spellings.args, spellings.env, spellings.env_file, spellings.pass_env, spellings.cwd]);
         table.know(&[spellings.headers, spellings.account, spellings.sandbox]);
+        table.know(&[spellings.client_id, spellings.client_secret, spellings.client_issuer]);
         table.refuse_unread(report);
     }
     let transport = match transport {
@@ -182,6 +183,9 @@ impl<'n> Reader<'_, 'n, '_> {
                     self.spellings.bearer_env,
                     self.spellings.env_headers,
                     self.spellings.account,
+                    self.spellings.client_id,
+                    self.spellings.client_secret,
+                    self.spellings.client_issuer,
                 ],
                 command,
             );
@@ -217,6 +221,9 @@ impl<'n> Reader<'_, 'n, '_> {
             let others = [
                 spellings.headers,
                 spellings.account,
+                spellings.client_id,
+                spellings.client_secret,
+                spellings.client_issuer,
                 spellings.env,
                 spellings.env_file,
                 spellings.pass_env,

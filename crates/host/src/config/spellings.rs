@@ -25,6 +25,11 @@ pub(super) struct Spellings {
     pub(super) bearer_env: Keys,
     /// As whom the server is used.
     pub(super) account: Keys,
+    /// How the server's authorization server knows us.
+    pub(super) client_id: Keys,
+    pub(super) client_secret: Keys,
+    /// Which authorization server that is.
+    pub(super) client_issuer: Keys,
     pub(super) kind: Keys,
     pub(super) enabled: Keys,
     pub(super) disabled: Keys,
@@ -56,6 +61,9 @@ pub(super) const OWN: Spellings = Spellings {
     env_headers: &[],
     bearer_env: &[],
     account: &["account"],
+    client_id: &["client_id"],
+    client_secret: &["client_secret"],
+    client_issuer: &["client_issuer"],
     kind: &["transport"],
     enabled: &["enabled"],
     disabled: &["disabled"],
@@ -86,6 +94,9 @@ pub(super) const FOREIGN: Spellings = Spellings {
     env_headers: &["env_http_headers"],
     bearer_env: &["bearer_token_env_var", "bearerTokenEnv", "bearer_token_env"],
     account: &[],
+    client_id: &[],
+    client_secret: &[],
+    client_issuer: &[],
     kind: &["type", "transport", "transportType"],
     enabled: &["enabled"],
     disabled: &["disabled"],

@@ -80,7 +80,9 @@ fn the_documented_example_is_read() {
     std::fs::write(folder.path().join("notes.env"), "LOG=info\nREGION=eu\n").unwrap();
     let variable = |name: &str| match name {
         "HOME" => Some("/home/me".to_owned()),
-        "NOTES_KEY" | "TICKETS_TOKEN" | "ANN_PASSWORD" | "CI_TOKEN" => Some("t0ps3cret".to_owned()),
+        "NOTES_KEY" | "TICKETS_TOKEN" | "MAIL_SECRET" | "ANN_PASSWORD" | "CI_TOKEN" => {
+            Some("t0ps3cret".to_owned())
+        }
         "SSH_AUTH_SOCK" => Some("/run/agent".to_owned()),
         _ => None,
     };
@@ -90,6 +92,14 @@ fn the_documented_example_is_read() {
     assert_eq!(config.listen, Some("127.0.0.1:7337".parse().unwrap()));
     assert_eq!(config.allowed_hosts, ["mcp.example.org"]);
     assert_eq!(config.allowed_origins, ["https://example.org"]);
+    // It says what is so without it.
+    let limits = crate::AccountLimits::from(&config.accounts);
+    assert_eq!(limits, crate::AccountLimits::default());
+    assert_eq!(config.accounts.client_document, Some(true));
+    let client = http(&config, "mail").client.as_ref().unwrap();
+    assert_eq!((&*client.id, client.secret.as_ref().unwrap().reveal()), ("hospes", "t0ps3cret"));
+    assert_eq!(client.issuer.as_deref(), Some("https://login.example"));
+    assert!(!format!("{config:?}").contains("t0ps3cret"));
     let auth = config.auth.as_ref().unwrap();
     assert_eq!((auth.enabled, auth.base_url.as_deref()), (Some(true), Some("https://mcp.example.org")));
     assert_eq!((auth.users[0].0.as_str(), auth.users[0].1.reveal()), ("ann", "t0ps3cret"));
@@ -375,6 +385,34 @@ fn mistakes_in_our_format_are_named() {
         (
             "[servers.a]\nurl = 'https://e.com'\nheaders = { authorization = 'x' }\naccount = 'per-user'",
             "h.toml:4:1: server `a` has `account` = `per-user` and the header `Authorization`, which exclude each other",
+        ),
+        (
+            "[servers.a]\nurl = 'https://e.com'\nclient_secret = 's3cret'",
+            "h.toml:3:1: `client_id` of server `a`: expected a text, as there is `client_secret`",
+        ),
+        (
+            "[servers.a]\nurl = 'https://e.com'\nclient_id = 'x'\nclient_issuer = 'e.com'",
+            "h.toml:4:17: `client_issuer` of server `a`: expected the URL by which the authorization server calls itself",
+        ),
+        (
+            "[servers.a]\nurl = 'https://e.com'\nclient_id = ''",
+            "h.toml:3:13: `client_id` of server `a`: expected a text that is not empty",
+        ),
+        (
+            "[servers.a]\nurl = 'https://e.com'\nheaders = { authorization = 'x' }\nclient_id = 'x'",
+            "h.toml:4:1: server `a` has `client_id` and the header `Authorization`, which exclude each other",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\nclient_id = 'x'",
+            "h.toml:3:1: server `a` has `command` and `client_id`, which exclude each other",
+        ),
+        (
+            "[accounts]\nlink_lifetime = '10m'",
+            "h.toml:2:17: `accounts.link_lifetime`: expected a time of at most \"5m\"",
+        ),
+        (
+            "[accounts]\nmax_user = 3",
+            "h.toml:2:1: `accounts.max_user` is not known; did you mean `max_users`?",
         ),
         (
             "[servers.a]\ncommand = 'x'\naccount = 'per-user'",

@@ -5,7 +5,6 @@
 //! one tool, by which they can.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hospes::{Call, Context, Outcome, Questions};
 use hospes_model::{
@@ -15,8 +14,9 @@ use hospes_model::{
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Gateway, InUse};
+use super::{Gateway, InUse, own_resource};
 use crate::accounts::{Accounts, Stage};
+use crate::catalogue::ACCOUNTS_URI;
 use crate::catalogue::names::SEPARATOR;
 use crate::upstream::{Listing, wants_sign_in};
 
@@ -26,10 +26,6 @@ pub(super) const CONNECT_ACCOUNT: &str = "connect_account";
 const KEY: &str = "connect-account";
 /// How the state of a call begins that waits for an account.
 const STATE: &str = "account ";
-/// How long a call waits, once the user has agreed to go there, before it asks again: whoever stands between us and the
-/// application may have no more patience with a silent request.
-const WAIT: Duration = Duration::from_secs(50);
-
 /// What a server shows at which the user has to sign in first.
 pub(super) fn listing() -> Listing {
     let schema = RawJson::from(json!({ "type": "object", "additionalProperties": false }));
@@ -49,10 +45,22 @@ impl Gateway {
         call: Call,
     ) -> Result<Outcome, RpcError> {
         let (context, method) = (call.context.clone(), call.method.clone());
-        if let Some(outcome) = resume(accounts, &context, &method).await? {
+        let resumed = resume(accounts, &context, &method).await;
+        if let (Some(guard), Ok(Some(Outcome::Complete(_))) | Err(_)) = (&self.shared.guard, &resumed) {
+            // It ends here, without having been near the guard.
+            guard.abandon(&context);
+        }
+        if let Some(outcome) = resumed? {
             return Ok(outcome);
         }
-        self.answer(call).await.or_else(|error| ask(accounts, &context, &method, error))
+        let carried = context.round().carried;
+        self.answer(call).await.or_else(|error| {
+            // What a call took with it, it takes with it again.
+            let mut round = context.round();
+            round.carried = carried;
+            context.begin_round(round);
+            ask(accounts, &context, &method, error)
+        })
     }
 
     /// The server whose tool by which users connect their accounts has this name; none if it has shown what it really
@@ -70,6 +78,28 @@ impl Gateway {
             .offers()
             .is_some_and(|live| live.listing.tools.iter().any(|tool| tool.name == CONNECT_ACCOUNT));
         (!is_theirs).then_some(server)
+    }
+
+    /// What the calling user may know of their accounts: which there are, and where they give them up.
+    pub(super) async fn read_accounts(&self, using: &InUse) -> Result<Outcome, RpcError> {
+        let (Some(accounts), Some(user)) = (&self.shared.accounts, &using.view.user) else {
+            let why =
+                "there are no accounts: no server has an account of each user, or the caller is no user";
+            return Err(RpcError::invalid_params(why));
+        };
+        let known = accounts.status(user).await.map_err(|error| RpcError::internal(error.to_string()))?;
+        let known: Vec<serde_json::Value> = known
+            .iter()
+            .map(|account| {
+                json!({
+                    "server": &*account.server,
+                    "host": account.host,
+                    "connected": account.is_connected(),
+                    "scopes": account.granted.as_ref().map(|scopes| scopes.iter().collect::<Vec<_>>()),
+                })
+            })
+            .collect();
+        own_resource(ACCOUNTS_URI, &json!({ "accounts": known, "manage": accounts.page() }))
     }
 
     /// Answers that tool.
@@ -119,7 +149,7 @@ async fn resume(
         let why = format!("the user does not connect an account at `{}`; nothing was done", link.server);
         return Ok(Some(told(method, why)?));
     }
-    let waited = timeout_at(until.min(Instant::now() + WAIT), async {
+    let waited = timeout_at(until.min(Instant::now() + accounts.limits_now().sign_in_wait), async {
         let settled = stage.wait_for(|stage| !matches!(stage, Stage::Open | Stage::Taken)).await;
         settled.map_or(Stage::Failed, |stage| *stage)
     });
@@ -144,6 +174,33 @@ async fn resume(
     }
 }
 
+/// Where an error says that this user has to go first.
+struct Wanted {
+    id: String,
+    server: Arc<str>,
+    params: ElicitUrlParams,
+}
+
+/// What an error says of that; none if it is another error, or about somebody else.
+fn wanted(accounts: &Accounts, context: &Context, error: &RpcError) -> Option<Result<Wanted, RpcError>> {
+    let [params] = <[ElicitUrlParams; 1]>::try_from(error.url_elicitations()?).ok()?;
+    let id = accounts.id(&params.url)?.to_owned();
+    let server = match accounts.links().look(&id) {
+        Some((link, ..)) if Some(&*link.principal) == context.principal() => Arc::clone(&link.server),
+        _ => return Some(Err(RpcError::internal("the link to sign in is no longer good; call again"))),
+    };
+    Some(Ok(Wanted { id, server, params }))
+}
+
+fn can_be_asked(context: &Context, method: &Method) -> bool {
+    method.info().is_some_and(|info| info.input_required) && context.peer().capabilities.elicits_urls()
+}
+
+/// Whether an error becomes a question, after which the call goes on.
+pub(super) fn is_put(accounts: &Accounts, context: &Context, method: &Method, error: &RpcError) -> bool {
+    can_be_asked(context, method) && matches!(wanted(accounts, context, error), Some(Ok(_)))
+}
+
 /// The question that an error stands for which says where this user has to go first; any other error is what it is.
 fn ask(
     accounts: &Accounts,
@@ -151,24 +208,16 @@ fn ask(
     method: &Method,
     error: RpcError,
 ) -> Result<Outcome, RpcError> {
-    let urls = error.url_elicitations().unwrap_or_default();
-    let Ok([wanted]) = <[ElicitUrlParams; 1]>::try_from(urls) else {
-        return Err(error);
-    };
-    let Some(id) = accounts.id(&wanted.url) else { return Err(error) };
-    let server = match accounts.links().look(id) {
-        Some((link, ..)) if Some(&*link.principal) == context.principal() => link.server.clone(),
-        _ => return Err(RpcError::internal("the link to sign in is no longer good; call again")),
-    };
-    let may_ask = method.info().is_some_and(|info| info.input_required);
-    if may_ask && context.peer().capabilities.elicits_urls() {
+    let Some(wanted) = wanted(accounts, context, &error) else { return Err(error) };
+    let Wanted { id, server, params } = wanted?;
+    if can_be_asked(context, method) {
         let mut round = context.round();
         let inner = round.carried.take().map_or_else(|| "-".to_owned(), |inner| format!("+{inner}"));
         round.carried = Some(format!("{STATE}{id} {inner}"));
-        let request = InputRequest::Elicit(Box::new(ElicitParams::Url(wanted)));
+        let request = InputRequest::Elicit(Box::new(ElicitParams::Url(params)));
         return Ok(Outcome::InputRequired(Questions::new(vec![(KEY.to_owned(), request)], round)));
     }
-    let url = &wanted.url;
+    let url = &params.url;
     told(
         method,
         format!(

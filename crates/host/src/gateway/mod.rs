@@ -19,7 +19,7 @@ mod told;
 
 use std::sync::Arc;
 
-use hospes::{Call, Outcome, Service};
+use hospes::{Call, Context, Outcome, Service};
 use hospes_model::{
     CallToolResult, CompleteParams, CompleteResult, Completion, DiscoverResult, Method, PromptsCapability,
     RawJson, ReadResourceResult, Reference, Reply, ResourceContents, ResourcesCapability, Revision, RpcError,
@@ -27,7 +27,7 @@ use hospes_model::{
 };
 
 use crate::catalogue::uris::RouteError;
-use crate::catalogue::{Catalogue, Place, STATUS_URI, template_matches};
+use crate::catalogue::{ACCOUNTS_URI, Catalogue, Place, STATUS_URI, template_matches};
 use hospes_store::pins::ItemKind;
 
 use crate::config::nearest;
@@ -237,7 +237,7 @@ impl Gateway {
             reached.lease.finish();
             return Ok(self.refuse(passage, &call, place.server, what, &why).await);
         }
-        let context = call.context.clone();
+        let (context, method) = (call.context.clone(), call.method.clone());
         let outcome = match found {
             Ok(reached) => self.forward(call, params, Way { server: place.server, reached, catalogue }).await,
             Err(unreached @ Unreached { sign_in: Some(_), .. }) => Err(unreached.into()),
@@ -247,7 +247,7 @@ impl Gateway {
             }
             Err(unreached) => Err(unreached.into()),
         };
-        let outcome = came_back(passage, outcome).await?;
+        let outcome = self.came_back(passage, &context, &method, outcome).await?;
         Ok(self.show_made(outcome, place.server, &context))
     }
 
@@ -255,8 +255,10 @@ impl Gateway {
         let Some(uri) = call.params.view().uri.as_deref() else {
             return Err(RpcError::invalid_params("invalid params at uri: expected a string"));
         };
-        if uri == STATUS_URI {
-            return self.read_status();
+        match uri {
+            STATUS_URI => return own_resource(STATUS_URI, &self.shared.status()),
+            ACCOUNTS_URI => return self.read_accounts(using).await,
+            _ => {}
         }
         let mut catalogue = using.catalogue();
         let routed = match self.route(&catalogue, uri) {
@@ -276,6 +278,7 @@ impl Gateway {
         };
         let params =
             rewrite::with_text(call.params.raw(), "uri", &original).map_err(|error| not_an_object(&error))?;
+        let (context, method) = (call.context.clone(), call.method.clone());
         let outcome = match self.reach(server, using).await {
             Ok(mut reached) => {
                 if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
@@ -286,7 +289,25 @@ impl Gateway {
             }
             Err(unreached) => Err(unreached.into()),
         };
-        came_back(passage, outcome).await
+        self.came_back(passage, &context, &method, outcome).await
+    }
+
+    /// Tells the guard how a call ended, or that it waits for its user to sign in.
+    async fn came_back(
+        &self,
+        passage: Option<Box<Passage>>,
+        context: &Context,
+        method: &Method,
+        outcome: Result<Outcome, RpcError>,
+    ) -> Result<Outcome, RpcError> {
+        let Some(passage) = passage else { return outcome };
+        match (&self.shared.accounts, outcome) {
+            (Some(accounts), Err(error)) if entrance::is_put(accounts, context, method, &error) => {
+                passage.waits_for_account(context).await;
+                Err(error)
+            }
+            (_, outcome) => passage.came_back(outcome).await,
+        }
     }
 
     /// Looks whether it is as it was accepted, and asks the guard, where there is one. What is stopped has its outcome.
@@ -324,14 +345,6 @@ impl Gateway {
         let refused = refuse(self.shared.guard.as_ref(), passage, (call, &going), (&said, why.as_str()));
         // Seldom needed; calls that go need not carry its future.
         Box::pin(refused).await
-    }
-
-    fn read_status(&self) -> Result<Outcome, RpcError> {
-        let status = serde_json::to_string_pretty(&self.shared.status());
-        let status = status.map_err(|error| RpcError::internal(error.to_string()))?;
-        let mut contents = ResourceContents::text(STATUS_URI, status);
-        contents.mime_type = Some("application/json".to_owned());
-        Ok(Outcome::Complete(ReadResourceResult::new(vec![contents]).into()))
     }
 
     async fn complete(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
@@ -479,15 +492,12 @@ impl Gateway {
     }
 }
 
-/// Tells the guard how a call ended.
-async fn came_back(
-    passage: Option<Box<Passage>>,
-    outcome: Result<Outcome, RpcError>,
-) -> Result<Outcome, RpcError> {
-    match passage {
-        Some(passage) => passage.came_back(outcome).await,
-        None => outcome,
-    }
+/// What we say ourselves, as a resource.
+fn own_resource(uri: &str, said: &impl serde::Serialize) -> Result<Outcome, RpcError> {
+    let text = serde_json::to_string_pretty(said).map_err(|error| RpcError::internal(error.to_string()))?;
+    let mut contents = ResourceContents::text(uri, text);
+    contents.mime_type = Some("application/json".to_owned());
+    Ok(Outcome::Complete(ReadResourceResult::new(vec![contents]).into()))
 }
 
 fn place(catalogue: &Catalogue, kind: Kind, name: &str) -> Option<Place> {

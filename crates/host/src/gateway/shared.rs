@@ -1,7 +1,7 @@
 //! What all calls through the gateway share: the servers, and what each kind of application sees of them.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::entrance;
 use super::tasks::Owners;
-use crate::accounts::{Accounts, is_user};
+use crate::accounts::{AccountLimits, Accounts, is_user};
 use crate::catalogue::names::Prefixes;
-use crate::catalogue::{Catalogue, Part};
+use crate::catalogue::{Catalogue, Part, accounts_resource, status_resource};
 use crate::config::ToolFilter;
 use crate::guard::Guard;
 use crate::settings::Settings;
@@ -23,8 +23,6 @@ use crate::upstream::{Abilities, Application, Epoch, Line, Listing, Live, Memory
 
 /// How many catalogues of applications with connections of their own are remembered.
 const MAX_OWN_CATALOGUES: usize = 64;
-/// How many views there are at once, of all users: the limit `max_users`.
-const MAX_VIEWS: usize = 4096;
 
 /// The servers and the views of them.
 #[derive(Debug)]
@@ -150,13 +148,20 @@ impl Shared {
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         let max = self.settings.max_views;
         let of_user = || views.keys().filter(|other| other.user == viewer.user).count();
-        if !views.contains_key(&viewer) && of_user() >= max {
-            return Err(RpcError::internal(format!(
-                "applications with more than {max} different sets of capabilities at once (setting max_views)"
-            )));
-        }
-        if views.len() >= MAX_VIEWS && !views.contains_key(&viewer) {
-            return Err(RpcError::internal("more users at once than there is room for (limit max_users)"));
+        if !views.contains_key(&viewer) {
+            let known = of_user();
+            if known >= max {
+                return Err(RpcError::internal(format!(
+                    "applications with more than {max} different sets of capabilities at once (setting max_views)"
+                )));
+            }
+            let max_users = self.max_users();
+            let users = || views.keys().filter_map(|other| other.user.as_ref()).collect::<HashSet<_>>().len();
+            if known == 0 && viewer.user.is_some() && users() >= max_users {
+                return Err(RpcError::internal(format!(
+                    "more than {max_users} users at once (setting max_users of the accounts)"
+                )));
+            }
         }
         let view = views.entry(viewer.clone()).or_insert_with(|| {
             self.memory.learn_abilities(abilities);
@@ -169,6 +174,12 @@ impl Shared {
             })
         });
         Ok(self.used(view, peer))
+    }
+
+    fn max_users(&self) -> usize {
+        self.accounts
+            .as_ref()
+            .map_or_else(|| AccountLimits::default().max_users, |all| all.limits_now().max_users)
     }
 
     fn used(self: &Arc<Self>, view: &Arc<View>, peer: &Arc<Peer>) -> InUse {
@@ -260,7 +271,12 @@ impl Shared {
                 Part { server: &slot.server.name, filter, listing }
             })
             .collect();
-        let catalogue = Arc::new(Catalogue::build(&self.prefixes, &parts, before, self.settings.page_size));
+        let mut own = vec![status_resource()];
+        if self.accounts.is_some() && user.is_some() {
+            own.push(accounts_resource());
+        }
+        let catalogue =
+            Arc::new(Catalogue::build(&self.prefixes, &parts, &own, before, self.settings.page_size));
         let known = before.map(|before| before.collisions.as_slice()).unwrap_or_default();
         for collision in catalogue.collisions.iter().filter(|collision| !known.contains(collision)) {
             tracing::warn!("{collision}");

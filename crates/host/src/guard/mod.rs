@@ -18,14 +18,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use hospes::{Call, Outcome, Questions};
+use hospes::{Call, Context, Outcome, Questions};
 use hospes_model::{InputRequest, RawJson};
 use hospes_policy::{Action, Arguments, Asked, Because, Decision, Policy, Verdict};
 use hospes_store::Audit;
 use jiff::Timestamp;
 
 use crate::desk::{Desk, GrantEffect, Subject};
-use asking::{Asking, take_answer};
+use asking::{APPROVED, Asking, take_answer};
 use bond::Bond;
 pub(crate) use going::{Going, What};
 pub(crate) use passage::Passage;
@@ -216,6 +216,14 @@ impl Guard {
         };
         passage.end_refused().await;
         Some(going.refusal(why))
+    }
+
+    /// A call ends here that was under way: what was approved of it is approved no more.
+    pub(crate) fn abandon(&self, context: &Context) {
+        let mut round = context.round();
+        let Some(token) = round.steps.remove(APPROVED) else { return };
+        context.begin_round(round);
+        self.running.forget(&token.decode::<String>().unwrap_or_default());
     }
 
     /// Whether a server may ask what it asks in the middle of a call: the first thing it may not.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use hospes::{Call, Outcome};
+use hospes::{Call, Context, Outcome, Round};
 use hospes_model::{RawJson, Reply, RpcError};
 use hospes_store::{Ending, Entry, StoreError};
 
@@ -144,14 +144,7 @@ impl Passage {
                 )))
             }
             Ok(Outcome::InputRequired(mut questions)) => {
-                if let Some(approved) = self.approved.take() {
-                    match self.guard.running.go_on(approved).map(|token| RawJson::from_serialize(&token)) {
-                        Ok(Ok(token)) => drop(questions.round.steps.insert(APPROVED.to_owned(), token)),
-                        _ => tracing::warn!(
-                            "the person will be asked again: too many approved calls are under way"
-                        ),
-                    }
-                }
+                self.go_on(&mut questions.round);
                 self.end(Ending::Asked, None, None).await;
                 Ok(Outcome::InputRequired(questions))
             }
@@ -159,6 +152,24 @@ impl Passage {
                 self.end(Ending::Failed, Some(error.code), None).await;
                 Err(error)
             }
+        }
+    }
+
+    /// Its user has to sign in at its server first, and it goes on then. That round uses no approval up: it is still good for
+    /// this call, and for nothing else.
+    pub(crate) async fn waits_for_account(mut self, context: &Context) {
+        let mut round = context.round();
+        self.go_on(&mut round);
+        context.begin_round(round);
+        self.end(Ending::Asked, None, None).await;
+    }
+
+    /// What was approved is approved in the next round, too.
+    fn go_on(&mut self, round: &mut Round) {
+        let Some(approved) = self.approved.take() else { return };
+        match self.guard.running.go_on(approved).map(|token| RawJson::from_serialize(&token)) {
+            Ok(Ok(token)) => drop(round.steps.insert(APPROVED.to_owned(), token)),
+            _ => tracing::warn!("the person will be asked again: too many approved calls are under way"),
         }
     }
 

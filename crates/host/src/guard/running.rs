@@ -41,6 +41,11 @@ impl Running {
         Ok(id)
     }
 
+    /// The call that was approved is given up.
+    pub(super) fn forget(&self, id: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
     /// Uses up that word; the arguments that go instead of those that were asked for.
     pub(super) fn resume(&self, id: &str, bond: &Bond) -> Result<Option<RawJson>, Refused> {
         let given = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);

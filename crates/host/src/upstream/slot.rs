@@ -8,9 +8,6 @@ use super::server::Upstream;
 use super::status::UpstreamStatus;
 use crate::config::ToolFilter;
 
-/// How many users' connections to one server there are at once: the limit `max_users`.
-const MAX_USERS: usize = 1000;
-
 /// Connects for a user; none where nobody can sign in.
 pub(crate) type ForUser = Box<dyn Fn(&Arc<str>) -> Option<Upstream> + Send + Sync>;
 
@@ -25,7 +22,7 @@ pub(crate) struct Slot {
 
 enum Behind {
     Everybody(Arc<Upstream>),
-    EachUser { connect: ForUser, open: Mutex<HashMap<Arc<str>, Arc<Upstream>>> },
+    EachUser { connect: ForUser, open: Mutex<HashMap<Arc<str>, Arc<Upstream>>>, max_users: usize },
 }
 
 impl Slot {
@@ -36,8 +33,13 @@ impl Slot {
     }
 
     /// One for each user. There is none to start with, so none is waited for.
-    pub(crate) fn per_user(server: Arc<Server>, filter: ToolFilter, connect: ForUser) -> Self {
-        let behind = Behind::EachUser { connect, open: Mutex::default() };
+    pub(crate) fn per_user(
+        server: Arc<Server>,
+        filter: ToolFilter,
+        connect: ForUser,
+        max_users: usize,
+    ) -> Self {
+        let behind = Behind::EachUser { connect, open: Mutex::default(), max_users };
         Self { server, filter, is_required: false, behind }
     }
 
@@ -51,12 +53,12 @@ impl Slot {
     pub(crate) fn of(&self, user: Option<&Arc<str>>) -> Option<Arc<Upstream>> {
         match &self.behind {
             Behind::Everybody(upstream) => Some(Arc::clone(upstream)),
-            Behind::EachUser { connect, open } => {
+            Behind::EachUser { connect, open, max_users } => {
                 let (user, mut open) = (user?, lock(open));
                 if let Some(upstream) = open.get(user) {
                     return Some(Arc::clone(upstream));
                 }
-                if open.len() >= MAX_USERS {
+                if open.len() >= *max_users {
                     tracing::warn!(server = %self.server.name, limit = "max_users", "too many users at once");
                     return None;
                 }

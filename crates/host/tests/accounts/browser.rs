@@ -15,6 +15,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Page {
     pub(crate) url: Url,
     pub(crate) status: u16,
+    /// Its media type.
+    pub(crate) kind: String,
     pub(crate) text: String,
 }
 
@@ -105,7 +107,11 @@ impl Browser {
             let location = head.iter().find(|(name, _)| name == "location");
             match location {
                 Some((_, there)) => url = url.join(there).unwrap(),
-                None => return Page { url, status, text },
+                None => {
+                    let kind = head.iter().find(|(name, _)| name == "content-type");
+                    let kind = kind.map(|(_, kind)| kind.clone()).unwrap_or_default();
+                    return Page { url, status, kind, text };
+                }
             }
         }
         panic!("there is no end to it: {url}");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hospes::client::Client;
+use hospes_host::AccountLimits;
 use hospes_model::Revision;
 
 use crate::site::{Gate, Kept, Site};
@@ -109,7 +110,9 @@ async fn an_answer_that_says_it_comes_from_elsewhere_is_not_used() {
 #[tokio::test]
 async fn a_link_that_is_too_old_opens_nothing() {
     let site = Site::new().await;
-    let old = |accounts: hospes_host::Accounts| accounts.link_lifetime(Duration::ZERO);
+    let mut limits = AccountLimits::default();
+    limits.link_lifetime = Duration::ZERO;
+    let old = |accounts: hospes_host::Accounts| accounts.limits(limits);
     let gate = Gate::with(&site, &Kept::new(), "127.0.0.1:0", old).await;
     let alice = gate.application("alice", Client::builder()).await;
     let said = call(&alice, "site__whoami").await;

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+mod asked;
 mod browser;
+mod given_up;
+mod known;
 mod links;
 mod raw;
 mod site;
@@ -45,7 +48,7 @@ async fn a_user_connects_an_account_in_the_middle_of_a_call() {
         let pages = pages.lock().unwrap().clone();
         assert_eq!(pages.len(), 1, "{pages:?}");
         assert!(pages[0].text.contains("Your account is connected"), "{pages:?}");
-        assert_eq!(tools(&alice).await, ["site__admin", "site__slow", "site__whoami"], "{revision}");
+        assert_eq!(tools(&alice).await, ["site__admin", "site__together", "site__whoami"], "{revision}");
         gate.stop().await;
     }
 }
@@ -103,7 +106,7 @@ async fn everybody_is_somebody_else_at_the_server_at_the_same_time_too() {
     }
     for _ in 0..5 {
         let calls = applications.iter().map(|(name, client)| async move {
-            assert_eq!(says(client, "site__slow").await, format!("{name}-there"));
+            assert_eq!(says(client, "site__together").await, format!("{name}-there"));
             let read = client.read("site://me").await.unwrap();
             let text = serde_json::to_string(&read.contents).unwrap();
             assert!(text.contains(&format!("{name}-there")), "{name}: {text}");

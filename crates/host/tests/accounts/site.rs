@@ -1,20 +1,25 @@
 //! Sites on real sockets: a server that wants to know who is there, and a gateway before it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hospes::client::{Client, ClientBuilder, Target};
+use hospes::client::{Client, ClientBuilder, Target, Url as UrlTarget};
 use hospes::transport::http_server::{Endpoint, Front, FrontFuture, HttpServer};
 use hospes::{Context, Server};
 use hospes_auth::client::Store;
 use hospes_auth::resource::{AnyOf, Guard, Principal, ScopeRules, StaticTokens};
-use hospes_auth::server::{AuthServer, MemoryStore, PasswordHash, ServerSettings, SignIn, Store as Records};
-use hospes_auth::{Issuer, Resource, Scopes};
+use hospes_auth::server::{
+    AuthServer, Client as AsClient, MemoryStore, PasswordHash, ServerSettings, SignIn, Store as Records,
+};
+use hospes_auth::{ClientId, Fetch, FetchFuture, Issuer, RedirectUri, Resource, Scopes};
 use hospes_host::config::Loader;
-use hospes_host::{Accounts, Host};
+use hospes_host::{Accounts, Guard as Rules, Host};
 use hospes_model::{ElicitParams, ElicitResult, Revision};
+use hospes_policy::{Policy, Reading};
 use http::header::AUTHORIZATION;
 use tokio::net::TcpListener;
+use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
 
 use crate::browser::{Browser, Page};
@@ -42,7 +47,34 @@ pub(crate) struct Site {
     pub(crate) origin: String,
     /// What `Authorization` said.
     pub(crate) heard: Arc<Mutex<Vec<String>>>,
+    /// How often `admin` was called.
+    pub(crate) admin_calls: Arc<AtomicUsize>,
+    /// Where it finds the documents of clients.
+    pub(crate) web: Web,
     task: JoinHandle<()>,
+}
+
+/// A client that is registered at the site by hand, with the secret `s3cret`.
+pub(crate) const GIVEN: &str = "hospes-here";
+/// Where the gateway's own document is to be found, for whoever knows the way.
+pub(crate) const DOCUMENT: &str = "https://gate.example/connect/client.json";
+
+/// Finds the gateway's document, once it is known where the gateway is.
+#[derive(Clone, Default)]
+pub(crate) struct Web(pub(crate) Arc<Mutex<Option<String>>>);
+
+impl Fetch for Web {
+    fn fetch(&self, request: hospes_auth::Request) -> FetchFuture<'_> {
+        assert_eq!(request.url.as_str(), DOCUMENT);
+        let origin = self.0.lock().unwrap().clone();
+        Box::pin(async move {
+            let origin = origin.ok_or("nobody was reached there")?;
+            let page = Browser::default().open(&format!("{origin}/connect/client.json")).await;
+            let mut response = hospes_auth::Response::new(page.status.try_into()?, page.text);
+            response.headers.insert("content-type", page.kind.parse()?);
+            Ok(response)
+        })
+    }
 }
 
 impl Site {
@@ -55,18 +87,33 @@ impl Site {
             .scope("use", "Use it")
             .scope("admin", "Change what matters");
         settings.registration = true;
+        let here = RedirectUri::new("http://127.0.0.1/connect/callback").unwrap();
+        settings.clients = vec![AsClient::confidential(ClientId::new(GIVEN).unwrap(), "s3cret", vec![here])];
         let users = ["alice-there", "bob-there"].map(|name| (name.to_owned(), hash("there")));
-        let server = AuthServer::new(settings, Arc::new(MemoryStore::new()), SignIn::users(users)).unwrap();
+        let web = Web::default();
+        let server = AuthServer::new(settings, Arc::new(MemoryStore::new()), SignIn::users(users))
+            .unwrap()
+            .fetching(web.clone());
         let tokens = server.tokens_for([resource.clone()]);
         let rules = ScopeRules::default().always(Scopes::parse("use")).tool("admin", Scopes::parse("admin"));
         let guard = Guard::builder(resource, vec![issuer], tokens).rules(rules).build();
         let whoami = |ctx: Context| async move { who(&ctx) };
+        let admin_calls: Arc<AtomicUsize> = Arc::default();
+        let (counted, everybody) =
+            (Arc::clone(&admin_calls), Arc::new(Barrier::new(2 * Revision::ALL.len())));
         let mcp = Server::new("site", "1")
             .tool("whoami", whoami)
-            .tool("admin", whoami)
-            .tool("slow", |ctx: Context| async move {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                who(&ctx)
+            .tool("admin", move |ctx: Context| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                async move { who(&ctx) }
+            })
+            // Nobody is answered before all the others are there.
+            .tool("together", move |ctx: Context| {
+                let everybody = Arc::clone(&everybody);
+                async move {
+                    everybody.wait().await;
+                    who(&ctx)
+                }
             })
             .resource("site://me", whoami);
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -74,11 +121,17 @@ impl Site {
         let server =
             HttpServer::from_listener(listener, Endpoint::builder(mcp).build()).unwrap().front(front);
         let task = tokio::spawn(async move { server.serve().await.unwrap() });
-        Self { origin, heard, task }
+        Self { origin, heard, admin_calls, web, task }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("{}/mcp", self.origin)
+    }
+
+    /// Is there no more.
+    pub(crate) async fn go_away(&mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
     }
 }
 
@@ -137,6 +190,33 @@ impl Gate {
         address: &str,
         change: impl FnOnce(Accounts) -> Accounts,
     ) -> Self {
+        Self::made(site, kept, address, change, None, "").await
+    }
+
+    /// With rules about calls.
+    pub(crate) async fn ruled(site: &Site, rules: &str) -> Self {
+        let rules = Rules::new(Policy::read(rules, &Reading::default()).unwrap());
+        Self::made(site, &Kept::new(), "127.0.0.1:0", |accounts| accounts, Some(Arc::new(rules)), "").await
+    }
+
+    /// With more in the server's entry of the configuration; and what it keeps.
+    pub(crate) async fn told(
+        site: &Site,
+        change: impl FnOnce(Accounts) -> Accounts,
+        entry: &str,
+    ) -> (Self, Kept) {
+        let kept = Kept::new();
+        (Self::made(site, &kept, "127.0.0.1:0", change, None, entry).await, kept)
+    }
+
+    async fn made(
+        site: &Site,
+        kept: &Kept,
+        address: &str,
+        change: impl FnOnce(Accounts) -> Accounts,
+        rules: Option<Arc<Rules>>,
+        entry: &str,
+    ) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let (issuer, resource) =
@@ -147,6 +227,10 @@ impl Gate {
         let server = AuthServer::new(settings, Arc::clone(&kept.records), SignIn::users(users))
             .unwrap()
             .connecting(Arc::new(accounts.clone()));
+        let server = match accounts.client_document(Vec::new()) {
+            Ok(document) => server.publishing(document),
+            Err(_) => server,
+        };
         let mut machine = Principal::new(issuer.clone(), "robot");
         machine.is_client = true;
         let tokens = ["alice", "bob"].iter().fold(StaticTokens::none(), |tokens, name| {
@@ -154,9 +238,14 @@ impl Gate {
         });
         let tokens = AnyOf::none().or(tokens.with("token-of-robot", machine));
         let guard = Guard::builder(resource, vec![issuer], tokens).build();
-        let text = format!("[servers.site]\nurl = \"{}\"\naccount = \"per-user\"\n", site.url());
+        let text = format!("[servers.site]\nurl = \"{}\"\naccount = \"per-user\"\n{entry}\n", site.url());
         let config = Loader::new().parse("hospes.toml", &text).unwrap();
-        let host = Host::builder(config).accounts(accounts.clone()).start().unwrap();
+        let host = Host::builder(config).accounts(accounts.clone());
+        let host = match rules {
+            Some(rules) => host.guard(rules),
+            None => host,
+        };
+        let host = host.start().unwrap();
         let endpoint = Endpoint::builder(host.gateway()).sse(true).build();
         let server = HttpServer::from_listener(listener, endpoint)
             .unwrap()
@@ -177,9 +266,11 @@ impl Gate {
 
     /// An application of this user.
     pub(crate) async fn application(&self, name: &str, builder: ClientBuilder) -> Client {
-        let target = Target::url(format!("{}/mcp", self.origin))
-            .header("authorization", format!("Bearer token-of-{name}"));
-        builder.connect(target).await.unwrap()
+        builder.connect(self.target(name)).await.unwrap()
+    }
+
+    pub(crate) fn target(&self, name: &str) -> UrlTarget {
+        Target::url(format!("{}/mcp", self.origin)).header("authorization", format!("Bearer token-of-{name}"))
     }
 
     /// The application of a user who goes wherever they are sent, and agrees to everything; and what they were shown.

@@ -61,7 +61,7 @@ impl OAuthClient {
             None => Arc::new(ProofKey::generate()?),
         });
         if let Some(given) = &self.0.settings.given {
-            let name = store::binding_key(&self.0.endpoint, &self.0.account, &given.id);
+            let name = store::binding_key(&self.0.endpoint, &given.id);
             let bound = self.stored(move |store| store.read(&name)).await?;
             let bound =
                 bound.and_then(|text| serde_json::from_str::<store::Binding>(text.expose_secret()).ok());

@@ -96,7 +96,7 @@ impl OAuthClient {
             (store::registration_key(registration.issuer.as_str()), store::write_registration(registration))
         } else {
             let binding = store::Binding { issuer: registration.issuer.clone() };
-            let name = store::binding_key(&self.0.endpoint, &self.0.account, &registration.client.id);
+            let name = store::binding_key(&self.0.endpoint, &registration.client.id);
             (name, serde_json::to_string(&binding).ok().map(Into::into))
         };
         let document = document.ok_or_else(failed)?;

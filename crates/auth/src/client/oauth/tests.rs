@@ -5,6 +5,7 @@ mod device;
 mod killed;
 mod renewal;
 mod repair;
+mod revoking;
 mod secrets;
 mod signing_in;
 mod tokens;
@@ -67,6 +68,10 @@ struct Script {
     stuck: Option<(&'static str, bool)>,
     /// What the token endpoint has decided is said only when it is let go.
     hold: Option<Arc<Hold>>,
+    /// What tokens that are given up are answered with, where they are taken back.
+    revokes: Option<u16>,
+    /// Those, with who gives them up.
+    revoked: Vec<HashMap<String, String>>,
     /// Everybody is let in.
     is_open: bool,
     /// Nobody may listen.
@@ -195,16 +200,25 @@ impl Site {
                 200,
                 &json!({ "resource": self.mcp(), "authorization_servers": [self.script().issuer.as_ref().unwrap_or(url)] }),
             ),
-            "/.well-known/oauth-authorization-server" => say(
-                200,
-                &json!({
+            "/.well-known/oauth-authorization-server" => {
+                let mut said = json!({
                     "issuer": url, "authorization_endpoint": self.script().authorizes_at
                         .map_or_else(|| format!("{url}/authorize"), str::to_owned),
                     "token_endpoint": format!("{url}/token"), "registration_endpoint": format!("{url}/register"),
                     "code_challenge_methods_supported": ["S256"],
                     "device_authorization_endpoint": format!("{url}/device"),
-                }),
-            ),
+                });
+                if self.script().revokes.is_some() {
+                    said["revocation_endpoint"] = format!("{url}/revoke").into();
+                }
+                say(200, &said)
+            }
+            "/revoke" => {
+                let mut script = self.script();
+                script.revoked.push(url::form_urlencoded::parse(&body).into_owned().collect());
+                let error = script.refresh_error.unwrap_or("unsupported_token_type");
+                say(script.revokes.unwrap_or(404), &json!({ "error": error }))
+            }
             "/register" => {
                 let mut script = self.script();
                 script.registrations += 1;

@@ -43,9 +43,9 @@ pub(in crate::client) fn registration_key(issuer: &str) -> String {
     format!("registration {issuer}")
 }
 
-/// Under which name it is kept where a given client belongs.
-pub(in crate::client) fn binding_key(endpoint: &Url, account: &str, client: &ClientId) -> String {
-    format!("binding {} {client}", place(endpoint, account))
+/// Under which name it is kept where a given client belongs: whoever uses it, to the first server that it was shown to.
+pub(in crate::client) fn binding_key(endpoint: &Url, client: &ClientId) -> String {
+    format!("binding {} {client}", place(endpoint, ""))
 }
 
 /// Where a given client belongs.

@@ -23,7 +23,7 @@ pub(super) struct PendingRecord {
 pub(in crate::server) enum Errand {
     /// An application's authorization request.
     Authorization(Box<Asked>),
-    /// A link to an account elsewhere, by its id.
+    /// A page about accounts elsewhere, by the last part of its path: the id of a link, mostly.
     Connection(String),
 }
 

@@ -1,5 +1,7 @@
 //! A user on the way to the provider and back.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::SET_COOKIE;
 use http::request::Parts;
@@ -9,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use url::form_urlencoded::Serializer;
 
-use super::asked::{Found, Tokens};
+use super::asked::{Found, Person, Tokens};
 use super::{Failed, Provider};
 use crate::pkce::Verifier;
 use crate::server::authorize::{Asked, answer};
 use crate::server::browser::cookie;
-use crate::server::consent::redirect;
+use crate::server::consent::{Errand, redirect};
 use crate::server::form::Form;
 use crate::server::settings::OFFLINE;
 use crate::server::store::{Kind, Record, StoreError, Taken};
@@ -25,26 +27,32 @@ use crate::{ErrorCode, Seed};
 /// A user on the way to the provider and back.
 #[derive(Serialize, Deserialize)]
 struct Away {
-    asked: Asked,
+    errand: Errand,
     /// Sealed.
     verifier: String,
     nonce: String,
 }
 
 impl AuthServer {
-    fn callback(&self) -> String {
+    /// Where the provider sends browsers back to.
+    #[must_use]
+    pub fn provider_callback(&self) -> String {
         format!("{}/upstream/callback", self.settings().issuer.as_str().trim_end_matches('/'))
     }
 
-    /// The user has agreed, and not before: sends the browser to the provider.
+    /// Sends the browser to the provider. For a client only once the user has agreed to it here, and not before; for a
+    /// page of ours to learn who is there, which is all that comes of it.
     pub(in crate::server) async fn send_away(
         &self,
         provider: &Provider,
-        asked: Asked,
+        errand: Errand,
     ) -> Result<Response<Bytes>, StoreError> {
-        let failed = || {
-            let fields = [("error", ErrorCode::ServerError.as_str())];
-            redirect(&answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &fields))
+        let failed = || match &errand {
+            Errand::Authorization(asked) => {
+                let fields = [("error", ErrorCode::ServerError.as_str())];
+                redirect(&answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &fields))
+            }
+            Errand::Connection(_) => self.later("The page where you sign in cannot be found now."),
         };
         let found = match provider.find(self.now()).await {
             Ok(found) => found,
@@ -61,26 +69,30 @@ impl AuthServer {
         else {
             return Ok(failed());
         };
-        let mark = provider.mark(&state, &asked.client.id);
+        let mark = provider.mark(&state, &errand);
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
-        let away = Away { asked, verifier: sealed, nonce: nonce.clone() };
+        let is_visit = matches!(errand, Errand::Connection(_));
+        let away = Away { errand, verifier: sealed, nonce: nonce.clone() };
         let key = away_key(&state);
         self.make_room(&key).await?;
         self.store().put(Record::new(Kind::Pending, key, encode(&away), until)).await?;
+        // Who is there is learnt at once, and nothing that lasts is wanted for that.
+        let wanted = |scope: &&str| !(is_visit && *scope == OFFLINE);
+        let scopes: Vec<&str> = provider.scopes.iter().filter(wanted).collect();
         let mut query = Serializer::new(String::new());
         query.extend_pairs([
             ("response_type", "code"),
             ("client_id", provider.client.as_str()),
-            ("redirect_uri", &self.callback()),
+            ("redirect_uri", &self.provider_callback()),
             ("state", &state),
             ("nonce", &nonce),
             ("code_challenge", &verifier.challenge()),
             ("code_challenge_method", "S256"),
-            ("scope", &provider.scopes.to_string()),
+            ("scope", &scopes.join(" ")),
         ]);
         query.extend_pairs(&provider.parameters);
         // OpenID Connect Core, section 11: without this providers leave the scope out of what they grant.
-        let lasting = provider.scopes.iter().any(|scope| scope == OFFLINE);
+        let lasting = scopes.contains(&OFFLINE);
         if lasting && !provider.parameters.iter().any(|(name, _)| name == "prompt") {
             query.append_pair("prompt", "consent");
         }
@@ -98,8 +110,8 @@ impl AuthServer {
         Ok(response)
     }
 
-    fn away_cookie(&self) -> &'static str {
-        if self.is_https() { "__Host-hospes_up" } else { "hospes-up" }
+    fn away_cookie(&self) -> String {
+        self.named_cookie("hospes_up")
     }
 
     /// The browser comes back from the provider.
@@ -119,9 +131,9 @@ impl AuthServer {
             return Ok(strange());
         };
         let Ok(away) = serde_json::from_str::<Away>(&record.value) else { return Ok(strange()) };
-        // Only in the browser in which the user has agreed.
-        let mark = provider.mark(state, &away.asked.client.id);
-        let brought = cookie(&parts.headers, self.away_cookie());
+        // Only in the browser that was sent there.
+        let mark = provider.mark(state, &away.errand);
+        let brought = cookie(&parts.headers, &self.away_cookie());
         if !brought.is_some_and(|shown| bool::from(shown.as_bytes().ct_eq(mark.as_bytes()))) {
             tracing::warn!("an answer of the provider came without its cookie");
             return Ok(strange());
@@ -129,12 +141,46 @@ impl AuthServer {
         let Taken::First(_) = self.store().take(Kind::Pending, &key, self.now()).await? else {
             return Ok(strange());
         };
+        let redeemed = self.redeem_there(provider, form, state, &away).await;
+        match &away.errand {
+            Errand::Authorization(asked) => {
+                self.authorized_there(provider, asked, &away.nonce, redeemed).await
+            }
+            Errand::Connection(page) => {
+                let said = match redeemed {
+                    Ok((found, tokens)) => self.person_there(provider, &found, &tokens, &away.nonce).await,
+                    Err(why) => Err(why),
+                };
+                self.visited_there(provider, parts, page, said).await
+            }
+        }
+    }
+
+    /// The client that the user has agreed to gets its code, if they have signed in there.
+    async fn authorized_there(
+        &self,
+        provider: &Provider,
+        asked: &Asked,
+        nonce: &str,
+        redeemed: Result<(Arc<Found>, Tokens), Failed>,
+    ) -> Result<Response<Bytes>, StoreError> {
         let back = |fields: &[(&str, &str)]| {
-            let asked = &away.asked;
             redirect(&answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), fields))
         };
-        match self.sign_in_there(provider, form, state, &away).await {
-            Ok((subject, grant, end)) => self.give_code_of(&subject, &away.asked, grant, Some(end)).await,
+        let kept = match redeemed {
+            Ok((found, tokens)) => {
+                let kept = self.keep_theirs(provider, &found, &tokens, nonce).await;
+                if kept.is_err() {
+                    // Nobody will use them.
+                    let token = tokens.refresh_token.as_ref().unwrap_or(&tokens.access_token);
+                    provider.take_back(&found, token).await;
+                }
+                kept
+            }
+            Err(why) => Err(why),
+        };
+        match kept {
+            Ok((user, grant, end)) => self.give_code_of(&user, asked, grant, Some(end)).await,
             Err(Failed::Store(error)) => Err(error),
             Err(Failed::Denied) => Ok(back(&[("error", "access_denied")])),
             Err(why @ Failed::NotAdmitted) => {
@@ -149,14 +195,14 @@ impl AuthServer {
         }
     }
 
-    /// Who has signed in there, the grant that rests on it, and when that ends.
-    async fn sign_in_there(
+    /// What the provider gives for the answer that the browser brought back.
+    async fn redeem_there(
         &self,
         provider: &Provider,
         form: &Form,
         state: &str,
         away: &Away,
-    ) -> Result<(String, String, u64), Failed> {
+    ) -> Result<(Arc<Found>, Tokens), Failed> {
         let found = provider.find(self.now()).await?;
         let demanded = found.server.authorization_response_iss_parameter_supported == Some(true);
         match form.get("iss") {
@@ -166,43 +212,46 @@ impl AuthServer {
             None if demanded => return Err(Failed::Refused("its iss is missing")),
             _ => {}
         }
-        match (form.get("error"), form.get("code")) {
-            (Some("access_denied"), _) => Err(Failed::Denied),
-            (None, Some(code)) => {
-                let verifier =
-                    provider.open(state, &away.verifier).ok_or(Failed::Refused("the verifier is lost"))?;
-                let fields = [
-                    ("grant_type", "authorization_code"),
-                    ("code", code),
-                    ("redirect_uri", &self.callback()),
-                    ("code_verifier", verifier.expose_secret()),
-                ];
-                let tokens = provider.ask_tokens(&found, &fields).await?;
-                let kept = self.keep_theirs(provider, &found, &tokens, away).await;
-                if kept.is_err() {
-                    // Nobody will use them.
-                    let token = tokens.refresh_token.as_ref().unwrap_or(&tokens.access_token);
-                    provider.take_back(&found, token).await;
-                }
-                kept
-            }
-            _ => Err(Failed::Refused("it answered with an error")),
+        let code = match (form.get("error"), form.get("code")) {
+            (Some("access_denied"), _) => return Err(Failed::Denied),
+            (None, Some(code)) => code,
+            _ => return Err(Failed::Refused("it answered with an error")),
+        };
+        let verifier = provider.open(state, &away.verifier).ok_or(Failed::Refused("the verifier is lost"))?;
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", &self.provider_callback()),
+            ("code_verifier", verifier.expose_secret()),
+        ];
+        let tokens = provider.ask_tokens(&found, &fields).await?;
+        Ok((found, tokens))
+    }
+
+    /// Whose tokens these are, if they are let in.
+    async fn person_there(
+        &self,
+        provider: &Provider,
+        found: &Found,
+        tokens: &Tokens,
+        nonce: &str,
+    ) -> Result<Person, Failed> {
+        let person = provider.person(found, tokens, nonce, self.now()).await?;
+        match provider.admission.admits(&person.claims) {
+            true => Ok(person),
+            false => Err(Failed::NotAdmitted),
         }
     }
 
-    /// Finds out whose tokens these are, and makes a grant that rests on them.
+    /// Finds out whose tokens these are, and makes a grant that rests on them: the user, the grant, and when it ends.
     async fn keep_theirs(
         &self,
         provider: &Provider,
         found: &Found,
         tokens: &Tokens,
-        away: &Away,
+        nonce: &str,
     ) -> Result<(String, String, u64), Failed> {
-        let person = provider.person(found, tokens, &away.nonce, self.now()).await?;
-        if !provider.admission.admits(&person.claims) {
-            return Err(Failed::NotAdmitted);
-        }
-        let subject = person.subject;
+        let subject = self.person_there(provider, found, tokens, nonce).await?.subject;
         let grant = random_text();
         let forever = self.now() + self.settings().lifetimes.grant.as_secs();
         let upstream = self.upstream(provider, &grant, subject.clone(), tokens, None)?;
@@ -210,7 +259,7 @@ impl AuthServer {
         let end = if upstream.refresh.is_some() { forever } else { upstream.expires_at.min(forever) };
         let record = Record::new(Kind::Upstream, &grant, encode(&upstream), forever).of(&grant);
         self.store().put(record).await?;
-        Ok((format!("{} {subject}", provider.issuer), grant, end))
+        Ok((provider.user(&subject), grant, end))
     }
 }
 

@@ -7,6 +7,7 @@ mod admission;
 mod asked;
 mod away;
 mod rests;
+mod visits;
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -17,10 +18,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 
-use super::AuthServer;
+use super::consent::Errand;
 use super::keeper::Seal;
 use super::store::StoreError;
 use super::tokens::encode;
+use super::{AuthServer, hash};
 use crate::fetch::Fetch;
 use crate::{ClientId, Issuer, Scopes, Seed};
 pub use admission::Admission;
@@ -139,9 +141,18 @@ impl Provider {
         Some(std::str::from_utf8(&plain).ok()?.to_owned().into())
     }
 
-    /// What the browser has to bring back with the answer: signed, and good for this state and this client alone.
-    fn mark(&self, state: &str, client: &ClientId) -> String {
-        URL_SAFE_NO_PAD.encode(hmac::sign(&self.sign, encode(&(state, client)).as_bytes()))
+    /// What the browser has to bring back with the answer: signed, and good for this state and this errand alone.
+    fn mark(&self, state: &str, errand: &Errand) -> String {
+        let errand = match errand {
+            Errand::Authorization(asked) => ("client", asked.client.id.as_str()),
+            Errand::Connection(page) => ("page", page.as_str()),
+        };
+        URL_SAFE_NO_PAD.encode(hmac::sign(&self.sign, encode(&(state, errand)).as_bytes()))
+    }
+
+    /// What stands for how users sign in, and changes when that does.
+    pub(super) fn mark_of_users(&self) -> String {
+        hash(&encode(&(&self.issuer, &self.client, self.admission.mark())))
     }
 }
 

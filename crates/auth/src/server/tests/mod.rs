@@ -12,6 +12,7 @@ mod killed;
 mod once;
 mod proofs;
 mod signing;
+mod visits;
 mod watched;
 
 use std::collections::HashMap;

@@ -29,7 +29,7 @@ const CALLBACK: &str = "https://as.example/upstream/callback";
 pub(in crate::server::tests) struct Third(Arc<Inner>);
 
 #[derive(Default)]
-struct Inner {
+pub(super) struct Inner {
     /// Code to challenge and nonce.
     codes: Mutex<HashMap<String, (String, String)>>,
     issued: AtomicUsize,
@@ -43,11 +43,18 @@ struct Inner {
     gate: Mutex<Option<Arc<Semaphore>>>,
     /// What it says at its endpoint for that.
     userinfo: Mutex<Value>,
+    /// Who signs in there; `u-17` unless told.
+    subject: Mutex<Option<&'static str>>,
 }
 
 impl Third {
     pub(in crate::server::tests) fn break_off(&self, what: Option<&'static str>) {
         *self.0.broken.lock().unwrap() = what;
+    }
+
+    /// From now on somebody else signs in there.
+    pub(in crate::server::tests) fn is_visited_by(&self, subject: &'static str) {
+        *self.0.subject.lock().unwrap() = Some(subject);
     }
 
     /// What its user's browser is sent back with.
@@ -70,7 +77,8 @@ impl Third {
             tokens["refresh_token"] = refresh.into();
         }
         if let Some(nonce) = nonce {
-            let claims = json!({ "iss": THIRD, "sub": "u-17", "aud": "hospes-there", "exp": exp,
+            let subject = self.0.subject.lock().unwrap().unwrap_or("u-17");
+            let claims = json!({ "iss": THIRD, "sub": subject, "aud": "hospes-there", "exp": exp,
                 "nonce": nonce });
             tokens["id_token"] = format!("x.{}.x", URL_SAFE_NO_PAD.encode(claims.to_string())).into();
         }

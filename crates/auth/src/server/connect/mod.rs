@@ -10,6 +10,11 @@
 //!
 //! Opening a link changes nothing, so what opens links to look at them uses none up. Being signed in elsewhere signs
 //! nobody in here.
+//!
+//! Who is there is known by the session of our own sign-in page; where users sign in at a provider they do so again for
+//! each of these pages. On `/connect/accounts` users see their accounts, and give them up.
+
+mod accounts;
 
 use std::fmt;
 use std::future::Future;
@@ -25,16 +30,20 @@ use url::Url;
 use super::browser::Browser;
 use super::consent::{Errand, Page, redirect};
 use super::form::Form;
-use super::pages::{ConnectPage, Done, Problem, page};
+use super::pages::{ConnectPage, Told, page};
 use super::store::{Kind, Record, Taken};
 use super::tokens::encode;
 use super::{AuthServer, hash};
+use crate::Scopes;
+use crate::metadata::ClientDocument;
 use crate::resource::Principal;
 
 /// Where all of this is, below the issuer.
 const FOLDER: &str = "/connect/";
 /// Where browsers come back to, below the issuer.
 const CALLBACK: &str = "/connect/callback";
+/// The page of a user's accounts, as the last part of its path.
+pub(super) const ACCOUNTS: &str = "accounts";
 
 /// What a user is asked to connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +80,47 @@ pub enum NotConnected {
 }
 
 /// What a [`Connections`] does later.
-pub type Connecting<'a> = Pin<Box<dyn Future<Output = Result<(), NotConnected>> + Send + 'a>>;
+pub type Connecting<'a, T = ()> = Pin<Box<dyn Future<Output = Result<T, NotConnected>> + Send + 'a>>;
+
+/// How a user's account at a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AccountStatus {
+    /// What the operator calls the server.
+    pub server: Arc<str>,
+    /// The host that the account is at.
+    pub host: String,
+    /// What it may be used for, if it is connected; nothing where the other server does not say.
+    pub granted: Option<Scopes>,
+}
+
+impl AccountStatus {
+    /// That of an account which is not connected.
+    #[must_use]
+    pub fn new(server: Arc<str>, host: impl Into<String>) -> Self {
+        Self { server, host: host.into(), granted: None }
+    }
+
+    /// Whether it is connected.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.granted.is_some()
+    }
+}
+
+/// What became of an account that its user gave up. Its tokens are kept here no more, in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Disconnected {
+    /// There was none.
+    Nothing,
+    /// The other server has taken its tokens back (RFC 7009).
+    Revoked,
+    /// The other server has no way to take them back: there they are good until they run out.
+    NotOffered,
+    /// The other server has not taken them back. Why is for the log alone.
+    NotRevoked,
+}
 
 /// Keeps the accounts that users have elsewhere, and makes links for those that are missing.
 pub trait Connections: fmt::Debug + Send + Sync + 'static {
@@ -86,6 +135,12 @@ pub trait Connections: fmt::Debug + Send + Sync + 'static {
 
     /// The browser came back for a link that was taken: `redirected` is where to, with the answer in its query.
     fn finish<'a>(&'a self, id: &'a str, redirected: String) -> Connecting<'a>;
+
+    /// All accounts that this principal has or could have.
+    fn accounts<'a>(&'a self, principal: &'a str) -> Connecting<'a, Vec<AccountStatus>>;
+
+    /// Gives up the account of this principal at a server: forgets its tokens, and has the other server take them back.
+    fn disconnect<'a>(&'a self, principal: &'a str, server: &'a str) -> Connecting<'a, Disconnected>;
 }
 
 /// A user who signs in elsewhere, and the browser that they left with.
@@ -94,6 +149,14 @@ struct Gone {
     link: String,
     browser: String,
     principal: String,
+}
+
+/// Who is there with a browser.
+struct Somebody {
+    /// As [`Principal::name`] says it.
+    principal: String,
+    /// What people call them.
+    shown: String,
 }
 
 impl AuthServer {
@@ -115,51 +178,71 @@ impl AuthServer {
         format!("{}{CALLBACK}", self.settings().issuer.as_str().trim_end_matches('/'))
     }
 
+    /// Where users see their accounts.
+    #[must_use]
+    pub fn accounts_page(&self) -> String {
+        self.link_url(ACCOUNTS)
+    }
+
+    /// Publishes the document that says who we are where we are a client of others. It is at its client's id, which is to
+    /// be below the issuer.
+    #[must_use]
+    pub fn publishing(self, document: ClientDocument) -> Self {
+        self.with(|inner| inner.document = Some(document))
+    }
+
     /// Whether this user may sign in here.
     #[must_use]
     pub fn knows_user(&self, user: &str) -> bool {
         self.0.sign_in.mark(user).is_some()
     }
 
-    /// Whether a path below the issuer is one of these. Users who sign in elsewhere have no session here that would say
-    /// who they are.
+    pub(super) fn connections(&self) -> Option<&dyn Connections> {
+        self.0.connections.as_deref()
+    }
+
+    /// Whether a path below the issuer is one of these.
     pub(super) fn is_connect_path(&self, path: &str) -> bool {
-        self.0.connections.is_some()
-            && self.provider().is_none()
-            && path.strip_prefix(FOLDER).is_some_and(is_id)
+        self.0.connections.is_some() && path.strip_prefix(FOLDER).is_some_and(is_id)
     }
 
     /// Answers on such a path.
     pub(super) async fn connect(&self, parts: &Parts, form: &Form) -> Page {
-        let Some(connections) = &self.0.connections else { return Ok(self.too_late()) };
+        let Some(connections) = self.connections() else { return Ok(self.too_late()) };
         let path = parts.uri.path();
         let path = path.strip_prefix(self.base()).unwrap_or(path);
         if path == CALLBACK {
-            return self.connected(&**connections, parts, form).await;
+            return self.connected(connections, parts, form).await;
         }
         let id = path.strip_prefix(FOLDER).unwrap_or_default();
+        if id == ACCOUNTS {
+            return self.accounts(connections, parts, form).await;
+        }
         let Some(link) = connections.link(id) else { return Ok(self.no_link()) };
         let browser = self.browser(&parts.headers).await?;
-        let Some(user) = browser.user.clone() else {
-            return self.begin(Errand::Connection(id.to_owned()), &browser).await;
-        };
-        if self.named(&user) != *link.principal {
-            tracing::warn!(user, server = %link.server, "a link was opened by another user than it was made for");
-            return Ok(self.refused(
-                StatusCode::FORBIDDEN,
-                "This link is for somebody else",
-                "It was made for another user of this host. Open links only from your own applications.",
-            ));
+        let Some(person) = self.person(&browser, id) else { return self.who_is_there(id, &browser).await };
+        if *person.principal != *link.principal {
+            return Ok(self.anothers(&link, &person.principal));
         }
         let mark = format!("connect {id}");
         if parts.method != Method::POST {
-            return Ok(self.connect_page(id, &link, &browser, &user, &mark));
+            let template = ConnectPage {
+                base: self.base(),
+                link: id,
+                csrf: &browser.csrf(&mark),
+                server: &link.server,
+                host: &link.host,
+                provider: link.page.host_str().unwrap_or_default(),
+                user: &person.shown,
+            };
+            return Ok(page(StatusCode::OK, &template));
         }
         if !form.get("csrf").is_some_and(|shown| browser.checks(&mark, shown)) {
             return Ok(self.too_late());
         }
+        let principal = person.principal;
         if form.get("decision") != Some("allow") {
-            tracing::info!(user, server = %link.server, "a user does not connect an account");
+            tracing::info!(principal, server = %link.server, "a user does not connect an account");
             connections.refuse(id);
             return Ok(self.done("Nothing was connected", "You can close this page."));
         }
@@ -168,11 +251,29 @@ impl AuthServer {
         if !connections.take(id) {
             return Ok(self.no_link());
         }
-        tracing::info!(user, server = %link.server, "a user goes to connect an account");
-        let gone = Gone { link: id.to_owned(), browser: browser.mark(), principal: self.named(&user) };
+        tracing::info!(principal, server = %link.server, "a user goes to connect an account");
+        let gone = Gone { link: id.to_owned(), browser: browser.mark(), principal };
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
         self.store().put(Record::new(Kind::Pending, gone_key(&state), encode(&gone), until)).await?;
         Ok(redirect(link.page.as_str()))
+    }
+
+    /// Who is there with this browser, as far as this page may know.
+    fn person(&self, browser: &Browser, page: &str) -> Option<Somebody> {
+        if let Some(visitor) = browser.visitor.as_ref().filter(|visitor| visitor.page == page) {
+            return Some(Somebody { principal: visitor.principal.clone(), shown: visitor.shown.clone() });
+        }
+        let user = browser.user.as_ref()?;
+        Some(Somebody { principal: self.named(user), shown: user.clone() })
+    }
+
+    /// Has the browser's user say who they are, and come back to this page.
+    async fn who_is_there(&self, page: &str, browser: &Browser) -> Page {
+        let errand = Errand::Connection(page.to_owned());
+        match self.provider() {
+            Some(provider) => self.send_away(provider, errand).await,
+            None => self.begin(errand, browser).await,
+        }
     }
 
     /// The browser comes back: it has to be the one that left, with the same user, for an answer that is waited for.
@@ -187,8 +288,9 @@ impl AuthServer {
         };
         let Ok(gone) = serde_json::from_str::<Gone>(&record.value) else { return Ok(self.no_answer()) };
         let browser = self.browser(&parts.headers).await?;
-        let is_same = browser.mark() == gone.browser
-            && browser.user.as_ref().is_some_and(|user| self.named(user) == gone.principal);
+        let person = self.person(&browser, &gone.link);
+        let is_same =
+            browser.mark() == gone.browser && person.is_some_and(|person| person.principal == gone.principal);
         if !is_same {
             tracing::warn!("an answer about an account came with another browser than the one that left");
             return Ok(self.no_answer());
@@ -212,32 +314,27 @@ impl AuthServer {
         })
     }
 
-    fn named(&self, user: &str) -> String {
+    /// The whole name of a user of ours.
+    pub(super) fn named(&self, user: &str) -> String {
         Principal::new(self.settings().issuer.clone(), user).name()
     }
 
-    fn connect_page(
-        &self,
-        id: &str,
-        link: &Link,
-        browser: &Browser,
-        user: &str,
-        mark: &str,
-    ) -> Response<Bytes> {
-        let csrf = browser.csrf(mark);
-        let template = ConnectPage {
-            base: self.base(),
-            link: id,
-            csrf: &csrf,
-            server: &link.server,
-            host: &link.host,
-            provider: link.page.host_str().unwrap_or_default(),
-            user,
-        };
-        page(StatusCode::OK, &template)
+    /// Somebody opened a link that was made for somebody else.
+    pub(super) fn anothers(&self, link: &Link, principal: &str) -> Response<Bytes> {
+        tracing::warn!(
+            principal,
+            wanted = %link.principal,
+            server = %link.server,
+            "a link was opened by another user than it was made for"
+        );
+        self.refused(
+            StatusCode::FORBIDDEN,
+            "This link is for somebody else",
+            "It was made for another user of this host. Open links only from your own applications.",
+        )
     }
 
-    fn no_link(&self) -> Response<Bytes> {
+    pub(super) fn no_link(&self) -> Response<Bytes> {
         let text = "It was used, or it is too old, or the host was started again since. Begin again from the application.";
         self.refused(StatusCode::NOT_FOUND, "This link is no longer good", text)
     }
@@ -248,12 +345,12 @@ impl AuthServer {
         self.refused(StatusCode::BAD_REQUEST, "Nobody waits for this answer", text)
     }
 
-    fn done(&self, title: &str, text: &str) -> Response<Bytes> {
-        page(StatusCode::OK, &Done { base: self.base(), title, text })
+    pub(super) fn done(&self, title: &str, text: &str) -> Response<Bytes> {
+        page(StatusCode::OK, &Told { base: self.base(), title, text, is_problem: false })
     }
 
-    fn refused(&self, status: StatusCode, title: &str, text: &str) -> Response<Bytes> {
-        page(status, &Problem { base: self.base(), title, text })
+    pub(super) fn refused(&self, status: StatusCode, title: &str, text: &str) -> Response<Bytes> {
+        page(status, &Told { base: self.base(), title, text, is_problem: true })
     }
 }
 
@@ -261,9 +358,9 @@ fn gone_key(state: &str) -> String {
     hash(&format!("connect {state}"))
 }
 
-/// Whether this is the last part of such a path: an id, or `callback`.
+/// Whether this is the last part of such a path: an id, or one of our own words.
 fn is_id(text: &str) -> bool {
-    text == "callback"
+    matches!(text, "callback" | ACCOUNTS)
         || (text.len() == 43
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)))
 }

@@ -1,0 +1,162 @@
+//! Users who sign in at an OpenID provider connect accounts of their own at a server behind the gateway.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use hospes_browser_tests::{Browser, Hospes, OpenIdProvider, Ran, Up};
+
+const ALLOW: &str = "button[value=allow]";
+
+/// A gateway before a server at which everybody has an account, and an application of Ann's that may use it.
+struct House {
+    provider: OpenIdProvider,
+    gate: Hospes,
+    up: Up,
+    /// The server behind the gateway.
+    site: (Hospes, Up),
+}
+
+impl House {
+    /// With this to say who its users are; none where something that it takes is not there.
+    fn build(auth: impl FnOnce(&OpenIdProvider) -> String) -> Option<Self> {
+        let (provider, gate, behind) = (OpenIdProvider::start()?, Hospes::find()?, Hospes::find()?);
+        std::fs::write(gate.path("login.secret"), OpenIdProvider::SECRET).unwrap();
+        let site = behind.up("[auth]\nusers = { ann-there = \"correct horse\", bob-there = \"battery\" }");
+        let mut config = auth(&provider);
+        config += &format!("\n[servers.there]\nurl = \"{}\"\naccount = \"per-user\"", site.url);
+        let up = gate.up(&config);
+        Some(Self { provider, gate, up, site: (behind, site) })
+    }
+
+    async fn call(&self, tool: &str, arguments: &[&str]) -> Ran {
+        let words = [&["call", self.up.url.as_str(), tool], arguments].concat();
+        self.gate.run(&words).await
+    }
+
+    /// A link by which Ann connects her account.
+    async fn link(&self) -> String {
+        let asked = self.call("there__connect_account", &[]).await;
+        let start = format!("{}/connect/", self.up.origin());
+        let at = asked.said.find(&start).unwrap_or_else(|| panic!("no link: {asked:?}"));
+        asked.said[at..].split_whitespace().next().unwrap().to_owned()
+    }
+
+    /// From the link to the account and back, in Ann's browser; what became of it. Her link is nothing to Bob.
+    async fn connect(&self, ann: &Browser) {
+        let link = self.link().await;
+        let Some(bob) = Browser::start().await else { panic!("a second browser") };
+        bob.open(&link).await;
+        sign_in_there(&bob, &self.provider.issuer, "bob").await;
+        bob.see("This link is for somebody else").await;
+        assert!(bob.url().await.as_str().starts_with(self.up.origin()), "not to the server");
+        // Nor is it to whoever has the session of his browser.
+        bob.open(&link).await;
+        bob.see("This link is for somebody else").await;
+        bob.picture("link-of-another").await;
+        drop(bob);
+
+        ann.open(&link).await;
+        let page = ann.see("Connect your account at").await;
+        for words in ["there", self.site.1.origin().trim_start_matches("http://"), "ann"] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+        ann.picture("connect").await;
+        ann.press(ALLOW).await;
+        ann.arrive(self.site.1.origin()).await;
+        ann.fill("#user", "ann-there").await;
+        ann.fill("#password", "correct horse").await;
+        ann.press("button[type=submit]").await;
+        ann.see("Allow Hospes").await;
+        ann.press(ALLOW).await;
+        ann.see("Your account is connected").await;
+        assert!(ann.url().await.as_str().starts_with(self.up.origin()));
+        ann.picture("connected").await;
+        let called = self.call("there__time__now", &["timezone=Asia/Tokyo"]).await;
+        assert!(called.code == Some(0) && called.said.contains("+09:00"), "{called:?}");
+    }
+
+    /// Ann gives her account up, on the page of her accounts.
+    async fn disconnect(&self, ann: &Browser) {
+        ann.open(&format!("{}/connect/accounts", self.up.origin())).await;
+        let page = ann.see("Your accounts elsewhere").await;
+        assert!(page.contains("Connected for mcp") && page.contains("ann"), "{page}");
+        ann.picture("accounts").await;
+        ann.press("button[value=disconnect]").await;
+        let page = ann.see("is disconnected, and its tokens are taken back there").await;
+        assert!(page.contains("Not connected"), "{page}");
+        ann.picture("disconnected").await;
+        // The other server knows nothing of her any more, and asks.
+        self.link().await;
+    }
+}
+
+async fn sign_in_there(browser: &Browser, issuer: &str, name: &str) {
+    browser.arrive(issuer).await;
+    browser.fill("input[name=login]", name).await;
+    browser.fill("input[name=password]", "any").await;
+    browser.press("button[type=submit]").await;
+    browser.see("Authorize").await;
+    browser.press("button[type=submit]").await;
+}
+
+/// Our authorization server sends its users to the provider.
+///
+/// covers: AUT3-11 ELIC-26 ELIC-32
+#[tokio::test(flavor = "multi_thread")]
+async fn of_users_who_sign_in_at_a_provider() {
+    let Some(house) = House::build(|provider| {
+        format!(
+            "[auth.provider]\nissuer = \"{}\"\nclient_id = \"{}\"\nclient_secret = \"${{file:login.secret}}\"\n\
+             scopes = [\"openid\", \"email\", \"groups\", \"offline_access\"]\nallow = {{ groups = \"mcp\" }}",
+            provider.issuer,
+            OpenIdProvider::CLIENT
+        )
+    }) else {
+        return;
+    };
+    let Some(ann) = Browser::start().await else { return };
+    let (page, signed_in) = house.gate.login(&house.up.url);
+    ann.open(&page).await;
+    ann.press(ALLOW).await;
+    sign_in_there(&ann, &house.provider.issuer, "ann").await;
+    ann.see("close this").await;
+    assert_eq!(signed_in.await.code, Some(0));
+    let given = house.provider.tokens().await.len();
+    house.connect(&ann).await;
+    // To learn who she is has not cost her what her application has.
+    assert!(house.provider.tokens().await.len() > given);
+    assert_eq!(house.provider.times("revocation 200").await, 0);
+    house.disconnect(&ann).await;
+}
+
+/// The tokens are the provider's own, and only the pages are ours.
+///
+/// covers: AUT3-11 ELIC-26 ELIC-32
+#[tokio::test(flavor = "multi_thread")]
+async fn of_users_whose_tokens_come_from_elsewhere() {
+    let Some(house) = House::build(|provider| {
+        format!(
+            "[auth]\nissuer = \"{}\"\nscopes = [\"mcp\"]\n[auth.sign_in]\nclient_id = \"{}\"\n\
+             client_secret = \"${{file:login.secret}}\"\nscopes = [\"openid\", \"email\"]",
+            provider.issuer,
+            OpenIdProvider::CLIENT
+        )
+    }) else {
+        return;
+    };
+    let Some(ann) = Browser::start().await else { return };
+    let application = ["--client-id", OpenIdProvider::APPLICATION];
+    let (page, signed_in) = house.gate.login_with(&house.up.url, &application);
+    ann.open(&page).await;
+    sign_in_there(&ann, &house.provider.issuer, "ann").await;
+    ann.see("close this").await;
+    let ran = signed_in.await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    // She is signed in there, and agrees to one more client of it.
+    let link = house.link().await;
+    ann.open(&link).await;
+    ann.see("Authorize").await;
+    ann.press("button[type=submit]").await;
+    ann.see("Connect your account at").await;
+    house.connect(&ann).await;
+    house.disconnect(&ann).await;
+}

@@ -1,0 +1,92 @@
+//! The accounts of users at the servers behind the host, and the pages on which they connect them.
+
+use std::sync::Arc;
+
+use hospes_auth::client::{InvalidDocument, Store as Kept};
+use hospes_auth::server::{AuthServer, Provider};
+use hospes_auth::{ClientId, Issuer, RedirectUri, Seed};
+use hospes_host::config::{AccountsConfig, AuthSignIn, Config, Transport};
+use hospes_host::{AccountLimits, Accounts};
+
+use super::server::asked_there;
+use super::{Authorization, fetcher, identifier, mistake};
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+
+/// The accounts of a host whose own pages are below `issuer`.
+pub(super) fn accounts_at(kept: Arc<dyn Kept>, said: &AccountsConfig, issuer: &Issuer) -> Outcome<Accounts> {
+    let accounts = Accounts::new(kept).limits(AccountLimits::from(said));
+    let accounts = identifier("auth.base_url", accounts.at(issuer.as_str()))?;
+    let is_public = issuer.as_str().starts_with("https://");
+    if !is_public || said.client_document == Some(false) {
+        return Ok(accounts);
+    }
+    let url = ClientId::new(format!("{}/connect/client.json", issuer.as_str().trim_end_matches('/')));
+    Ok(accounts.described_at(identifier("auth.base_url", url)?))
+}
+
+/// The pages on which users connect these accounts, and the document that says who we are to others.
+pub(super) fn with_accounts(server: AuthServer, accounts: Accounts) -> Outcome<AuthServer> {
+    // A provider that reads such documents needs to know its users' way back, too.
+    let more = identifier("auth.base_url", RedirectUri::new(server.provider_callback()))?;
+    let document = accounts.client_document(vec![more]);
+    let server = server.connecting(Arc::new(accounts));
+    Ok(match document {
+        Ok(document) => server.publishing(document),
+        // It is not said where it would be.
+        Err(InvalidDocument::NoUrl) => server,
+        Err(error) => return Err(mistake("auth.base_url", &error)),
+    })
+}
+
+/// Where users of an issuer elsewhere sign in for our pages. What is sealed lasts for minutes, so the key is new each time.
+pub(super) fn visitors(issuer: Issuer, config: &AuthSignIn) -> Outcome<Provider> {
+    let client = identifier("auth.sign_in.client_id", ClientId::new(config.client_id.as_str()))?;
+    let key =
+        Seed::from_system().map_err(|error| Failure::usage("there is no randomness").because(&error))?.draw();
+    let fetch = fetcher(&issuer);
+    let provider = identifier("auth.sign_in", Provider::new(issuer, client, &key, fetch))?;
+    asked_there("auth.sign_in", provider, config.client_secret.as_ref(), &config.scopes, &config.parameters)
+}
+
+/// Whoever may not sign in any more has no accounts either.
+pub(super) fn forget_the_gone(accounts: &Accounts, server: &AuthServer, output: Output) -> Outcome {
+    let gone = accounts.forget_users(server.settings().issuer.as_str(), |user| server.knows_user(user));
+    match gone.map_err(|error| Failure::usage("the accounts of users cannot be read").because(&error))? {
+        0 => {}
+        gone => output.say(format_args!("{gone} accounts of users who are gone were forgotten")),
+    }
+    Ok(())
+}
+
+/// Refuses to start where users are to have accounts of their own at a server, and there are none who could sign in.
+pub(crate) fn users_can_sign_in(config: &Config, authorization: Option<&Authorization>) -> Outcome {
+    let Some(server) = config.servers.iter().find(|server| server.is_per_user() && !server.disabled) else {
+        return Ok(());
+    };
+    let refuse =
+        |why: &str| Failure::usage(format!("server `{}`: `account = \"per-user\"`: {why}", server.name));
+    if let Transport::Http(http) = &server.transport
+        && !hospes_auth::metadata::is_secure(http.url.reveal())
+    {
+        return Err(refuse("it is reached over http, where anybody could read the users' tokens")
+            .hint("use its https address"));
+    }
+    if authorization.is_none() {
+        return Err(
+            refuse("nobody signs in at this host").hint("say who may under [auth]: users = { name = \"…\" }")
+        );
+    }
+    let auth = config.auth.as_ref();
+    if let Some(issuer) = auth.and_then(|auth| auth.issuer.as_ref().filter(|_| auth.sign_in.is_none())) {
+        let why = format!(
+            "users of {issuer} (`auth.issuer`) have to sign in at this host's own pages to connect an account, and it is \
+             not said as which client: `client_id` under [auth.sign_in] is missing"
+        );
+        return Err(refuse(&why).hint(
+            "register this host there as an OpenID client that is sent back to BASE_URL/upstream/callback, or share one \
+             account: account = \"shared\"",
+        ));
+    }
+    Ok(())
+}

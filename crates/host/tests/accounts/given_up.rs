@@ -1,0 +1,127 @@
+//! What users see of their accounts, and how they give them up; and how many users there may be.
+
+use hospes::client::Client;
+use hospes_auth::client::Kept as Tokens;
+use hospes_host::AccountLimits;
+use hospes_host::catalogue::ACCOUNTS_URI;
+use hospes_model::Revision;
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, Page};
+use crate::site::{Gate, Kept, Site};
+use crate::{call, says};
+
+/// What the gateway says of this application's user's accounts.
+async fn accounts(client: &Client) -> Value {
+    let read = client.read(ACCOUNTS_URI).await.unwrap();
+    let read = serde_json::to_value(&read.contents).unwrap();
+    serde_json::from_str(read[0]["text"].as_str().unwrap()).unwrap()
+}
+
+/// Opens the page of accounts and disconnects the only one.
+async fn disconnect(browser: &mut Browser, gate: &Gate) -> Page {
+    let page = browser.agree_to_sign_in(&format!("{}/connect/accounts", gate.origin)).await;
+    assert!(page.text.contains("Disconnect<"), "{page:?}");
+    browser.press(&page, "disconnect").await
+}
+
+/// Limits of which one is another.
+fn limited(change: impl FnOnce(&mut AccountLimits)) -> AccountLimits {
+    let mut limits = AccountLimits::default();
+    change(&mut limits);
+    limits
+}
+
+fn kept_of(kept: &Kept) -> Vec<String> {
+    let known = Tokens::all(&*kept.store).unwrap();
+    known.iter().map(|one| one.account.rsplit(' ').next().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_user_sees_their_accounts_and_gives_them_up() {
+    let site = Site::new().await;
+    let (gate, kept) = Gate::told(&site, |accounts| accounts, "").await;
+    let mut clients = Vec::new();
+    for name in ["alice", "bob"] {
+        let client = gate.application(name, Client::builder()).await;
+        let told = accounts(&client).await;
+        let host = site.origin.trim_start_matches("http://");
+        assert_eq!(
+            told,
+            json!({ "accounts": [{ "server": "site", "host": host, "connected": false, "scopes": null }],
+                "manage": format!("{}/connect/accounts", gate.origin) })
+        );
+        let link = gate.link(&says(&client, "site__whoami").await);
+        assert_eq!(gate.browser(name).agree(&link).await.status, 200);
+        assert_eq!(says(&client, "site__whoami").await, format!("{name}-there"));
+        let told = accounts(&client).await;
+        let scopes = told["accounts"][0]["scopes"].as_array().unwrap();
+        assert!(told["accounts"][0]["connected"] == true && scopes.contains(&json!("use")), "{told}");
+        let listed = client.resources().all().await.unwrap();
+        assert!(listed.iter().any(|resource| resource.uri == ACCOUNTS_URI), "{listed:?}");
+        clients.push(client);
+    }
+    let robot = gate.application("robot", Client::builder()).await;
+    assert!(robot.read(ACCOUNTS_URI).await.is_err(), "a program has none");
+
+    let bobs =
+        site.heard.lock().unwrap().iter().rfind(|shown| shown.starts_with("Bearer ")).cloned().unwrap();
+    let done = disconnect(&mut gate.browser("bob"), &gate).await;
+    assert!(done.text.contains("is disconnected, and its tokens are taken back there"), "{done:?}");
+    assert!(done.text.contains("Not connected"), "{done:?}");
+    // The server knows the token no more that was shown last, which was his.
+    let direct = hospes::client::Target::url(site.url()).header("authorization", bobs);
+    assert!(Client::connect(direct).await.is_err());
+    assert_eq!(kept_of(&kept), ["alice"]);
+    let told = accounts(&clients[1]).await;
+    assert_eq!(told["accounts"][0]["connected"], false, "{told}");
+    let refused = call(&clients[1], "site__whoami").await;
+    assert!(refused.is_error == Some(true) && !refused.all_text().contains("-there"), "{refused:?}");
+    assert_eq!(says(&clients[0], "site__whoami").await, "alice-there", "hers is hers");
+    // He may have it again, by a link of afterwards.
+    let (again, _) = gate.willing("bob", Revision::LATEST).await;
+    assert_eq!(says(&again, "site__whoami").await, "bob-there");
+}
+
+#[tokio::test]
+async fn an_account_is_gone_here_whatever_the_server_says() {
+    let mut site = Site::new().await;
+    let (gate, kept) = Gate::told(&site, |accounts| accounts, "").await;
+    let (alice, _) = gate.willing("alice", Revision::LATEST).await;
+    assert_eq!(says(&alice, "site__whoami").await, "alice-there");
+    site.go_away().await;
+    let done = disconnect(&mut gate.browser("alice"), &gate).await;
+    assert!(done.text.contains("did not take them back"), "{done:?}");
+    assert!(kept_of(&kept).is_empty());
+}
+
+/// A link from before is none afterwards: who has it connects nothing.
+#[tokio::test]
+async fn a_link_does_not_outlive_what_its_user_gave_up() {
+    let site = Site::new().await;
+    let gate = Gate::new(&site).await;
+    let (alice, _) = gate.willing("alice", Revision::LATEST).await;
+    assert_eq!(says(&alice, "site__whoami").await, "alice-there");
+    // For more than she has agreed to so far.
+    let silent = gate.application("alice", Client::builder()).await;
+    let link = gate.link(&says(&silent, "site__admin").await);
+    disconnect(&mut gate.browser("alice"), &gate).await;
+    let gone = gate.browser("alice").agree(&link).await;
+    assert!(gone.status == 404 && gone.text.contains("no longer good"), "{gone:?}");
+}
+
+#[tokio::test]
+async fn there_are_only_so_many_users_at_once() {
+    let site = Site::new().await;
+    let limits = limited(|limits| limits.max_users = 1);
+    let (gate, _) = Gate::told(&site, |accounts| accounts.limits(limits), "").await;
+    let alice = gate.application("alice", Client::builder()).await;
+    assert!(says(&alice, "site__whoami").await.contains("/connect/"));
+    let bob = Client::builder().connect(gate.target("bob")).await;
+    let refused = match bob {
+        Ok(bob) => format!("{:?}", bob.call("site__whoami", json!({})).await.unwrap_err()),
+        Err(error) => error.to_string(),
+    };
+    assert!(refused.contains("max_users"), "{refused}");
+    assert!(says(&alice, "site__whoami").await.contains("/connect/"));
+}
