@@ -412,7 +412,7 @@ fn mistakes_in_our_format_are_named() {
         ),
         (
             "[accounts]\nmax_user = 3",
-            "h.toml:2:1: `accounts.max_user` is not known; did you mean `max_users`?",
+            "h.toml:2:1: unknown key `accounts.max_user`; did you mean `max_users`?",
         ),
         (
             "[servers.a]\ncommand = 'x'\naccount = 'per-user'",
