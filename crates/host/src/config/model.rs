@@ -273,7 +273,7 @@ pub struct Http {
     /// As whom it is used.
     pub account: AccountChoice,
     /// How its authorization server knows us, where that was agreed on before.
-    pub client: Option<HttpClient>,
+    pub client: Option<Box<HttpClient>>,
 }
 
 /// A client that somebody has registered with a server's authorization server.

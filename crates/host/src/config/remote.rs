@@ -40,7 +40,7 @@ impl Reader<'_, '_, '_> {
     }
 
     /// How the server's authorization server knows us.
-    fn client(&mut self, headers: &[(String, Secret)]) -> Option<HttpClient> {
+    fn client(&mut self, headers: &[(String, Secret)]) -> Option<Box<HttpClient>> {
         let spellings = self.spellings;
         let mut given = None;
         let mut text = |reader: &mut Self, keys| {
@@ -86,7 +86,7 @@ impl Reader<'_, '_, '_> {
         }
         let (secret, issuer) = (secret.map(|(_, text)| text), issuer.map(|(_, text)| text));
         let issuer = issuer.map(|issuer| issuer.reveal().to_owned());
-        Some(HttpClient { id: id.reveal().to_owned(), secret, issuer })
+        Some(Box::new(HttpClient { id: id.reveal().to_owned(), secret, issuer }))
     }
 
     fn account(&mut self, headers: &[(String, Secret)]) -> AccountChoice {
