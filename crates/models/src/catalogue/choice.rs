@@ -7,7 +7,7 @@ use hospes_model::{
 use super::reason::{Matched, PassedOver, Reason, Weighed, Wish};
 use super::{Catalogue, Model, Scores};
 use crate::estimate::{self, TokenEstimate};
-use crate::{Money, Prices, Usage};
+use crate::{ModelError, Money, Prices, Usage};
 
 /// The model that suits a request best, and why it does.
 #[derive(Clone, Debug)]
@@ -75,6 +75,11 @@ pub enum Shortage {
         /// What there is.
         room: u64,
     },
+    /// Its provider has no place for a part of the request.
+    Cannot {
+        /// What it cannot take.
+        what: String,
+    },
     /// There is no budget for it, in the budget's words.
     Budget {
         /// Such as `the budget of the server "files" has 120 of 1000 tokens left`.
@@ -127,9 +132,13 @@ impl Catalogue {
         for model in &self.models {
             let estimate = Estimate::with(model, params, needs.input);
             let words = |words| Shortage::Budget { words };
-            let short = needs
-                .short_of(model, &estimate)
-                .map_or_else(|| affordable(model, &estimate).err().map(words), Some);
+            let cannot = || match model.provider.check(params) {
+                Err(ModelError::Unsupported { what, .. }) => Some(Shortage::Cannot { what }),
+                // What is wrong for every model is found when one is asked.
+                _ => None,
+            };
+            let short = needs.short_of(model, &estimate).or_else(cannot);
+            let short = short.or_else(|| affordable(model, &estimate).err().map(words));
             match short {
                 Some(shortage) => passed_over.push(PassedOver { model: model.name.clone(), shortage }),
                 None => able.push((model, estimate)),

@@ -145,6 +145,7 @@ impl fmt::Display for Shortage {
             Self::Audio => f.write_str("takes no sounds"),
             Self::Tools => f.write_str("takes no tools"),
             Self::Context { needed, room } => write!(f, "has room for {room} tokens, not for {needed}"),
+            Self::Cannot { what } => write!(f, "cannot take {what}"),
             Self::Budget { words } => f.write_str(words),
         }
     }

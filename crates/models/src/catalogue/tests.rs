@@ -110,6 +110,22 @@ fn a_hint_that_finds_only_what_cannot_take_the_request_is_passed_over() {
 }
 
 #[test]
+fn what_a_provider_has_no_place_for_goes_to_another() {
+    let llama = crate::Ollama::new("llama", crate::Access::default()).unwrap();
+    let ours = Catalogue::new([Model::new("llama", llama), model("oak")]).unwrap();
+    let must = hospes_model::ToolChoice::new().with_mode(hospes_model::ToolChoiceMode::Required);
+    let params =
+        wish(&["llama"], NONE).with_tools(vec![Tool::new("t", RawJson::from(serde_json::json!({})))]);
+    assert_eq!(ours.choose(&params).unwrap().model.name, "llama");
+    let choice = ours.choose(&params.with_tool_choice(must)).unwrap();
+    assert_eq!(
+        choice.reason.to_string(),
+        "`oak`, no model for `llama`, the only one that can take it; \
+         passed over: llama (cannot take a tool choice of \"required\")"
+    );
+}
+
+#[test]
 fn who_can_take_nothing_says_why_of_each() {
     let ours = Catalogue::new([model("a").without_tools(), model("b")]).unwrap();
     let params = wish(&[], NONE).with_tools(vec![Tool::new("t", RawJson::empty_object())]);

@@ -124,10 +124,11 @@ impl Endpoint {
         heard: &mut Listener<'_>,
     ) -> Result<(R, u32), Failure> {
         let end = Instant::now() + self.limits.whole;
-        let mut state = State { reader: reader(), tries: 0, may_have_cost: false };
+        let mut state = State { reader: reader(), tries: 0, asking: false, may_have_cost: false };
         let asked = self.try_often(path, body.into(), style, &reader, heard, &mut state);
         let outcome = timeout_at(end, asked).await.unwrap_or_else(|_| {
-            state.may_have_cost = true;
+            // Between two tries there is nothing that could cost.
+            state.may_have_cost |= state.asking;
             Err(self.timed_out(Stage::Whole))
         });
         match outcome {
@@ -157,7 +158,9 @@ impl Endpoint {
                 heard(Delta::Again(state.tries));
                 state.reader = reader();
             }
+            state.asking = true;
             let tried = self.attempt(path, body.clone(), style, &mut state.reader, heard).await;
+            state.asking = false;
             let Err(miss) = tried else { return Ok(()) };
             state.may_have_cost |= miss.may_have_cost;
             let Some(wait) = retry::wait(&miss, state.tries, &self.limits) else { return Err(miss.error) };
@@ -196,6 +199,8 @@ impl Endpoint {
 struct State<R> {
     reader: R,
     tries: u32,
+    /// A try is on its way.
+    asking: bool,
     may_have_cost: bool,
 }
 

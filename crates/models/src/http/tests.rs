@@ -320,6 +320,15 @@ async fn limits_on_time_are_named_and_keep_what_came() {
 }
 
 #[tokio::test]
+async fn time_that_runs_out_between_two_tries_has_cost_nothing() {
+    let busy = Act::Say(response("429 Too Many Requests", "retry-after: 2\r\n", ""));
+    let limits = Limits { whole: Duration::from_millis(300), ..quick() };
+    let failure = ask_of(vec![busy], limits).await.0.unwrap_err();
+    assert!(failure.to_string().contains("(setting timeout)"), "{failure}");
+    assert_eq!((failure.tries, failure.may_have_cost), (1, false));
+}
+
+#[tokio::test]
 async fn an_answer_has_a_length() {
     let limits = Limits { max_answer_bytes: 500, ..quick() };
     let endless = Act::Say(response("200 OK", STREAM, &PART.repeat(20)));

@@ -207,3 +207,84 @@ impl fmt::Debug for Scripted {
         f.debug_struct("Scripted").field("model", &self.model).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hospes_model::{RawJson, SamplingMessage, ToolUseContent};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn hello(text: &str) -> CreateMessageParams {
+        CreateMessageParams::new(vec![SamplingMessage::user(text)], 9)
+    }
+
+    async fn ask(model: &Scripted, text: &str) -> Result<Answer, Failure> {
+        model.generate(&hello(text), &mut |_| {}).await
+    }
+
+    #[tokio::test]
+    async fn replies_come_in_order_and_end_or_begin_again() {
+        let once = Scripted::new(["one", "two"]);
+        let again = Scripted::repeating(["one", "two"]).named("parrot");
+        for wanted in ["one", "two"] {
+            assert_eq!(ask(&once, "x").await.unwrap().result.text(), wanted);
+            assert_eq!(ask(&again, "x").await.unwrap().result.text(), wanted);
+        }
+        let failure = ask(&once, "x").await.unwrap_err();
+        assert_eq!(failure.to_string(), "the scripted model fails: its script has no more replies");
+        let answer = ask(&again, "x").await.unwrap();
+        assert_eq!((answer.result.text().as_str(), answer.result.model.as_str()), ("one", "parrot"));
+        assert!(answer.usage.is_some_and(|usage| usage.input_tokens > 0 && usage.output_tokens > 0));
+        assert!(ask(&Scripted::repeating(Vec::<Reply>::new()), "x").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_script_can_look_at_what_it_is_asked_and_remembers_it() {
+        let model = Scripted::with(|params: &CreateMessageParams| {
+            let text = params.messages[0].content[0].as_text().unwrap_or_default();
+            match text {
+                "tool" => Reply::new(ToolUseContent::new("1", "look", RawJson::empty_object())),
+                "fail" => Reply::error(ModelError::Scripted("as it was told to".to_owned())),
+                other => Reply::from(other.to_uppercase()).with_usage(Usage::new(7, 1)),
+            }
+        });
+        let answer = ask(&model, "loud").await.unwrap();
+        assert_eq!((answer.result.text().as_str(), answer.usage), ("LOUD", Some(Usage::new(7, 1))));
+        assert_eq!(ask(&model, "tool").await.unwrap().result.tool_uses().count(), 1);
+        assert_eq!(ask(&model, "fail").await.unwrap_err().tries, 1);
+        let invalid = CreateMessageParams::new(Vec::new(), 1);
+        assert!(model.generate(&invalid, &mut |_| {}).await.is_err());
+        assert_eq!(
+            model.asked(),
+            [hello("loud"), hello("tool"), hello("fail")],
+            "what is invalid never got there"
+        );
+        for _ in 0..MAX_ASKED {
+            ask(&model, "again").await.unwrap();
+        }
+        assert_eq!(model.asked().len(), MAX_ASKED);
+        assert_eq!(model.asked()[0], hello("again"), "the oldest go");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_script_speaks_word_by_word_and_can_be_dropped() {
+        let slow = Reply::new("one two three").slowly(Duration::from_secs(5), Duration::from_secs(1));
+        let model = Arc::new(Scripted::repeating([slow]));
+        let (begun, mut heard) = (Instant::now(), Vec::new());
+        let params = hello("x");
+        let mut listen = |delta: Delta<'_>| heard.push((begun.elapsed().as_secs(), format!("{delta:?}")));
+        let answer = model.generate(&params, &mut listen);
+        assert_eq!(answer.await.unwrap().result.text(), "one two three");
+        let heard: Vec<_> = heard.iter().map(|(when, what)| (*when, what.as_str())).collect();
+        assert_eq!(heard, [(6, "Text(\"one \")"), (7, "Text(\"two \")"), (8, "Text(\"three\")")]);
+        let mut words = 0;
+        let mut listen = |_: Delta<'_>| words += 1;
+        let asked =
+            tokio::time::timeout(Duration::from_millis(7_500), model.generate(&params, &mut listen)).await;
+        assert!(asked.is_err());
+        assert_eq!(words, 2);
+    }
+}

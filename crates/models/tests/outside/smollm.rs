@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::mpsc;
 
 use hospes_model::{CreateMessageParams, SamplingMessage, StopReason};
-use hospes_models::{Access, Delta, OpenAi, Provider};
+use hospes_models::{Access, Delta, OpenAi, Provider, estimate};
 
 use crate::program::{LIMIT, Program, named};
 
@@ -101,4 +101,58 @@ async fn a_dropped_request_stops_the_model() {
         }
     };
     assert!(gone, "it said:\n{}", smollm.program.said());
+}
+
+/// How many tokens the model cuts a text into.
+async fn count(url: &str, text: &str) -> u64 {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let host = url.trim_start_matches("http://").trim_end_matches("/v1");
+    let body = serde_json::json!({ "text": text }).to_string();
+    let request = format!(
+        "POST /count HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = tokio::net::TcpStream::connect(host).await.expect("a connection");
+    stream.write_all(request.as_bytes()).await.expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    let digits = answer
+        .rsplit_once("\"tokens\":")
+        .map(|(_, rest)| rest.trim_end_matches(|c: char| !c.is_ascii_digit()));
+    digits
+        .and_then(|digits| digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok())
+        .unwrap_or_else(|| panic!("{answer}"))
+}
+
+/// The stated error of the estimate, held against a tokenizer that is not ours.
+#[tokio::test]
+async fn estimates_are_as_wrong_as_they_say() {
+    let Some(smollm) = smollm() else { return };
+    let prose = include_str!("../../../../ARCHITECTURE.md")
+        .replace(['|', '`', '─', '│', '┌', '┐', '└', '┘', '►', '◄', '▲'], " ");
+    let rust = include_str!("../../src/estimate.rs");
+    let script = include_str!("../../../../tools/models/serve.mjs");
+    let numbers = "2026-11-22, 3.14159, 1 000 000, 42; ".repeat(30);
+    for (name, text, within) in [
+        ("prose", prose.as_str(), 25),
+        ("Rust", rust, 50),
+        ("JavaScript", script, 50),
+        ("numbers", &numbers, 50),
+        ("a pangram", &"Pack my box with five dozen liquor jugs. ".repeat(9), 50),
+        ("Chinese", &"北京是中华人民共和国的首都，也是全国的政治中心。".repeat(9), 50),
+        ("Russian", &"Москва является столицей Российской Федерации. ".repeat(9), 50),
+        ("a key", "aGVsbG8gd29ybGQsIHRoaXMgaXMgYSB0ZXN0IG9mIGJhc2U2NCBlbmNvZGluZyBhbmQgaXRzIHRva2Vucw", 50),
+        (
+            "JSON",
+            r#"{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"get_weather","arguments":{"city":"Ulm","days":3,"units":"metric"}}}"#,
+            50,
+        ),
+        ("German", &"Größere Fische fressen kleinere, das weiß jedes Kind an der Küste. ".repeat(20), 50),
+    ] {
+        let (counted, likely) = (count(&smollm.url, text).await, estimate::text_tokens(text));
+        let off = (likely as f64 / counted as f64 - 1.0) * 100.0;
+        assert!(off.abs() <= f64::from(within), "{name}: {likely} estimated, {counted} counted: {off:.0} %");
+        let params = CreateMessageParams::new(vec![SamplingMessage::user(text)], 1);
+        assert!(estimate::input_tokens(&params).high >= counted, "{name}");
+    }
 }
