@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 
 use crate::{
-    Abilities, Access, Anthropic, ApiKey, Gemini, Limits, MaxTokensField, Model, Ollama, OpenAi, Prices,
-    Provider, Scores, Scripted, SettingError,
+    Abilities, Access, Allowance, Anthropic, ApiKey, Gemini, Limits, MaxTokensField, Model, Money, Ollama,
+    OpenAi, Prices, Provider, Rate, Scores, Scripted, SettingError,
 };
 
 /// One table `[models.NAME]`.
@@ -252,6 +252,69 @@ impl ModelConfig {
             limits,
         }
     }
+}
+
+/// What somebody may spend, as a table of a configuration.
+///
+/// ```
+/// let table: hospes_models::AllowanceConfig = toml::from_str(r#"
+///     tokens = 100_000            # in and out, within the window
+///     money = 1.50                # likewise; models without prices cannot be used then
+///     window = "24h"              # the default
+///     calls = 10                  # no more often than this
+///     per = "1m"                  # the default
+/// "#)?;
+/// assert_eq!(table.build("sampling.servers.files")?.tokens, Some(100_000));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct AllowanceConfig {
+    /// Tokens, in and out, within the window.
+    pub tokens: Option<u64>,
+    /// Money within the window.
+    #[serde(deserialize_with = "money")]
+    pub money: Option<Money>,
+    /// How long what is spent counts; one day by default.
+    #[serde(deserialize_with = "time")]
+    pub window: Option<Duration>,
+    /// How often it may ask.
+    pub calls: Option<u32>,
+    /// In what time; one minute by default.
+    #[serde(deserialize_with = "time")]
+    pub per: Option<Duration>,
+    /// As much as it likes, which has to be said.
+    pub unlimited: bool,
+}
+
+impl AllowanceConfig {
+    /// The allowance. `table` is the table's name, for messages.
+    ///
+    /// # Errors
+    /// Which setting cannot be used, with its whole name, and why.
+    pub fn build(&self, table: &str) -> Result<Allowance, SettingError> {
+        let limited = self.tokens.is_some() || self.money.is_some();
+        if limited == self.unlimited {
+            let why = "set tokens, money or both; or unlimited = true, and neither";
+            return Err(SettingError::new(table, why));
+        }
+        if self.per.is_some() && self.calls.is_none() {
+            return Err(SettingError::new(
+                format!("{table}.per"),
+                "it is the time of calls, which are not set",
+            ));
+        }
+        let per = self.per.unwrap_or(Duration::from_secs(60));
+        let mut allowance = Allowance::unlimited().every(self.window.unwrap_or(Allowance::WINDOW));
+        (allowance.tokens, allowance.money) = (self.tokens, self.money);
+        allowance.rate = self.calls.map(|calls| Rate::new(calls, per));
+        Ok(allowance)
+    }
+}
+
+fn money<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Money>, D::Error> {
+    crate::money::from_units(deserializer).map(Some)
 }
 
 /// A time such as `"30s"`, `"2m"` or `"1h 30m"`, above zero.

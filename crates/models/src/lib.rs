@@ -9,7 +9,8 @@
 //! - A [`Catalogue`] holds the configured [`Model`]s and [chooses](Catalogue::choose) one for a request, with the
 //!   [`Reason`] in words.
 //! - A [`Budget`] says what servers and principals may spend: nothing, until somebody allows it.
-//! - A [`ModelConfig`] is a table `[models.NAME]` of a configuration.
+//! - A [`ModelConfig`] is a table `[models.NAME]` of a configuration, an [`AllowanceConfig`] a table of what somebody may
+//!   spend.
 //!
 //! One request, from end to end:
 //!
@@ -70,7 +71,7 @@ pub use catalogue::{
     Abilities, Catalogue, Choice, DuplicateModel, Estimate, Matched, Model, NoModel, PassedOver, Reason,
     Scores, Shortage, Weighed, Wish,
 };
-pub use config::{Modality, ModelConfig, ProviderKind};
+pub use config::{AllowanceConfig, Modality, ModelConfig, ProviderKind};
 pub use error::{Failure, ModelError, SettingError, Stage};
 pub use estimate::TokenEstimate;
 pub use key::ApiKey;

@@ -146,3 +146,28 @@ fn keys_are_expanded_by_whoever_reads_the_file_and_never_shown() {
     assert_eq!(config.api_key.as_ref().unwrap().reveal(), "s3cret-key", "blanks of a file are cut off");
     assert_eq!(config.expand(|_, _| Err("unset")), Err("unset"));
 }
+
+#[test]
+fn an_allowance_says_what_it_limits() {
+    let read = |text: &str| toml::from_str::<AllowanceConfig>(text).unwrap().build("t");
+    let day = Duration::from_secs(86_400);
+    let all = read("tokens = 5\nmoney = '0.5'\nwindow = '1h'\ncalls = 3\nper = '2m'").unwrap();
+    let rate = Rate::new(3, Duration::from_secs(120));
+    let wanted = Allowance::money(Money::units(0.5).unwrap())
+        .and_tokens(5)
+        .every(Duration::from_secs(3_600))
+        .rate(rate);
+    assert_eq!(all, wanted);
+    assert_eq!(read("unlimited = true").unwrap(), Allowance::unlimited());
+    assert_eq!(read("tokens = 0").unwrap(), Allowance::tokens(0).every(day));
+    for (text, said) in [
+        ("", "t: set tokens, money or both; or unlimited = true"),
+        ("calls = 3", "t: set tokens, money or both"),
+        ("tokens = 1\nunlimited = true", "t: set tokens, money or both; or unlimited = true, and neither"),
+        ("tokens = 1\nper = '1m'", "t.per: it is the time of calls"),
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.starts_with(said), "{text}: {error}");
+    }
+    assert!(toml::from_str::<AllowanceConfig>("money = -1").is_err());
+}

@@ -394,6 +394,16 @@ async fn a_key_is_in_no_error_whatever_the_provider_repeats() {
     );
 }
 
+#[test]
+fn headers_with_keys_are_marked_for_whatever_prints_headers() {
+    let extra = vec![("x-other".to_owned(), ApiKey::new("s3cret"))];
+    let key = ApiKey::new("sk-s3cret");
+    let endpoint =
+        Endpoint::new("http://127.0.0.1:1", Some((&key, KeyHeader::Bearer)), extra, Limits::default());
+    let shown = format!("{:?}", endpoint.unwrap().headers);
+    assert!(shown.contains("x-other") && !shown.contains("s3cret"), "{shown}");
+}
+
 #[tokio::test]
 async fn nobody_there_is_said_with_the_address() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -235,6 +235,22 @@ fn anthropic_events() {
 }
 
 #[test]
+fn anthropic_counts_are_totals_however_often_they_come() {
+    let start =
+        r#"{"type":"message_start","message":{"content":[],"usage":{"input_tokens":10,"output_tokens":3}}}"#;
+    let delta =
+        |usage: &str| format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"end_turn"}}{usage}}}"#);
+    for (more, wanted) in [
+        ("", Usage::new(10, 3)),
+        (r#","usage":{"input_tokens":12}"#, Usage::new(12, 3)),
+        (r#","usage":{"output_tokens":9,"cache_read_input_tokens":5}"#, Usage::new(15, 9)),
+    ] {
+        let text = named_events(&[start, &delta(more), r#"{"type":"message_stop"}"#]);
+        assert_eq!(whole(anthropic(), EVENTS, &text).usage, Some(wanted), "{more}");
+    }
+}
+
+#[test]
 fn gemini_parts_streamed_or_as_an_array() {
     let parts = [
         r#"{"candidates":[{"content":{"parts":[{"text":"I think","thought":true}],"role":"model"}}],"usageMetadata":{"promptTokenCount":8},"modelVersion":"gemini-x-001"}"#,
