@@ -110,7 +110,7 @@ async fn a_consent_is_given_once_and_here() {
          document.body.append(f); f.submit();"
     );
     browser.open(&format!("{}/authorize", up.origin())).await;
-    browser.see("Who is asking?").await;
+    browser.see("is not known here").await;
     browser.picture("problem").await;
     browser.run(&again).await;
     browser.see("no longer good").await;

@@ -31,13 +31,18 @@ pub(super) type Page = Result<Response<Bytes>, StoreError>;
 impl AuthServer {
     /// Answers the authorization endpoint: with a page, or by sending the browser back.
     pub(super) async fn authorize(&self, parts: &Parts, form: &Form) -> Page {
-        let unknown = "The application that sent you here is not known.";
-        let Some(id) = form.get("client_id").and_then(|id| ClientId::new(id).ok()) else {
-            return Ok(self.problem("Who is asking?", unknown));
+        let unknown = || {
+            let text = "It may have signed in here long ago, or at another host. Begin again from the application; if that \
+                        does not help, remove this address from it and add it anew.";
+            Ok(self.problem("This application is not known here", text))
         };
+        let Some(id) = form.get("client_id").and_then(|id| ClientId::new(id).ok()) else { return unknown() };
         let client = match self.client(&id).await? {
             Lookup::Client(client) => *client,
-            Lookup::Nobody => return Ok(self.problem("Who is asking?", unknown)),
+            Lookup::Nobody => {
+                tracing::info!(client = %id, "an application that is not known sent somebody here");
+                return unknown();
+            }
             // Not to where it says: who it is cannot be known.
             Lookup::Unavailable => {
                 return Ok(self.later("The page that says who the application is cannot be read now."));
@@ -95,8 +100,13 @@ impl AuthServer {
         };
         let Some(user) = user else {
             tracing::warn!("somebody could not sign in");
-            let mut response =
-                self.next_page(&request, &errand, &before, Some("That is not right. Try again."));
+            let problem = match self.0.sign_in.has_users() {
+                true => "This name and this password do not belong together.",
+                false => {
+                    "That is not the code. If it is older than 10 minutes, there is a newer one in the terminal."
+                }
+            };
+            let mut response = self.next_page(&request, &errand, &before, Some(problem));
             *response.status_mut() = StatusCode::FORBIDDEN;
             return Ok(response);
         };

@@ -14,6 +14,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::tokens::encode;
 use super::{hash, random_text};
+use crate::Seed;
 
 /// How often a password is hashed, as OWASP recommends for PBKDF2 with SHA-256.
 const ROUNDS: u32 = 600_000;
@@ -106,6 +107,36 @@ fn derive(password: &str, salt: &str, rounds: u32) -> [u8; 32] {
     hash
 }
 
+/// The signs of a code: none that is read or typed as another.
+const SIGNS: &[u8; 30] = b"23456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/// A code such as `7KQM-2XJP-9RTD`: long enough (58 bits) that nobody guesses it in the time that it is good, short enough
+/// to be typed on a telephone.
+fn new_code() -> String {
+    // Without randomness there are no secrets, and nothing can go on.
+    let mut seed = Seed::from_system().expect("the operating system has randomness");
+    let mut code = String::new();
+    while code.len() < 14 {
+        // As often one sign as another: what is left over of 256 is not used.
+        for byte in seed.draw().into_iter().filter(|byte| *byte < 240) {
+            if code.len() == 14 {
+                break;
+            }
+            if matches!(code.len(), 4 | 9) {
+                code.push('-');
+            }
+            code.push(char::from(SIGNS[usize::from(byte) % SIGNS.len()]));
+        }
+    }
+    code
+}
+
+/// A code without what people leave out or put in.
+fn plain(code: &str) -> String {
+    let signs = code.chars().filter(|sign| !sign.is_whitespace() && *sign != '-');
+    signs.map(|sign| sign.to_ascii_uppercase()).collect()
+}
+
 type Show = dyn Fn(&str) + Send + Sync;
 
 /// Who may sign in, and how.
@@ -147,18 +178,16 @@ impl SignIn {
         if shown.as_ref().is_some_and(|(_, until)| *until > now) {
             return;
         }
-        let code = random_text();
-        // Long enough that nobody guesses it in the time that it is good, short enough to be copied.
-        let code = code.get(..16).unwrap_or(&code);
-        *shown = Some((hash(code), now + CODE_SECONDS));
-        show(code);
+        let code = new_code();
+        *shown = Some((hash(&plain(&code)), now + CODE_SECONDS));
+        show(&code);
     }
 
     /// Whether this is the code that was shown; it works once.
     pub(super) fn take_code(&self, code: &str, now: u64) -> bool {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let good = shown.as_ref().is_some_and(|(known, until)| {
-            *until > now && bool::from(known.as_bytes().ct_eq(hash(code.trim()).as_bytes()))
+            *until > now && bool::from(known.as_bytes().ct_eq(hash(&plain(code)).as_bytes()))
         });
         if good {
             *shown = None;
@@ -219,6 +248,19 @@ mod tests {
     }
 
     #[test]
+    fn a_code_can_be_read_and_typed() {
+        let codes: std::collections::HashSet<String> = (0..200).map(|_| new_code()).collect();
+        assert_eq!(codes.len(), 200);
+        let mut seen = std::collections::BTreeSet::new();
+        for code in &codes {
+            let groups: Vec<&str> = code.split('-').collect();
+            assert!(groups.len() == 3 && groups.iter().all(|group| group.len() == 4), "{code}");
+            seen.extend(plain(code).bytes());
+        }
+        assert_eq!(seen, SIGNS.iter().copied().collect(), "each of the signs, and no other");
+    }
+
+    #[test]
     fn a_code_works_once_and_for_a_while() {
         let shown: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = Arc::clone(&shown);
@@ -228,7 +270,9 @@ mod tests {
         let codes = shown.lock().unwrap().clone();
         assert_eq!(codes.len(), 1);
         assert!(!sign_in.take_code("wrong", 1) && !sign_in.take_code(&codes[0], CODE_SECONDS));
-        assert!(sign_in.take_code(&codes[0], 1));
+        // However it is typed.
+        let typed = format!(" {} ", codes[0].to_lowercase().replace('-', " "));
+        assert!(sign_in.take_code(&typed, 1));
         assert!(!sign_in.take_code(&codes[0], 1));
     }
 }
