@@ -23,10 +23,12 @@ impl ApiKey {
         &self.0
     }
 
-    /// `text` without the key, should somebody have put it there.
+    /// `text` without the key, should somebody have put it there: whole, or what stands behind a scheme (`Bearer KEY`).
     pub(crate) fn redact(&self, text: &str) -> String {
+        let last = self.0.rsplit(' ').next().unwrap_or_default();
         // What is shorter than this is no key, and would be found in any text.
-        if self.0.len() < 4 { text.to_owned() } else { text.replace(self.0.as_str(), "[redacted]") }
+        let parts = [self.0.as_str(), last].into_iter().filter(|part| part.len() >= 4);
+        parts.fold(text.to_owned(), |text, part| text.replace(part, "[redacted]"))
     }
 }
 
@@ -51,5 +53,18 @@ impl fmt::Debug for ApiKey {
 impl fmt::Display for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[redacted]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_whole_or_behind_its_scheme() {
+        let key = ApiKey::new("Bearer abcd1234\n");
+        assert_eq!(key.redact("you sent 'Bearer abcd1234', abcd1234"), "you sent '[redacted]', [redacted]");
+        assert_eq!(ApiKey::new("abc").redact("abcabc"), "abcabc");
+        assert_eq!(format!("{key} {key:?}"), "[redacted] [redacted]");
     }
 }

@@ -416,6 +416,18 @@ async fn nobody_there_is_said_with_the_address() {
 }
 
 #[tokio::test]
+async fn a_connection_that_does_not_open_has_a_limit_of_its_own() {
+    // It accepts, and never says a word of TLS.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let limits = Limits { connect: Duration::from_millis(80), retries: 1, ..quick() };
+    let failure = ask(&model(&url, limits)).await.unwrap_err();
+    assert!(matches!(failure.error, ModelError::TimedOut { stage: Stage::Connecting, .. }), "{failure:?}");
+    assert!(failure.to_string().contains("(setting connect_timeout)"), "{failure}");
+    assert_eq!((failure.tries, failure.may_have_cost), (2, false));
+}
+
+#[tokio::test]
 async fn a_connection_that_is_free_is_used_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
