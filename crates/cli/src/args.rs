@@ -508,7 +508,7 @@ const TARGET_HELP: &str = "\
 TARGET is one of
   https://example.com/mcp      a URL
   notes                        an entry of the configuration (--config, or the default one)
-  everything                   a built-in server: everything, files, git, memory, time
+  everything                   a built-in server: everything, fetch, files, git, memory, time
   'npx -y some-server'         a command line; no shell takes part
   -- npx -y some-server        the same, taken apart already
 

@@ -82,3 +82,21 @@ impl Service<Name> for Resolver {
         })
     }
 }
+
+/// Why a client that uses [`connector`] got no answer.
+#[must_use]
+pub fn send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            if let Some(forbidden) = error.get_ref().and_then(|inner| inner.downcast_ref::<FetchError>()) {
+                return forbidden.clone();
+            }
+            if error.kind() == io::ErrorKind::TimedOut {
+                return FetchError::Timeout;
+            }
+        }
+        cause = error.source();
+    }
+    if error.is_connect() { FetchError::Unreachable } else { FetchError::Broken }
+}

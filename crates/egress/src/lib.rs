@@ -19,6 +19,6 @@ mod error;
 mod guard;
 
 pub use addresses::{InvalidNetwork, Network};
-pub use connector::{Connector, Found, Lookup, Resolver, connector, system_lookup};
+pub use connector::{Connector, Found, Lookup, Resolver, connector, send_error, system_lookup};
 pub use error::FetchError;
 pub use guard::{Egress, is_loopback};

@@ -8,7 +8,7 @@ use std::fmt;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use hospes::Server;
 
-use crate::{FilesError, GitError, MemoryError};
+use crate::{FilesError, GitError, InvalidUserAgent, MemoryError};
 
 /// A server that a program can start by its name.
 #[derive(Clone, Copy)]
@@ -28,6 +28,12 @@ pub const BUILTINS: &[Builtin] = &[
         about: "One of each thing a server can offer, to try a client on",
         options: |command| command,
         make: |_| Ok(crate::everything()),
+    },
+    Builtin {
+        name: "fetch",
+        about: "Fetches pages of the web, as Markdown",
+        options: options::Fetch::augment_args,
+        make: |matches| make(matches, options::Fetch::server),
     },
     Builtin {
         name: "files",
@@ -120,6 +126,9 @@ pub enum BadOptions {
     /// Its folders are no folders.
     #[error(transparent)]
     Files(#[from] FilesError),
+    /// Its user agent can be no header.
+    #[error(transparent)]
+    Fetch(#[from] InvalidUserAgent),
     /// Its folders are no folders, or there is no `git`.
     #[error(transparent)]
     Git(#[from] GitError),

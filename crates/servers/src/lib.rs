@@ -13,6 +13,7 @@
 
 mod builtin;
 mod everything;
+mod fetch;
 mod files;
 mod git;
 mod memory;
@@ -22,10 +23,13 @@ mod time;
 
 pub use builtin::{BUILTINS, BadOptions, Builtin, builtin};
 pub use everything::everything;
+pub use fetch::{FetchConfig, InvalidUserAgent, fetch};
 pub use files::{FilesConfig, FilesError, files};
 pub use git::{GitConfig, GitError, git};
 pub use memory::{MemoryConfig, MemoryError, memory};
 pub use time::time;
+
+pub use hospes_egress::Network;
 
 // What the documentation above links to.
 #[cfg(doc)]

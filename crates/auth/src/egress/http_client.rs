@@ -1,7 +1,6 @@
 //! What sends the requests.
 
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -97,7 +96,7 @@ impl GuardedClient {
         *sent.headers_mut() = request.headers;
         let agent = HeaderValue::from_static(concat!("hospes/", env!("CARGO_PKG_VERSION")));
         sent.headers_mut().insert(USER_AGENT, agent);
-        let answer = self.sender()?.request(sent).await.map_err(|error| send_error(&error))?;
+        let answer = self.sender()?.request(sent).await.map_err(|error| hospes_egress::send_error(&error))?;
         let (head, mut body) = answer.into_parts();
         if head.status == StatusCode::OK && !is_json(&head.headers) {
             return Ok(Response { status: head.status, headers: head.headers, body: Bytes::new() });
@@ -132,22 +131,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     let kind = kind.to_ascii_lowercase();
     let json = kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"));
     json && text(CONTENT_ENCODING).is_none_or(|how| how.eq_ignore_ascii_case("identity"))
-}
-
-fn send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            if let Some(forbidden) = error.get_ref().and_then(|inner| inner.downcast_ref::<FetchError>()) {
-                return forbidden.clone();
-            }
-            if error.kind() == io::ErrorKind::TimedOut {
-                return FetchError::Timeout;
-            }
-        }
-        cause = error.source();
-    }
-    if error.is_connect() { FetchError::Unreachable } else { FetchError::Broken }
 }
 
 #[cfg(test)]

@@ -7,7 +7,56 @@ use clap::Args;
 use hospes::Server;
 
 use super::BadOptions;
-use crate::{FilesConfig, GitConfig, MemoryConfig};
+use crate::{FetchConfig, FilesConfig, GitConfig, MemoryConfig, Network};
+
+#[derive(Debug, Args)]
+pub(super) struct Fetch {
+    /// Also fetch from this machine and the networks behind it, not only from the public internet
+    #[arg(long)]
+    allow_private: bool,
+    /// Also fetch from these addresses, such as 10.1.0.0/16. May be repeated
+    #[arg(long = "allow-network", value_name = "NETWORK")]
+    networks: Vec<Network>,
+    /// Fetch for models what robots.txt asks programs not to
+    #[arg(long)]
+    ignore_robots: bool,
+    /// What it calls itself to sites
+    #[arg(long, value_name = "TEXT")]
+    user_agent: Option<String>,
+    /// How long one fetch may take, in seconds [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// How long a page may be, in bytes [default: 5242880]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1024..=268_435_456))]
+    max_bytes: Option<u32>,
+    /// Trust the certificate authorities in this PEM file too. May be repeated
+    #[arg(long = "ca-file", value_name = "FILE")]
+    ca_files: Vec<PathBuf>,
+}
+
+impl Fetch {
+    pub(super) fn server(self) -> Result<Server, BadOptions> {
+        let mut config = FetchConfig::new();
+        if self.allow_private {
+            config = config.allow_private();
+        }
+        if self.ignore_robots {
+            config = config.ignore_robots();
+        }
+        if let Some(agent) = self.user_agent {
+            config = config.user_agent(agent);
+        }
+        if let Some(time) = self.timeout {
+            config = config.timeout(time);
+        }
+        if let Some(bytes) = self.max_bytes {
+            config = config.max_bytes(bytes as usize);
+        }
+        config = self.networks.into_iter().fold(config, FetchConfig::allow_network);
+        config = self.ca_files.into_iter().fold(config, FetchConfig::ca_file);
+        Ok(crate::fetch(config)?)
+    }
+}
 
 #[derive(Debug, Args)]
 pub(super) struct Files {

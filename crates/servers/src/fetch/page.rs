@@ -1,0 +1,206 @@
+//! What was fetched, as a model reads it.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use hospes::prelude::*;
+use htmd::element_handler::Handlers;
+use htmd::{Element, HtmlToMarkdown, Node};
+use html5ever::tendril::{StrTendril, TendrilSink as _};
+use html5ever::{ParseOpts, parse_document};
+use markup5ever_rcdom::RcDom;
+
+use super::web::Page;
+
+/// How deep elements may be in one another: who simplifies them calls itself for each level.
+const MAX_DEPTH: usize = 256;
+/// How long a page may take to be read.
+const PARSE_TIME: Duration = Duration::from_secs(5);
+/// How much of it is read before the clock is looked at.
+const CHUNK: usize = 16 * 1024;
+/// How far into a page it may say its encoding.
+const MAX_PROLOGUE: usize = 1024;
+/// What is not for readers.
+const SKIPPED: [&str; 10] =
+    ["head", "script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "aside"];
+/// What is only looks, where plain text is wanted.
+const DRESS: [&str; 14] =
+    ["a", "b", "strong", "i", "em", "code", "h1", "h2", "h3", "h4", "h5", "h6", "span", "blockquote"];
+
+/// How a page is to be shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Format {
+    /// Pages of HTML made simple, all other text as it is.
+    #[default]
+    Markdown,
+    /// The same without links and emphasis.
+    Text,
+    /// As it was sent.
+    Raw,
+}
+
+impl Page {
+    /// The media type without its parameters, in small letters.
+    pub(super) fn media_type(&self) -> String {
+        let kind = self.kind.as_deref().unwrap_or_default();
+        kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    fn is_html(&self) -> bool {
+        match self.media_type().as_str() {
+            "text/html" | "application/xhtml+xml" => true,
+            "" => {
+                let start =
+                    String::from_utf8_lossy(&self.body[..self.body.len().min(512)]).to_ascii_lowercase();
+                start.contains("<html") || start.contains("<!doctype html")
+            }
+            _ => false,
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        let kind = self.media_type();
+        let (main, sub) = kind.split_once('/').unwrap_or((&kind, ""));
+        match main {
+            "text" => true,
+            "application" | "image" | "model" => {
+                let known = [
+                    "json",
+                    "xml",
+                    "javascript",
+                    "ecmascript",
+                    "yaml",
+                    "toml",
+                    "sql",
+                    "graphql",
+                    "x-sh",
+                    "x-www-form-urlencoded",
+                ];
+                let known = known.contains(&sub)
+                    || matches!(sub, "x-yaml" | "x-ndjson" | "jsonl" | "x-javascript" | "rtf");
+                known || sub.ends_with("+json") || sub.ends_with("+xml") || sub.ends_with("+yaml")
+            }
+            "" => !self.body.contains(&0),
+            _ => false,
+        }
+    }
+
+    /// Its text: as its type says, else as it says itself, else as one can tell.
+    pub(super) fn text(&self) -> String {
+        let named = self.kind.as_deref().and_then(charset_of);
+        let said = || if self.is_html() { charset_in(&self.body) } else { None };
+        let guessed = || if std::str::from_utf8(&self.body).is_ok() { UTF_8 } else { WINDOWS_1252 };
+        let encoding = named.or_else(said).unwrap_or_else(guessed);
+        // A byte-order mark goes before all of these.
+        encoding.decode(&self.body).0.into_owned()
+    }
+
+    /// What it says.
+    pub(super) fn shown(&self, format: Format) -> Result<String> {
+        if !self.is_text() && !self.is_html() {
+            let kind = Some(self.media_type()).filter(|kind| !kind.is_empty());
+            let kind = kind.unwrap_or_else(|| "something without a media type".to_owned());
+            return Err(Error::msg(format!("this is {kind}, {} bytes, and no text", self.body.len())));
+        }
+        let text = self.text();
+        if format == Format::Raw || !self.is_html() { Ok(text) } else { simple(&text, format, PARSE_TIME) }
+    }
+}
+
+/// Makes HTML simple.
+fn simple(html: &str, format: Format, time: Duration) -> Result<String> {
+    let builder = HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec());
+    let builder = match format {
+        Format::Text => builder.skip_tags(vec!["img"]).add_handler(
+            DRESS.to_vec(),
+            |handlers: &dyn Handlers, element: Element<'_>| {
+                let inside = handlers.walk_children(element.node).content;
+                let is_block = matches!(element.tag, "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "blockquote");
+                Some(if is_block { format!("\n\n{}\n\n", inside.trim()) } else { inside }.into())
+            },
+        ),
+        _ => builder,
+    };
+    let converter = builder.build();
+    let tree = parsed(html, time)?.document.clone();
+    if is_too_deep(&tree) {
+        return Err(Error::msg(format!(
+            "this page has elements more than {MAX_DEPTH} deep in one another and cannot be made simple; format = raw shows it"
+        )));
+    }
+    Ok(converter.tree_to_markdown(&tree))
+}
+
+/// Reads HTML, for so long: what is very deep takes the square of its length.
+fn parsed(html: &str, time: Duration) -> Result<RcDom> {
+    let mut parser = parse_document(RcDom::default(), ParseOpts::default());
+    let (begun, mut left) = (Instant::now(), html);
+    while !left.is_empty() {
+        let (chunk, rest) = left.split_at(left.ceil_char_boundary(CHUNK.min(left.len())));
+        parser.process(StrTendril::from(chunk));
+        left = rest;
+        if begun.elapsed() > time {
+            return Err(Error::msg("this page takes too long to be made simple; format = raw shows it"));
+        }
+    }
+    Ok(parser.finish())
+}
+
+/// Measured level by level, without calling oneself.
+fn is_too_deep(tree: &Rc<Node>) -> bool {
+    let mut level = vec![Rc::clone(tree)];
+    for _ in 0..MAX_DEPTH {
+        level = level.iter().flat_map(|node| node.children.borrow().clone()).collect();
+        if level.is_empty() {
+            return false;
+        }
+    }
+    true
+}
+
+/// The `charset` of a media type.
+fn charset_of(kind: &str) -> Option<&'static Encoding> {
+    let parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let mut charsets = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    Encoding::for_label(charsets.next()?.1.trim().trim_matches('"').as_bytes())
+}
+
+/// What a page says in a `meta` of its encoding.
+fn charset_in(body: &[u8]) -> Option<&'static Encoding> {
+    let start = String::from_utf8_lossy(&body[..body.len().min(MAX_PROLOGUE)]).to_ascii_lowercase();
+    let after =
+        start.find("<meta").and_then(|meta| Some(&start[meta + start[meta..].find("charset=")? + 8..]))?;
+    let label: String = after
+        .trim_start_matches(['"', '\''])
+        .chars()
+        .take_while(|c| c.is_ascii_alphanumeric() || "-_:.".contains(*c))
+        .collect();
+    let encoding = Encoding::for_label(label.as_bytes())?;
+    // A page that was read as far as this is none of UTF-16.
+    Some(if encoding.is_ascii_compatible() { encoding } else { UTF_8 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who makes pages simple calls itself for each level of them.
+    #[test]
+    fn pages_that_are_too_deep_are_not_made_simple() {
+        for tag in ["div", "b", "ul><li", "table><tr><td", "svg", "object"] {
+            let deep = |times: usize| format!("<html>{}end", format!("<{tag}>").repeat(times));
+            assert!(simple(&deep(20), Format::Markdown, PARSE_TIME).is_ok(), "{tag}");
+            let why = simple(&deep(1000), Format::Markdown, PARSE_TIME).unwrap_err().to_string();
+            assert!(why.contains("deep in one another"), "{tag}: {why}");
+        }
+    }
+
+    #[test]
+    fn pages_that_take_too_long_are_given_up() {
+        let long = format!("<html>{}", "<div>".repeat(1_000_000));
+        let why = simple(&long, Format::Markdown, Duration::from_millis(50)).unwrap_err().to_string();
+        assert!(why.contains("takes too long"), "{why}");
+    }
+}

@@ -1,0 +1,209 @@
+//! One request: to where it may go, for as much as is taken, in so much time.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::write::MultiGzDecoder;
+use hospes_egress::{Connector, Egress, FetchError, Lookup};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, USER_AGENT,
+};
+use http::{HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use url::Url;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How much the head of an answer has, in bytes.
+const MAX_HEAD: usize = 64 * 1024;
+/// How many headers an answer has.
+const MAX_HEADERS: usize = 100;
+
+type Sender = Client<Connector, Empty<Bytes>>;
+
+/// What sends the requests.
+pub(super) struct Web {
+    pub(super) egress: Arc<Egress>,
+    pub(super) lookup: Lookup,
+    pub(super) ca_files: Vec<PathBuf>,
+    /// Made when it is first needed: to read all authorities takes a moment.
+    client: OnceLock<Result<Sender, FetchError>>,
+}
+
+/// What came back.
+pub(super) enum Answer {
+    Page(Page),
+    /// Ask there.
+    Elsewhere(Url),
+}
+
+/// Something that was fetched.
+pub(super) struct Page {
+    pub(super) url: Url,
+    pub(super) status: StatusCode,
+    /// Its media type as it was sent, with its parameters.
+    pub(super) kind: Option<String>,
+    pub(super) body: Vec<u8>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WebError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error("the answer sends on to what is no URL")]
+    BadRedirect,
+    #[error("the answer is packed in a way that was not asked for: {0}")]
+    Packed(String),
+    #[error("what is packed in the answer is broken")]
+    Broken,
+}
+
+impl Web {
+    pub(super) fn new(egress: Egress, lookup: Lookup, ca_files: Vec<PathBuf>) -> Self {
+        Self { egress: Arc::new(egress), lookup, ca_files, client: OnceLock::new() }
+    }
+
+    fn sender(&self) -> Result<Sender, FetchError> {
+        let make = || {
+            let tls = hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?;
+            let (egress, lookup) = (Arc::clone(&self.egress), Arc::clone(&self.lookup));
+            let connector = hospes_egress::connector(egress, lookup, tls, CONNECT);
+            // A kept connection would be used without its address being looked at again.
+            Ok(Client::builder(TokioExecutor::new())
+                .pool_max_idle_per_host(0)
+                .http1_max_buf_size(MAX_HEAD)
+                .http1_max_headers(MAX_HEADERS)
+                .build(connector))
+        };
+        self.client.get_or_init(make).clone()
+    }
+
+    /// Asks for a URL once. Of a body that is too long the beginning is enough, where `cut` says so.
+    pub(super) async fn get(
+        &self,
+        url: &Url,
+        agent: &HeaderValue,
+        max: usize,
+        cut: bool,
+    ) -> Result<Answer, WebError> {
+        self.egress.check(url)?;
+        let mut request = Request::new(Empty::new());
+        *request.method_mut() = Method::GET;
+        *request.uri_mut() = url.as_str().parse().map_err(|_| FetchError::Forbidden("it is no URL"))?;
+        let headers = request.headers_mut();
+        headers.insert(USER_AGENT, agent.clone());
+        headers.insert(ACCEPT, HeaderValue::from_static("text/html, text/markdown, text/*;q=0.9, */*;q=0.8"));
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        let answer =
+            self.sender()?.request(request).await.map_err(|error| hospes_egress::send_error(&error))?;
+        let (head, mut body) = answer.into_parts();
+        if head.status.is_redirection()
+            && let Some(location) = head.headers.get(LOCATION)
+        {
+            let location = location.to_str().map_err(|_| WebError::BadRedirect)?;
+            let mut next = url.join(location).map_err(|_| WebError::BadRedirect)?;
+            next.set_fragment(None);
+            return Ok(Answer::Elsewhere(next));
+        }
+        let mut kept = Unpacking::new(&head.headers, max)?;
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|_| FetchError::Broken)?.into_data() else { continue };
+            match kept.write(&data) {
+                Ok(()) => {}
+                Err(WebError::Fetch(FetchError::TooLarge { .. })) if cut => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
+        Ok(Answer::Page(Page { url: url.clone(), status: head.status, kind, body: kept.finish(cut)? }))
+    }
+}
+
+impl fmt::Debug for Web {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Web").field("egress", &self.egress).finish_non_exhaustive()
+    }
+}
+
+/// A body as it is, or as it comes out of its packing; never more of it than the limit.
+enum Unpacking {
+    Plain(Capped),
+    Gzip(Box<MultiGzDecoder<Capped>>),
+}
+
+/// Takes so many bytes and no more.
+struct Capped {
+    bytes: Vec<u8>,
+    max: usize,
+    is_full: bool,
+}
+
+impl Write for Capped {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let left = self.max - self.bytes.len();
+        self.bytes.extend_from_slice(&data[..data.len().min(left)]);
+        if data.len() > left {
+            self.is_full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Unpacking {
+    fn new(headers: &HeaderMap, max: usize) -> Result<Self, WebError> {
+        let capped = Capped { bytes: Vec::new(), max, is_full: false };
+        let how = headers
+            .get(CONTENT_ENCODING)
+            .map(|how| String::from_utf8_lossy(how.as_bytes()).trim().to_lowercase());
+        match how.as_deref() {
+            None | Some("" | "identity") => Ok(Self::Plain(capped)),
+            Some("gzip" | "x-gzip") => Ok(Self::Gzip(Box::new(MultiGzDecoder::new(capped)))),
+            Some(how) => Err(WebError::Packed(how.chars().take(40).collect())),
+        }
+    }
+
+    fn write(&mut self, data: &[u8]) -> Result<(), WebError> {
+        let written = match self {
+            Self::Plain(capped) => capped.write_all(data),
+            Self::Gzip(decoder) => decoder.write_all(data),
+        };
+        written.map_err(|_| self.error())
+    }
+
+    fn capped(&self) -> &Capped {
+        match self {
+            Self::Plain(capped) => capped,
+            Self::Gzip(decoder) => decoder.get_ref(),
+        }
+    }
+
+    fn error(&self) -> WebError {
+        let Capped { max, is_full, .. } = *self.capped();
+        if is_full { FetchError::TooLarge { max }.into() } else { WebError::Broken }
+    }
+
+    fn finish(mut self, cut: bool) -> Result<Vec<u8>, WebError> {
+        if let Self::Gzip(decoder) = &mut self
+            && decoder.try_finish().is_err()
+            && !(cut && decoder.get_ref().is_full)
+        {
+            return Err(self.error());
+        }
+        Ok(match self {
+            Self::Plain(capped) => capped.bytes,
+            Self::Gzip(mut decoder) => std::mem::take(&mut decoder.get_mut().bytes),
+        })
+    }
+}
