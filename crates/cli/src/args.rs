@@ -76,7 +76,8 @@ pub(crate) struct Files {
 pub(crate) struct HostOptions {
     #[command(flatten)]
     pub(crate) files: Files,
-    /// A folder told to servers that ask for roots outside of any call. May be repeated
+    /// A folder told to servers that ask for roots, if neither the application has roots nor the configuration says
+    /// which the server may have. May be repeated
     #[arg(long = "root", value_name = "FOLDER")]
     pub(crate) roots: Vec<PathBuf>,
     /// How long the first lists wait for servers that are being started, in seconds [default: 5; 8 for a command that

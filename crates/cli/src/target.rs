@@ -1,6 +1,6 @@
 //! Which server is meant: a URL, an entry of the configuration, a built-in server, or a command.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hospes::client::{Client, ClientBuilder, Target};
@@ -25,6 +25,8 @@ pub(crate) const SIGN_IN: &str =
 pub(crate) struct Found {
     pub(crate) target: Target,
     pub(crate) era: Option<Era>,
+    /// The folders that the configuration says it is told of.
+    pub(crate) roots: Vec<PathBuf>,
 }
 
 /// Finds out which server is meant. A word that could be nothing is an error; nothing is guessed.
@@ -34,7 +36,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Out
         EraArg::Legacy => Some(Era::Legacy),
         EraArg::Modern => Some(Era::Modern),
     };
-    let found = |target| Ok(Found { target, era });
+    let found = |target| Ok(Found { target, era, roots: Vec::new() });
     if let Some((first, rest)) = program.split_first() {
         let command = Target::command(first).args(rest);
         return found(dress(command.into(), reach)?);
@@ -51,7 +53,8 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Out
         tracing::info!("{word} is an entry of {}", server.source.file().display());
         let target = entry(server)?;
         let era = era.or_else(|| server.era.map(EraChoice::era));
-        return Ok(Found { target: dress(target, reach)?, era });
+        let roots = server.roots.clone().unwrap_or_default();
+        return Ok(Found { target: dress(target, reach)?, era, roots });
     }
     if builtins::names().any(|name| name == word) {
         return found(dress(builtin(word, builtins::alone(word))?, reach)?);
@@ -173,8 +176,9 @@ pub(crate) async fn connect(
         };
     }
     folders("--root", &reach.roots)?;
-    if !reach.roots.is_empty() {
-        builder = builder.roots(&reach.roots);
+    let roots = if reach.roots.is_empty() { &found.roots } else { &reach.roots };
+    if !roots.is_empty() {
+        builder = builder.roots(roots);
     }
     builder = answering(builder, output);
     let signs_in = matches!(found.target, Target::Url(_));

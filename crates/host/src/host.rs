@@ -12,6 +12,7 @@ use crate::config::{Builtin, Config, Expanded, ServerConfig, Transport};
 use crate::gateway::{Gateway, Shared};
 use crate::guard::Guard;
 use crate::pins::{Book, Gate, Member, PinMode, Pinning, Pins, follow};
+use crate::roots::Told;
 use crate::servers::{NoSuchServer, Servers};
 use crate::settings::Settings;
 use crate::status::Status;
@@ -168,24 +169,27 @@ impl HostBuilder {
                 let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
                 let max = config.max_connections.unwrap_or(settings.max_connections);
                 let filter = config.tools.clone();
+                let told = Told::new(&config, &settings, guard.as_ref());
                 if config.is_per_user() {
                     let (accounts, settings, same) =
                         (accounts.clone(), settings.clone(), Arc::clone(&server));
+                    let theirs = told.clone();
                     let connect = move |user: &Arc<str>| {
                         let account = accounts.as_ref()?.of(&config, user)?;
-                        let connector = crate::upstream::client_connector(&config, &settings, Some(account));
+                        let connector =
+                            crate::upstream::client_connector(&config, &settings, &theirs, Some(account));
                         let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
                         let theirs = Server { user: Some(Arc::clone(user)), ..Server::clone(&same) };
                         Some(Upstream::start(Arc::new(theirs), connector, memory, epoch, max))
                     };
-                    return Slot::per_user(server, filter, Box::new(connect), max_users);
+                    return Slot::per_user(server, filter, told, Box::new(connect), max_users);
                 }
                 let connector = match &connectors {
                     Some(connectors) => connectors(&config, &settings),
-                    None => connector(&config, &settings, &builtins, accounts.as_ref()),
+                    None => connector(&config, &settings, &told, &builtins, accounts.as_ref()),
                 };
                 let upstream = Upstream::start(server, connector, memory, epoch, max);
-                Slot::shared(upstream, filter, config.required)
+                Slot::shared(upstream, filter, told, config.required)
             })
             .collect();
         let mut shared = Shared::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
@@ -204,6 +208,7 @@ impl HostBuilder {
 fn connector(
     config: &ServerConfig,
     settings: &Settings,
+    told: &Told,
     builtins: &Builtins,
     accounts: Option<&Accounts>,
 ) -> Arc<dyn Connector> {
@@ -215,7 +220,7 @@ fn connector(
         }),
         Transport::Stdio(_) | Transport::Http(_) => {
             let account = accounts.and_then(|accounts| accounts.shared(config));
-            crate::upstream::client_connector(config, settings, account)
+            crate::upstream::client_connector(config, settings, told, account)
         }
     }
 }

@@ -11,6 +11,7 @@ mod gateway;
 mod guard;
 mod host;
 pub mod pins;
+mod roots;
 mod servers;
 mod settings;
 mod status;

@@ -57,14 +57,17 @@ pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
     Ok(())
 }
 
-/// How the process of a server was started, whole.
+/// What a server is told, and how its process was started, whole.
 fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
-    let Some(process) = &server.process else { return String::new() };
     let mut text = String::new();
     let mut row = |what: &str, style: &str, said: &str| {
         let folded = folded(&format!("{what}: {}", printable(said)), MARGIN, width);
         text.push_str(&format!("{}\n", paint(style, folded)));
     };
+    if !server.roots.is_empty() {
+        row("roots", DIM, &server.roots.join(" "));
+    }
+    let Some(process) = &server.process else { return text };
     row("command", DIM, &process.command);
     if let Some(sandbox) = &process.sandbox {
         row("sandbox", DIM, &sandbox.to_string());

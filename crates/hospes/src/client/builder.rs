@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hospes_model::{
     ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult,
-    ElicitationCapability, Era, Implementation, LogMessageParams, RawJson, Revision, RootsCapability,
+    ElicitationCapability, Era, Implementation, LogMessageParams, RawJson, Revision, Root, RootsCapability,
     SamplingCapability, meta_key,
 };
 
@@ -138,13 +138,20 @@ impl ClientBuilder {
 
     /// The folders that the server may work in: paths, or `file:` URIs. Declares the capability `roots`.
     ///
-    /// `..` is resolved. The server is told of paths only while they can be read, and (up to 2025-11-25) of their going
-    /// and coming; URIs are taken as they are.
+    /// `..` and symbolic links are resolved here. The server is told of paths only while they can be read and are still
+    /// what they were, and (up to 2025-11-25) of their going and coming; URIs are taken as they are.
     pub fn roots<P: AsRef<Path>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
         self.desk.handlers.roots.set(folders);
         let mut capability = RootsCapability::new();
         capability.list_changed = Some(true);
         self.settings.capabilities.roots = Some(capability);
+        self
+    }
+
+    /// Asks `tell_if` each time that the server is to be told of [`roots`](Self::roots); if it says no, the server is told
+    /// that there are none.
+    pub fn tell_roots_if(mut self, tell_if: impl Fn(&[Root]) -> bool + Send + Sync + 'static) -> Self {
+        self.desk.handlers.roots.tell_if = Some(Arc::new(tell_if));
         self
     }
 

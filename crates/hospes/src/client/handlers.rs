@@ -79,7 +79,12 @@ impl Pace {
 impl Handlers {
     /// The client's roots; an error where it has none to speak of.
     async fn list_roots(&self) -> Result<ListRootsResult, RpcError> {
-        let roots = self.roots.accessible().await;
+        let mut roots = self.roots.accessible().await;
+        if let (Some(roots), Some(tell_if)) = (&mut roots, &self.roots.tell_if)
+            && !tell_if(roots)
+        {
+            roots.clear();
+        }
         roots.map(ListRootsResult::new).ok_or_else(|| RpcError::method_not_found("roots/list"))
     }
 

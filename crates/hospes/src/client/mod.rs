@@ -73,6 +73,7 @@ pub use listen::Subscription;
 pub use listing::{Listed, Listing, MAX_PAGES};
 pub use model_choice::{ModelCandidate, choose_model};
 pub use request::{FromReply, Request};
+pub use roots::RootFolder;
 pub use settings::{
     DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_INPUT_ROUNDS, DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TIMEOUT,
     DEFAULT_PARK_TIMEOUT, DEFAULT_QUESTION_RATE, DEFAULT_TIMEOUT, MAX_PARKED_CALLS,

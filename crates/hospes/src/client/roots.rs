@@ -1,5 +1,6 @@
 //! The folders that a server may work in, as long as they are there.
 
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -9,13 +10,67 @@ use hospes_model::{Notification, Root};
 use super::core::Core;
 
 /// How often it is looked whether a folder has gone or come back.
-const WATCH_INTERVAL: Duration = Duration::from_secs(10);
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What the application has given: these, and nothing else, is ever told (ROOT-08).
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Roots {
     /// None where the client has no roots to speak of.
     given: Mutex<Option<Vec<Given>>>,
+    /// Has the last word each time they are told.
+    pub(crate) tell_if: Option<TellIf>,
+}
+
+/// Whether a server may be told of these roots now.
+pub(crate) type TellIf = Arc<dyn Fn(&[Root]) -> bool + Send + Sync>;
+
+/// A folder of this machine as it was when it was given. What takes its place later, or a link that has come to lead
+/// elsewhere, is not that folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootFolder {
+    given: PathBuf,
+    /// Where it is without symbolic links; for what is not there yet, where it has to come.
+    real: PathBuf,
+}
+
+impl RootFolder {
+    /// The folder at this path; `..` is resolved as it is written, links as they lead now.
+    #[must_use]
+    pub fn new(path: impl AsRef<Path>) -> Self {
+        let path = path.as_ref();
+        let given = without_dots(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+        let real = given.ancestors().find_map(|there| {
+            let (real, rest) = (there.canonicalize().ok()?, given.strip_prefix(there).ok()?);
+            Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+        });
+        Self { real: real.unwrap_or_else(|| given.clone()), given }
+    }
+
+    /// Its path without symbolic links.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.real
+    }
+
+    /// Whether it is there, still the same, and can be read.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        if self.given.canonicalize().ok().as_deref() != Some(&*self.real) {
+            return false;
+        }
+        match std::fs::metadata(&self.real) {
+            Ok(found) if found.is_dir() => std::fs::read_dir(&self.real).is_ok(),
+            Ok(_) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// The path without symbolic links of what is at `path`, if it is there and within this folder, which is there, too.
+    #[must_use]
+    pub fn within(&self, path: &Path) -> Option<PathBuf> {
+        let real = path.canonicalize().ok()?;
+        (real.starts_with(&self.real) && self.is_there()).then_some(real)
+    }
 }
 
 /// One root.
@@ -23,7 +78,7 @@ pub(crate) struct Roots {
 struct Given {
     root: Root,
     /// What is looked at before the server is told; none for a URI, which need not be a file of this machine.
-    path: Option<PathBuf>,
+    folder: Option<RootFolder>,
 }
 
 impl Roots {
@@ -35,7 +90,7 @@ impl Roots {
     /// Those that can be read at this moment (ROOT-11, ROOT-17); none where there never were any.
     pub(crate) async fn accessible(&self) -> Option<Vec<Root>> {
         let given = self.lock().clone()?;
-        if given.iter().all(|given| given.path.is_none()) {
+        if given.iter().all(|given| given.folder.is_none()) {
             return Some(given.into_iter().map(|given| given.root).collect());
         }
         // Looking at a file system can take long.
@@ -51,7 +106,7 @@ impl Roots {
     }
 
     fn are_watched(&self) -> bool {
-        self.lock().as_ref().is_some_and(|given| given.iter().any(|given| given.path.is_some()))
+        self.lock().as_ref().is_some_and(|given| given.iter().any(|given| given.folder.is_some()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Vec<Given>>> {
@@ -67,28 +122,29 @@ impl Given {
             if checked.is_none() {
                 tracing::warn!("a root that is no proper file: URI is left out");
             }
-            return checked.map(|uri| Self { root: Root::new(uri), path: None });
+            return checked.map(|uri| Self { root: Root::new(uri), folder: None });
         }
-        let path = without_dots(&std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()));
-        let Ok(uri) = url::Url::from_file_path(&path) else {
+        let folder = RootFolder::new(folder);
+        let Ok(uri) = url::Url::from_file_path(&folder.real) else {
             tracing::warn!("a root that is no path of a folder is left out");
             return None;
         };
         let root = Root::new(uri);
-        let root = match path.file_name().and_then(|name| name.to_str()) {
+        let root = match folder.given.file_name().and_then(|name| name.to_str()) {
             Some(name) => root.with_name(name),
             None => root,
         };
-        Some(Self { root, path: Some(path) })
+        Some(Self { root, folder: Some(folder) })
     }
 
     fn is_accessible(&self) -> bool {
-        let Some(path) = &self.path else { return true };
-        match std::fs::metadata(path) {
-            Ok(found) if found.is_dir() => std::fs::read_dir(path).is_ok(),
-            Ok(_) => true,
-            Err(_) => false,
-        }
+        self.folder.as_ref().is_none_or(RootFolder::is_there)
+    }
+}
+
+impl fmt::Debug for Roots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Roots").field("given", &self.given).finish_non_exhaustive()
     }
 }
 
@@ -198,5 +254,89 @@ mod tests {
         assert_eq!(roots.accessible().await.unwrap().len(), 2);
         roots.set(Vec::<PathBuf>::new());
         assert!(roots.accessible().await.unwrap().is_empty());
+    }
+
+    /// A link that was given is what it led to then.
+    /// covers: ROOT-09 ROOT-11
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_root_that_has_become_another_is_not_told() {
+        use std::os::unix::fs::symlink;
+
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let at = |name: &str| real.join(name);
+        for name in ["one", "two", "secret", "deep/inner"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        symlink(at("one"), at("link")).unwrap();
+        let roots = Roots::default();
+        roots.set([at("link"), at("two"), at("deep/inner"), at("later/inner")]);
+        let told = || async {
+            let told = roots.accessible().await.unwrap();
+            let path = |root: Root| url::Url::parse(&root.uri).unwrap().to_file_path().unwrap();
+            told.into_iter()
+                .map(|root| path(root).strip_prefix(&real).unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let [one, two, inner] = ["one", "two", "deep/inner"].map(PathBuf::from);
+        assert_eq!(told().await, [one.clone(), two.clone(), inner.clone()], "links are resolved");
+        // The link leads elsewhere, a folder is a link now, and so is one above a folder.
+        std::fs::remove_file(at("link")).unwrap();
+        symlink(at("secret"), at("link")).unwrap();
+        std::fs::remove_dir(at("two")).unwrap();
+        symlink(at("secret"), at("two")).unwrap();
+        std::fs::rename(at("deep"), at("moved")).unwrap();
+        symlink(at("moved"), at("deep")).unwrap();
+        assert!(told().await.is_empty(), "{:?}", told().await);
+        // What comes later comes to where it was said, or not at all.
+        std::fs::create_dir_all(at("secret/inner")).unwrap();
+        symlink(at("secret"), at("later")).unwrap();
+        assert!(told().await.is_empty(), "{:?}", told().await);
+        for link in ["later", "two", "deep"] {
+            std::fs::remove_file(at(link)).unwrap();
+        }
+        std::fs::create_dir_all(at("later/inner")).unwrap();
+        std::fs::create_dir(at("two")).unwrap();
+        std::fs::rename(at("moved"), at("deep")).unwrap();
+        assert_eq!(told().await, [two, inner, PathBuf::from("later/inner")]);
+    }
+
+    /// However often a folder and a link to another take turns, nothing but the folder is told.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_race_tells_nothing_else() {
+        use std::os::unix::fs::symlink;
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        let (root, aside, secret) = (at("root"), at("aside"), at("secret"));
+        std::fs::create_dir(&root).unwrap();
+        std::fs::create_dir(&secret).unwrap();
+        let roots = Roots::default();
+        roots.set([&root]);
+        let granted = url::Url::from_file_path(&root).unwrap().to_string();
+        let (done, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let turning = std::thread::spawn({
+            let (done, turns) = (Arc::clone(&done), Arc::clone(&turns));
+            move || {
+                while !done.load(Ordering::Relaxed) {
+                    std::fs::rename(&root, &aside).unwrap();
+                    symlink(&secret, &root).unwrap();
+                    std::fs::remove_file(&root).unwrap();
+                    std::fs::rename(&aside, &root).unwrap();
+                    turns.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        let (mut told, mut withheld) = (0, 0);
+        while told < 50 || withheld < 50 || !turns.load(Ordering::Relaxed) {
+            let now = roots.accessible().await.unwrap();
+            assert!(now.iter().all(|root| root.uri == granted), "{now:?}");
+            if now.is_empty() { withheld += 1 } else { told += 1 }
+        }
+        done.store(true, Ordering::Relaxed);
+        turning.join().unwrap();
     }
 }

@@ -39,11 +39,19 @@ impl Gateway {
         let Way { reached: Reached { mut lease, live, turn }, catalogue, .. } = way;
         let holder = live.connection.keeps_calls().then_some(live.id);
         let mut round = call.context.round();
+        let roots = &self.shared.upstreams[way.server].roots;
+        let looked = roots.bound(&call.context, &mut round.answers).await;
         if let Some(text) = round.carried.take() {
             let inner = back(&text, server, holder).inspect_err(|_| lease.finish())?;
             round.carried = inner.map(str::to_owned);
             call.context.begin_round(round);
+        } else if looked {
+            call.context.begin_round(round);
         }
+        let params = match &call.method {
+            Method::TasksUpdate => roots.bound_params(&call.context, &params).await.unwrap_or(params),
+            _ => params,
+        };
         let method = call.method.clone();
         let onward = Call::new(call.method, params, call.context);
         let mut calling = std::pin::pin!(live.connection.service.call(onward));

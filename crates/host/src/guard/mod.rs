@@ -21,7 +21,7 @@ use std::time::Duration;
 use hospes::{Call, Context, Outcome, Questions};
 use hospes_model::{InputRequest, RawJson};
 use hospes_policy::{Action, Arguments, Asked, Because, Decision, Policy, Verdict};
-use hospes_store::Audit;
+use hospes_store::{Audit, Ending, Entry, EntryKind};
 use jiff::Timestamp;
 
 use crate::desk::{Desk, GrantEffect, Subject};
@@ -29,6 +29,7 @@ use asking::{APPROVED, Asking, take_answer};
 use bond::Bond;
 pub(crate) use going::{Going, What};
 pub(crate) use passage::Passage;
+use passage::clipped;
 pub(crate) use refuse::refuse;
 use running::Running;
 
@@ -224,6 +225,43 @@ impl Guard {
         let Some(token) = round.steps.remove(APPROVED) else { return };
         context.begin_round(round);
         self.running.forget(&token.decode::<String>().unwrap_or_default());
+    }
+
+    /// Whether a server may be told of folders, `told` of the `of` that there are: those of this application, or the
+    /// host's own. It is recorded, and what cannot be recorded is not told.
+    pub(crate) fn tells_roots(
+        &self,
+        server: &str,
+        context: Option<&Context>,
+        told: usize,
+        of: usize,
+    ) -> bool {
+        let verdict =
+            self.policy().map(|policy| policy.decide(&Asked::new(server, Action::Roots), Timestamp::now()));
+        // Whoever configured the host's own was asked by that; an application asks its person.
+        let denied = verdict.filter(|verdict| verdict.decision == Decision::Deny);
+        let Some(audit) = &self.audit else { return denied.is_none() };
+        let mut entry = Entry::new(EntryKind::Roots);
+        entry.server = Some(server.to_owned());
+        entry.subject = Some(format!("{} of {of}", if denied.is_none() { told } else { 0 }));
+        entry.by = Some(match (&denied, context) {
+            (Some(verdict), _) => verdict.because.to_string(),
+            (None, Some(_)) => "the application, within `roots` of the server".to_owned(),
+            (None, None) => "the configuration".to_owned(),
+        });
+        let is_allowed = denied.is_none() && (told > 0 || of == 0);
+        entry.decision = Some(if is_allowed { "allow" } else { "deny" }.to_owned());
+        entry.ending = Some(if is_allowed { Ending::Done } else { Ending::Refused });
+        if let Some(context) = context {
+            entry.principal = context.principal().map(str::to_owned);
+            let info = context.peer().info.as_ref();
+            entry.application = info.map(|info| clipped(&format!("{} {}", info.name, info.version)));
+        }
+        let noted = audit.try_note(entry).is_ok();
+        if !noted {
+            tracing::error!(server, "a server is told no roots: too much is waiting to be recorded");
+        }
+        noted && denied.is_none()
     }
 
     /// Whether a server may ask what it asks in the middle of a call: the first thing it may not.

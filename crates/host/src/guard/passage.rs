@@ -207,7 +207,7 @@ fn micros(begun: Instant) -> u64 {
 }
 
 /// What is recorded of a name or an address that others chose: without a password or a query, and not without end.
-fn clipped(text: &str) -> String {
+pub(super) fn clipped(text: &str) -> String {
     let bare = match url::Url::parse(text) {
         Ok(mut url) if url.has_authority() || url.query().is_some() => {
             let _none = url.set_password(None);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hospes::client::{CallError, Client, ClientBuilder, HealthCheck, Target};
 use hospes::{BoxService, Call, Outcome, Service};
-use hospes_model::{ElicitUrlParams, Era, RpcError, ServerCapabilities};
+use hospes_model::{ElicitUrlParams, Era, RootsCapability, RpcError, ServerCapabilities};
 use hospes_sandbox::Helper;
 use tokio::sync::watch;
 
@@ -15,6 +15,7 @@ use super::connector::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
 use super::process::Process;
 use crate::accounts::Account;
 use crate::config::{Builtin, EraChoice, Http, HttpFlavour, ServerConfig, Transport};
+use crate::roots::Told;
 use crate::settings::Settings;
 
 /// How a connector gives the client less time than it has itself, so that the client can say what went wrong.
@@ -32,7 +33,7 @@ struct ClientConnector {
     request_timeout: Option<Duration>,
     park_timeout: Duration,
     health_check: Option<HealthCheck>,
-    roots: Vec<PathBuf>,
+    roots: Told,
     account: Option<Arc<Account>>,
 }
 
@@ -81,6 +82,7 @@ impl Start {
 pub(crate) fn client_connector(
     config: &ServerConfig,
     settings: &Settings,
+    roots: &Told,
     account: Option<Arc<Account>>,
 ) -> Arc<dyn Connector> {
     let connect_timeout = config.timeouts.connect.unwrap_or(settings.connect_timeout);
@@ -93,7 +95,7 @@ pub(crate) fn client_connector(
         request_timeout: config.timeouts.request.or(settings.request_timeout),
         park_timeout: config.timeouts.park.unwrap_or(settings.park_timeout),
         health_check: health_check(config.timeouts.health_check.or(settings.health_check)),
-        roots: settings.roots.clone(),
+        roots: roots.clone(),
         account,
     })
 }
@@ -161,8 +163,10 @@ impl Connector for ClientConnector {
             if let Some(timeout) = self.request_timeout {
                 builder = builder.timeout(timeout);
             }
-            let roots = if wish.quarantined { &[][..] } else { &self.roots };
-            let builder = declaring(builder, wish.abilities, roots);
+            let roots = if wish.quarantined { &[][..] } else { &self.roots.own };
+            let told = self.roots.clone();
+            let builder =
+                declaring(builder, wish.abilities, roots).tell_roots_if(move |roots| told.may_tell(roots));
             let target = self.start.target().await?;
             let client = builder.connect(target).await.map_err(|error| {
                 let text = error.to_string();
@@ -192,10 +196,13 @@ pub(crate) fn declaring(
         // roots of its own is asked for them instead.
         abilities = abilities.with_roots();
     }
+    let mut capabilities = abilities.capabilities();
     if !roots.is_empty() {
         builder = builder.roots(roots);
+        // They are watched; an application's are not.
+        capabilities.roots.get_or_insert_with(RootsCapability::new).list_changed = Some(true);
     }
-    builder.capabilities(abilities.capabilities())
+    builder.capabilities(capabilities)
 }
 
 /// A client whose own failures say which server they are about: an application sees many behind one endpoint.

@@ -7,6 +7,7 @@ use super::line::Server;
 use super::server::Upstream;
 use super::status::UpstreamStatus;
 use crate::config::ToolFilter;
+use crate::roots::Told;
 
 /// Connects for a user; none where nobody can sign in.
 pub(crate) type ForUser = Box<dyn Fn(&Arc<str>) -> Option<Upstream> + Send + Sync>;
@@ -15,6 +16,8 @@ pub(crate) type ForUser = Box<dyn Fn(&Arc<str>) -> Option<Upstream> + Send + Syn
 pub(crate) struct Slot {
     pub(crate) server: Arc<Server>,
     pub(crate) filter: ToolFilter,
+    /// What it is told of the folders of this machine.
+    pub(crate) roots: Told,
     /// Whether the host is not to start without it.
     pub(crate) is_required: bool,
     behind: Behind,
@@ -27,20 +30,21 @@ enum Behind {
 
 impl Slot {
     /// One server for all.
-    pub(crate) fn shared(upstream: Upstream, filter: ToolFilter, is_required: bool) -> Self {
+    pub(crate) fn shared(upstream: Upstream, filter: ToolFilter, roots: Told, is_required: bool) -> Self {
         let server = Arc::clone(&upstream.server);
-        Self { server, filter, is_required, behind: Behind::Everybody(Arc::new(upstream)) }
+        Self { server, filter, roots, is_required, behind: Behind::Everybody(Arc::new(upstream)) }
     }
 
     /// One for each user. There is none to start with, so none is waited for.
     pub(crate) fn per_user(
         server: Arc<Server>,
         filter: ToolFilter,
+        roots: Told,
         connect: ForUser,
         max_users: usize,
     ) -> Self {
         let behind = Behind::EachUser { connect, open: Mutex::default(), max_users };
-        Self { server, filter, is_required: false, behind }
+        Self { server, filter, roots, is_required: false, behind }
     }
 
     /// Whether each user has an account of their own.
@@ -94,13 +98,15 @@ impl Slot {
 
     /// How it is. Of what users have, everybody may know how many there are.
     pub(crate) fn status(&self) -> UpstreamStatus {
-        match &self.behind {
+        let mut status = match &self.behind {
             Behind::Everybody(upstream) => upstream.status(),
             Behind::EachUser { open, .. } => {
                 let lines = lock(open);
                 UpstreamStatus::per_user(&self.server, lines.len())
             }
-        }
+        };
+        status.roots = self.roots.own.iter().map(|folder| folder.display().to_string()).collect();
+        status
     }
 }
 

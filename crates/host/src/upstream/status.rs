@@ -92,6 +92,9 @@ pub struct UpstreamStatus {
     /// How its process was started the last time, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Process>,
+    /// The folders that it is told of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<String>,
     /// How many users there are connections for, where each has an account of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<usize>,
@@ -125,6 +128,7 @@ impl UpstreamStatus {
             warnings: Vec::new(),
             connections: 0,
             process: None,
+            roots: Vec::new(),
             users: None,
         };
         let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).ok();

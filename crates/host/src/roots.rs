@@ -1,0 +1,104 @@
+//! What a server is told of the folders of this machine: those that were granted to it, and of an application's own only
+//! what is within them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hospes::Context;
+use hospes::client::RootFolder;
+use hospes_model::{ListRootsResult, RawJson, Root};
+use serde_json::value::RawValue;
+use url::Url;
+
+use crate::config::ServerConfig;
+use crate::guard::Guard;
+use crate::settings::Settings;
+
+/// How many folders an application may name for a server that is told only some; more are not looked at.
+const MAX_LOOKED_AT: usize = 256;
+
+/// What one server is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    server: Arc<str>,
+    /// Those that the host tells where the application has none of its own.
+    pub(crate) own: Vec<PathBuf>,
+    /// What an application's own have to be within; none where nothing was said about this server.
+    bound: Option<Arc<[RootFolder]>>,
+    guard: Option<Arc<Guard>>,
+}
+
+impl Told {
+    pub(crate) fn new(config: &ServerConfig, settings: &Settings, guard: Option<&Arc<Guard>>) -> Self {
+        let bound = config.roots.as_ref();
+        Self {
+            server: config.name.as_str().into(),
+            own: bound.unwrap_or(&settings.roots).clone(),
+            bound: bound.map(|folders| folders.iter().map(RootFolder::new).collect()),
+            guard: guard.cloned(),
+        }
+    }
+
+    /// Whether the server may be told of the host's own now. The operator has named them, so a rule has to forbid it.
+    pub(crate) fn may_tell(&self, roots: &[Root]) -> bool {
+        let Some(guard) = &self.guard else { return true };
+        guard.tells_roots(&self.server, None, roots.len(), roots.len())
+    }
+
+    /// Takes out of answers, by key, what the server is not to be told. Whether anything was looked at.
+    pub(crate) async fn bound(&self, context: &Context, answers: &mut BTreeMap<String, RawJson>) -> bool {
+        let Some(bound) = &self.bound else { return false };
+        let mut looked = false;
+        for answer in answers.values_mut().filter(|answer| tells_roots(answer)) {
+            looked = true;
+            // What cannot be read tells nothing.
+            let given = answer.decode::<ListRootsResult>().map(|result| result.roots).unwrap_or_default();
+            let of = given.len();
+            let bound = Arc::clone(bound);
+            let kept = tokio::task::spawn_blocking(move || within(&bound, given)).await.unwrap_or_default();
+            let may = self
+                .guard
+                .as_ref()
+                .is_none_or(|guard| guard.tells_roots(&self.server, Some(context), kept.len(), of));
+            let kept = if may { kept } else { Vec::new() };
+            tracing::debug!(server = %self.server, told = kept.len(), of, "an application's roots");
+            let kept = RawJson::from_serialize(&ListRootsResult::new(kept));
+            *answer = kept.unwrap_or_else(|_| RawJson::empty_object());
+        }
+        looked
+    }
+
+    /// The same for the params of `tasks/update`.
+    pub(crate) async fn bound_params(&self, context: &Context, params: &RawJson) -> Option<RawJson> {
+        self.bound.as_ref()?;
+        let mut members: BTreeMap<String, Box<RawValue>> = params.decode().ok()?;
+        let answers = members.get("inputResponses")?;
+        let mut answers: BTreeMap<String, RawJson> = serde_json::from_str(answers.get()).ok()?;
+        if !self.bound(context, &mut answers).await {
+            return None;
+        }
+        members.insert("inputResponses".to_owned(), serde_json::value::to_raw_value(&answers).ok()?);
+        RawJson::from_serialize(&members).ok()
+    }
+}
+
+/// Whether an answer is one to `roots/list`. No other has such a member.
+fn tells_roots(answer: &RawJson) -> bool {
+    answer.decode::<BTreeMap<String, &RawValue>>().is_ok_and(|members| members.contains_key("roots"))
+}
+
+/// Those of an application's roots that are within what was granted, as they are without links: what leads there now may
+/// lead elsewhere later. A root of another machine is nowhere here.
+fn within(bound: &[RootFolder], given: Vec<Root>) -> Vec<Root> {
+    let kept = given.into_iter().take(MAX_LOOKED_AT).filter_map(|root| {
+        let path = Url::parse(&root.uri.to_string()).ok()?.to_file_path().ok()?;
+        let real = bound.iter().find_map(|folder| folder.within(&path))?;
+        let kept = Root::new(Url::from_file_path(real).ok()?);
+        Some(match root.name {
+            Some(name) => kept.with_name(name),
+            None => kept,
+        })
+    });
+    kept.collect()
+}
