@@ -133,6 +133,26 @@ impl ModelError {
         }
     }
 
+    /// One word for it, for records and logs: the text may repeat a provider's words, and those a part of the prompt.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "invalid",
+            Self::Unsupported { .. } => "unsupported",
+            Self::Unreachable { .. } => "unreachable",
+            Self::Unauthorized { .. } => "unauthorized",
+            Self::Refused { .. } => "refused",
+            Self::Busy { .. } => "busy",
+            Self::TimedOut { .. } => "timed_out",
+            Self::TooLong { .. } => "too_long",
+            Self::Malformed { .. } => "malformed",
+            Self::Broken { .. } => "broken",
+            Self::Reported { .. } => "reported",
+            Self::Blocked { .. } => "blocked",
+            Self::Scripted(_) => "scripted",
+        }
+    }
+
     /// Whether it was found before anything was sent.
     #[must_use]
     pub fn is_before_sending(&self) -> bool {

@@ -136,7 +136,12 @@ impl Endpoint {
             Err(error) => {
                 let usage = state.reader.usage();
                 let partial = state.reader.partial();
-                tracing::debug!(at = self.at, %error, tries = state.tries, "a model was asked in vain");
+                tracing::debug!(
+                    at = self.at,
+                    error = error.kind(),
+                    tries = state.tries,
+                    "a model was asked in vain"
+                );
                 let may_have_cost = state.may_have_cost || usage.is_some() || !partial.is_empty();
                 Err(Failure { error, tries: state.tries, may_have_cost, usage, partial })
             }
@@ -164,7 +169,7 @@ impl Endpoint {
             let Err(miss) = tried else { return Ok(()) };
             state.may_have_cost |= miss.may_have_cost;
             let Some(wait) = retry::wait(&miss, state.tries, &self.limits) else { return Err(miss.error) };
-            tracing::debug!(at = self.at, error = %miss.error, ?wait, "a model is asked again");
+            tracing::debug!(at = self.at, error = miss.error.kind(), ?wait, "a model is asked again");
             sleep(wait).await;
         }
     }
