@@ -496,8 +496,8 @@ fn some_count(text: &str) -> Result<usize, &'static str> {
 const SERVE_HELP: &str = "\
 Each server says what it takes: hospes serve files --help
 
-  hospes serve files --write ~/notes              over stdio, for an application that launches commands
-  hospes serve time --http 8080                   over HTTP, at http://127.0.0.1:8080/mcp
+  hospes serve files --write ~/notes      over stdio, for an application that launches it
+  hospes serve time --http 8080           over HTTP, at http://127.0.0.1:8080/mcp
 
 In a configuration the same is an entry:
 

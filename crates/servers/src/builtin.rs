@@ -71,7 +71,8 @@ impl Builtin {
     /// What stands after its name on a command line, as a command for the parser.
     #[must_use]
     pub fn command(&self) -> Command {
-        (self.options)(Command::new(self.name).about(self.about))
+        // So that they stand apart from what every server takes.
+        (self.options)(Command::new(self.name).about(self.about).next_help_heading("Of this server"))
     }
 
     /// How it is used, on one line: `files [OPTIONS] [FOLDER]...`.
@@ -175,6 +176,23 @@ mod tests {
         assert_eq!(refused("files", &["--within-roots"]), "no folder to serve files from");
         assert!(refused("files", &["--delete", "."]).contains("--write"));
         assert!(refused("files", &["--help"]).contains("unexpected argument '--help'"));
+    }
+
+    /// What models are told is all they know. (The fixture has the texts that its suite wants.)
+    #[tokio::test]
+    async fn every_tool_is_described() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let at = |name: &str| folder.path().join(name).into_os_string();
+        for (name, arguments) in [
+            ("fetch", vec![]),
+            ("files", vec!["--write".into(), "--delete".into(), at("")]),
+            ("git", vec!["--write".into(), at("")]),
+            ("memory", vec!["--file".into(), at("memory.db")]),
+            ("time", vec![]),
+        ] {
+            let server = builtin(name).unwrap().server::<OsString>(arguments).unwrap();
+            crate::testing::is_well_described(&server).await;
+        }
     }
 
     #[test]

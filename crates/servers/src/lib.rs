@@ -9,6 +9,17 @@
 //! # }
 //! ```
 //!
+//! | server | for |
+//! |---|---|
+//! | [`everything`] | one of each thing a server can offer, to try a client on |
+//! | [`fetch`] | pages of the web, as Markdown |
+//! | [`files`] | files in some folders, to read and, where that is wanted, to write |
+//! | [`git`](git()) | git repositories: what changed, what was committed, and to commit |
+//! | [`memory`] | what is to be known in the next conversation, too |
+//! | [`time`] | the time, in every zone |
+//!
+//! Programs that start them by name, with arguments, find them in [`BUILTINS`].
+//!
 //! They are written with nothing but the public interface of the SDK, and as one would write one's own.
 
 mod builtin;

@@ -120,6 +120,19 @@ impl Time {
 }
 
 /// A server that knows the time; where no zone is said, that of this machine.
+///
+/// ```no_run
+/// # async fn example() -> hospes::Result<()> {
+/// hospes::serve(hospes_servers::time()).await
+/// # }
+/// ```
+///
+/// | tool | does |
+/// |---|---|
+/// | `now` | the date and time in a zone |
+/// | `convert` | a time in one zone, as a clock in another shows it |
+///
+/// The zones are the resource `time://zones`, the time in one is `time://now/ZONE`.
 pub fn time() -> Server {
     Time { clock: Timestamp::now, home: TimeZone::system() }.into_server()
 }
