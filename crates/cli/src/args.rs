@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use hospes_host::PinMode;
+use hospes_host::pins::Digest;
 use hospes_servers::BUILTINS;
 
 use crate::credentials::{CredentialsStore, KEPT_IN};
@@ -60,6 +62,9 @@ pub(crate) enum Command {
     /// Look at the record of what was called
     #[command(subcommand)]
     Audit(Audit),
+    /// Look at what servers offer, and accept or reject it
+    #[command(subcommand)]
+    Pins(Pins),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -97,6 +102,10 @@ pub(crate) struct HostOptions {
     /// everything may]
     #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
     pub(crate) policy: Option<PathBuf>,
+    /// Who accepts what a server offers when it is first seen: you (ask), or nobody has to (first-use). What changes later
+    /// waits for you, unless nothing is pinned (off) [default: ask where there are rules, else first-use]
+    #[arg(long, value_name = "MODE", value_parser = pin_mode)]
+    pub(crate) pins: Option<PinMode>,
     /// How long a person has to decide about a call, in seconds [default: 120]
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) approval_timeout: Option<Duration>,
@@ -156,6 +165,55 @@ pub(crate) struct PolicyTest {
     /// It is a resource
     #[arg(long)]
     pub(crate) resource: bool,
+}
+
+/// What `hospes pins` can be told to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Pins {
+    /// List the servers that were seen, and what waits
+    List,
+    /// Show what a server offers, what has changed, and what is conspicuous about it
+    Show(PinsShow),
+    /// Accept a server with all that it offers now, or one thing that it offers
+    Accept(PinsAccept),
+    /// Reject a server, which is not started then, or one thing that it offers
+    Reject(PinsItem),
+    /// Show the definitions that a server has had
+    History(PinsItem),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PinsItem {
+    /// The server, as it is called in the configuration
+    pub(crate) server: String,
+    /// The tool, as the server calls it; a prompt as prompt:NAME, a template as template:URI, or instructions
+    pub(crate) item: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PinsShow {
+    #[command(flatten)]
+    pub(crate) of: PinsItem,
+    /// All definitions, not only what waits
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PinsAccept {
+    #[command(flatten)]
+    pub(crate) of: PinsItem,
+    /// Accept only what has this hash, as `show` prints it, without being asked
+    #[arg(long, value_name = "HASH")]
+    pub(crate) hash: Option<Digest>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+/// Who accepts what is new.
+fn pin_mode(text: &str) -> Result<PinMode, String> {
+    PinMode::read(text).ok_or_else(|| format!("expected {}", PinMode::ALL.map(PinMode::as_str).join(", ")))
 }
 
 /// What `hospes audit` can be told to do.

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use hospes_host::Guard;
 use hospes_policy::{Policy, Reading};
-use hospes_store::Audit;
+use hospes_store::{Audit, State};
 
 use crate::args::HostOptions;
 use crate::exit::{Failure, Outcome, chain};
@@ -80,6 +80,15 @@ pub(crate) fn record() -> Outcome<Option<Audit>> {
             .hint("--no-audit does without a record of what is called")
     })?;
     Ok(Some(audit))
+}
+
+/// Opens the state.
+pub(crate) fn state() -> Outcome<Option<State>> {
+    let Some(file) = place::state() else { return Ok(None) };
+    let wrong = |error: &dyn std::error::Error| Failure::usage("cannot keep what is decided").because(error);
+    let folder = file.parent().unwrap_or_else(|| Path::new("."));
+    fs::create_dir_all(folder).map_err(|error| wrong(&error))?;
+    State::open(file).map(Some).map_err(|error| wrong(&error))
 }
 
 /// When a file was last written, and how long it is.

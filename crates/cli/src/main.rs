@@ -68,6 +68,7 @@ async fn run(command: Command, output: Output) -> Outcome {
         Command::Auth(args) => Box::pin(commands::auth::run(args, output)).await,
         Command::Policy(args) => commands::policy::run(args, output),
         Command::Audit(args) => commands::audit::run(args, output).await,
+        Command::Pins(args) => Box::pin(commands::pins::run(args, output)).await,
         Command::Serve(args) => Box::pin(commands::serve::run(args)).await,
     }
 }

@@ -39,6 +39,11 @@ pub(crate) fn audit() -> Option<(PathBuf, PathBuf)> {
     Some((folder.join("audit.db"), folder.join("audit.key")))
 }
 
+/// Where the host keeps what people decided, and what waits for them.
+pub(crate) fn state() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/state.db"))
+}
+
 /// Where the authorization server keeps what it must.
 pub(crate) fn authorization() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/auth.db"))

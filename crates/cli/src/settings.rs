@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hospes_host::config::{self, Config, ConfigErrors, Loader, ServerConfig, Source, Transport};
-use hospes_host::{Accounts, Host, HostBuilder, Settings};
+use hospes_host::{Accounts, Host, HostBuilder, PinMode, Pinning, Settings};
 use hospes_sandbox::Helper;
 
 use crate::args::{Files, HostOptions};
@@ -81,12 +81,31 @@ pub(crate) fn host(
     }
     settings.park_timeout = options.park_timeout.unwrap_or(settings.park_timeout);
     settings.max_connections = options.max_connections.unwrap_or(settings.max_connections);
+    if options.pins.is_some() {
+        config.servers.iter_mut().for_each(|server| server.pins = None);
+    }
+    // Whoever has rules wants to be asked.
+    let has_rules = guard::rules(options.policy.as_deref())?.is_some();
+    let mode = options.pins.unwrap_or(if has_rules { PinMode::Ask } else { PinMode::FirstUse });
+    let is_pinned = config.servers.iter().any(|server| {
+        !matches!(server.transport, Transport::Builtin(_)) && server.pins.unwrap_or(mode) != PinMode::Off
+    });
+    let state = if is_pinned {
+        let nowhere = || Failure::usage("there is no folder to keep in what was accepted (HOME is not set)");
+        let state = guard::state().and_then(|state| state.ok_or_else(nowhere));
+        Some(state.map_err(|failure| failure.hint("--pins off does without what was accepted"))?)
+    } else {
+        None
+    };
     let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
     if let Some(accounts) = accounts {
         builder = builder.accounts(accounts);
     }
     if let Some(file) = place::memory() {
         builder = builder.memory(file);
+    }
+    if let Some(state) = state {
+        builder = builder.pins(Pinning::new(state, mode));
     }
     if let Some(guard) = guard::guard(options, output)? {
         builder = builder.guard(guard);

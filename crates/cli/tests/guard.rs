@@ -37,6 +37,8 @@ fn rules_are_gone_by_and_read_again_and_what_was_called_is_recorded() {
         "10",
         "--policy",
         rules.to_str().unwrap(),
+        "--pins",
+        "off",
         "--audit-arguments",
     ];
     let mut host = Running::start(house.command(&args));

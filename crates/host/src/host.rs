@@ -138,13 +138,17 @@ impl HostBuilder {
         }
         let max_users = accounts.as_ref().map_or(0, |accounts| accounts.limits_now().max_users);
         let epoch = Arc::new(Epoch::default());
-        let pinning = pinning.filter(|pinning| pinning.mode() != PinMode::Off);
+        // A server may say otherwise than all others.
+        let pins = |server: &ServerConfig| {
+            let mode = pinning.as_ref().map_or(PinMode::Off, Pinning::mode);
+            server.pins.unwrap_or(mode) != PinMode::Off
+        };
+        let is_pinned = wanted.iter().any(pins);
         let audit = guard.as_ref().and_then(|guard| guard.audit());
-        let pinning = pinning.map(|pinning| pinning.or_audit(audit));
-        let book = pinning.map(|pinning| Arc::new(Book::new(&pinning, Arc::clone(&epoch))));
-        let members =
-            book.as_ref().map(|book| wanted.iter().map(|server| Member::of(server, book)).collect());
-        let members: Vec<Option<Member>> = members.unwrap_or_else(|| wanted.iter().map(|_| None).collect());
+        let pinning = pinning.filter(|_| is_pinned).map(|pinning| pinning.or_audit(audit));
+        let book = pinning.map(|pinning| (pinning.mode(), Arc::new(Book::new(&pinning, Arc::clone(&epoch)))));
+        let member = |server| book.as_ref().and_then(|(mode, book)| Member::of(server, *mode, book));
+        let members: Vec<Option<Member>> = wanted.iter().map(member).collect();
         let gates: Vec<Option<Arc<Gate>>> =
             members.iter().map(|member| member.as_ref()?.gate().cloned()).collect();
         let upstreams = wanted
@@ -196,7 +200,7 @@ impl HostBuilder {
         shared.accounts = accounts;
         let shared = Arc::new(shared);
         let mut tasks = vec![tokio::spawn(Arc::clone(&shared).sweep())];
-        let pins = book.map(|book| {
+        let pins = book.map(|(_, book)| {
             let gates = gates.iter().flatten().map(Arc::downgrade).collect();
             tasks.push(tokio::spawn(follow(book.changes(), gates)));
             Pins::new(book, Some(members.into_iter().flatten().collect()))

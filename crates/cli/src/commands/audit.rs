@@ -59,6 +59,8 @@ fn line(one: &Recorded) -> String {
         (Some(Ending::Failed), _) => (RED, "failed"),
         (Some(Ending::Cancelled), _) => (YELLOW, "cancelled"),
         (Some(Ending::Asked), _) => (GREEN, "asked"),
+        (None, Some(decision @ ("deny" | "reject" | "changed" | "new"))) => (YELLOW, decision),
+        (None, Some(decision)) => (GREEN, decision),
         _ => (GREEN, "done"),
     };
     let what = [entry.server.as_deref(), entry.subject.as_deref()];

@@ -5,6 +5,7 @@ pub(crate) mod auth;
 pub(crate) mod call;
 pub(crate) mod console;
 pub(crate) mod list;
+pub(crate) mod pins;
 pub(crate) mod policy;
 pub(crate) mod serve;
 pub(crate) mod status;

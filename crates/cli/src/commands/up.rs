@@ -260,6 +260,7 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
     let (sign, style) = match server.state {
         State::Ready => ("●", GREEN),
         State::Starting => ("◌", YELLOW),
+        State::Withheld => ("◍", YELLOW),
         State::Retrying => ("○", YELLOW),
         _ => ("✗", RED),
     };

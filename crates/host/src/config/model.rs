@@ -12,6 +12,7 @@ use super::error::{ConfigErrors, Source, Warning};
 use super::sandbox::Sandbox;
 use super::secret::{Expanded, Secret, ServerUrl, redact_command};
 use super::words::{WordsError, split_command};
+use crate::pins::PinMode;
 
 /// Everything the host was told, from one or several files.
 #[derive(Debug, Default)]
@@ -86,6 +87,8 @@ pub struct ServerConfig {
     pub max_connections: Option<usize>,
     /// Which of its tools are shown.
     pub tools: ToolFilter,
+    /// Who accepts what it offers, if that is said of it.
+    pub pins: Option<PinMode>,
     /// The era to speak with it, if it is not to be found out.
     pub era: Option<EraChoice>,
     /// What it may touch, if it is a child process.
@@ -107,6 +110,7 @@ impl ServerConfig {
             timeouts: Timeouts::default(),
             max_connections: None,
             tools: ToolFilter::default(),
+            pins: None,
             era: None,
             sandbox: Sandbox::default(),
             roots: None,

@@ -63,6 +63,7 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
         defaults.timeouts.park = time("park_timeout");
         defaults.timeouts.health_check = table.interval(&["health_check"], DEFAULT_HEALTH_CHECK, report);
         defaults.max_connections = table.count(&["max_connections"], report);
+        defaults.pins = table.pins(report);
         table.refuse_unread(report);
     }
     let servers = table.take(&["servers"], report);

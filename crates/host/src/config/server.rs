@@ -14,6 +14,7 @@ use super::secret::{Expanded, Secret};
 use super::spellings::Spellings;
 use super::table::{Report, Table};
 use super::words::{is_env_name, parse_env_file, split_command};
+use crate::pins::PinMode;
 use crate::settings::DEFAULT_HEALTH_CHECK;
 
 /// What an entry came to.
@@ -28,6 +29,7 @@ pub(super) enum Reading {
 pub(super) struct Defaults {
     pub(super) timeouts: Timeouts,
     pub(super) max_connections: Option<usize>,
+    pub(super) pins: Option<PinMode>,
 }
 
 /// Reads one server; mistakes go to the report.
@@ -69,6 +71,8 @@ pub(super) fn read(
     let tools = reader.tools();
     let era = reader.era();
     let roots = reader.roots();
+    // Other applications have no such setting, whatever they call so.
+    let pins = (scope.dialect == Dialect::Own).then(|| reader.table.pins(reader.report)).flatten();
     let required = reader.table.boolean(spellings.required, reader.report).unwrap_or(false);
     let own = scope.dialect == Dialect::Own;
     if own {
@@ -113,6 +117,7 @@ pub(super) fn read(
     server.timeouts = timeouts;
     server.max_connections = max_connections.or(defaults.max_connections);
     server.tools = tools;
+    server.pins = pins.or(defaults.pins);
     server.era = era;
     server.sandbox = sandbox;
     server.roots = roots;

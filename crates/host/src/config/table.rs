@@ -7,6 +7,7 @@ use super::error::{ConfigError, Place, Source, Warning};
 use super::expand::{Failure, Scope};
 use super::nearest::hint;
 use super::secret::Expanded;
+use crate::pins::PinMode;
 
 /// What is found wrong or odd while reading.
 #[derive(Debug, Default)]
@@ -139,6 +140,22 @@ impl<'n> Table<'n> {
             Some(count) => Some(count),
             None => self.invalid(&entry.node.at, &self.field(entry), "a whole number above zero", "", report),
         }
+    }
+
+    /// Who accepts what is new.
+    pub(super) fn pins(&mut self, report: &mut Report) -> Option<PinMode> {
+        let entry = self.take(&["pins"], report)?;
+        let text = entry.node.as_str().unwrap_or_default();
+        PinMode::read(text).or_else(|| {
+            let hint = hint(text, PinMode::ALL.map(PinMode::as_str));
+            self.invalid(
+                &entry.node.at,
+                &self.field(entry),
+                "\"ask\", \"first-use\" or \"off\"",
+                hint,
+                report,
+            )
+        })
     }
 
     /// How often something is done: a span of time, `true` for the usual one, or `false` for never, which is zero.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::*;
+use crate::PinMode;
 
 fn variable(name: &str) -> Option<String> {
     let value = match name {
@@ -136,6 +137,8 @@ fn our_format_understands_every_server_setting() {
     let config = parse(
         "/etc/hospes/hospes.toml",
         r#"
+        [defaults]
+        pins = "ask"
         [servers.a]
         command = ["run me", "x", "${DIR}"]
         enabled = false
@@ -146,6 +149,7 @@ fn our_format_understands_every_server_setting() {
         park_timeout = "1h"
         health_check = false
         max_connections = 3
+        pins = "first-use"
         cwd = "sub"
         [servers.b]
         command = "run ${DIR}/x 'two words'"
@@ -169,7 +173,8 @@ fn our_format_understands_every_server_setting() {
     assert_eq!(a.timeouts.park, Some(Duration::from_secs(3600)));
     assert_eq!(a.timeouts.health_check, Some(Duration::ZERO), "never");
     assert_eq!(a.max_connections, Some(3));
-    assert_eq!(a.source.to_string(), "/etc/hospes/hospes.toml:2:18");
+    assert_eq!((a.pins, config.server("b").unwrap().pins), (Some(PinMode::FirstUse), Some(PinMode::Ask)));
+    assert_eq!(a.source.to_string(), "/etc/hospes/hospes.toml:4:18");
     assert_eq!(argv(stdio(&config, "a")), ["run me", "x", "/a b"]);
     assert_eq!(stdio(&config, "a").cwd, Some(PathBuf::from("/etc/hospes/sub")));
     assert_eq!(
@@ -373,6 +378,10 @@ fn mistakes_in_our_format_are_named() {
         (
             "[servers.\"\"]\ncommand = 'x'",
             "h.toml:1:10: server ``: expected a name of 1 to 128 bytes without control characters",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\npins = 'first_use'",
+            "h.toml:3:8: `pins` of server `a`: expected \"ask\", \"first-use\" or \"off\"; did you mean `first-use`?",
         ),
         (
             "[servers.a]\ncommand = 'x'\nmax_connections = 0",

@@ -26,8 +26,6 @@ const MAX_NAME: usize = 200;
 /// The pins of a host.
 pub(crate) struct Book {
     pub(super) store: Pins,
-    /// None where nothing is pinned.
-    pub(super) trust: Option<Trust>,
     audit: Option<Audit>,
     pub(super) epoch: Arc<Epoch>,
     /// The names of tools, by server: what other servers' descriptions should not be about.
@@ -36,13 +34,7 @@ pub(crate) struct Book {
 
 impl Book {
     pub(crate) fn new(pinning: &Pinning, epoch: Arc<Epoch>) -> Self {
-        Self {
-            store: pinning.state.pins(),
-            trust: pinning.mode.trust(),
-            audit: pinning.audit.clone(),
-            epoch,
-            names: Mutex::default(),
-        }
+        Self { store: pinning.state.pins(), audit: pinning.audit.clone(), epoch, names: Mutex::default() }
     }
 
     /// Counts the changes of the state.
@@ -50,36 +42,33 @@ impl Book {
         self.store.changes()
     }
 
-    /// Whether a person is to accept what is seen first.
-    pub(super) fn asks(&self) -> bool {
-        self.trust != Some(Trust::FirstUse)
-    }
-
     /// Takes note of what a server offers, and records what is new about it.
-    pub(super) async fn see(&self, sighting: Sighting) -> Result<Seen, StoreError> {
+    pub(super) async fn see(&self, sighting: Sighting, trust: Trust) -> Result<Seen, StoreError> {
         let server = sighting.server.clone();
         let tools = sighting.definitions.iter().filter(|one| one.kind == ItemKind::Tool);
         let tools: Vec<String> = tools.map(|one| one.name.clone()).collect();
-        let texts: HashMap<(ItemKind, String), String> = match self.trust {
-            Some(_) => {
-                let all = sighting.definitions.iter();
-                all.map(|one| ((one.kind, one.name.clone()), one.text.clone())).collect()
-            }
-            None => HashMap::new(),
-        };
-        let seen = self.store.see(sighting, self.trust.unwrap_or(Trust::Ask)).await?;
+        let all = sighting.definitions.iter();
+        let texts: HashMap<(ItemKind, String), String> =
+            all.map(|one| ((one.kind, one.name.clone()), one.text.clone())).collect();
+        let seen = self.store.see(sighting, trust).await?;
         if !tools.is_empty() {
             self.names().insert(server.clone(), tools);
         }
         if seen.is_first || seen.is_replaced || !seen.news.is_empty() {
-            self.tell(&server, &seen, &texts).await;
+            self.tell(&server, &seen, trust, &texts).await;
         }
         Ok(seen)
     }
 
-    async fn tell(&self, server: &str, seen: &Seen, texts: &HashMap<(ItemKind, String), String>) {
+    async fn tell(
+        &self,
+        server: &str,
+        seen: &Seen,
+        trust: Trust,
+        texts: &HashMap<(ItemKind, String), String>,
+    ) {
         let is_open = seen.server.state == ServerState::Accepted;
-        let by = if self.asks() { "seen" } else { "first use" };
+        let by = if trust == Trust::FirstUse { "first use" } else { "seen" };
         if seen.is_first {
             tracing::info!(%server, items = seen.news.len(), "server is seen for the first time");
             self.note(server, None, if is_open { "allow" } else { "new" }, by).await;
@@ -188,6 +177,6 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 
 impl std::fmt::Debug for Book {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Book").field("trust", &self.trust).finish_non_exhaustive()
+        f.debug_struct("Book").field("store", &self.store).finish_non_exhaustive()
     }
 }

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use hospes_store::pins::{Definition, Fingerprint, ItemKind, ServerState, Sighting};
+use hospes_store::pins::{Definition, Fingerprint, ItemKind, ServerState, Sighting, Trust};
 use tokio::sync::watch;
 
+use super::PinMode;
 use super::book::Book;
 use super::definition::{Hashes, definitions};
 use super::fingerprint::fingerprint;
@@ -19,6 +20,7 @@ pub(crate) struct Gate {
     pub(crate) server: Arc<str>,
     transport: Transport,
     filter: ToolFilter,
+    trust: Trust,
     book: Arc<Book>,
     /// What it was last started with.
     fingerprint: Mutex<Option<Fingerprint>>,
@@ -29,15 +31,17 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// None for what is part of the program, which is trusted as the program is.
-    pub(crate) fn of(config: &ServerConfig, book: &Arc<Book>) -> Option<Arc<Self>> {
-        if matches!(config.transport, Transport::Builtin(_)) || book.trust.is_none() {
+    /// None where nothing is pinned, and for what is part of the program, which is trusted as the program is.
+    pub(crate) fn of(config: &ServerConfig, mode: PinMode, book: &Arc<Book>) -> Option<Arc<Self>> {
+        let trust = config.pins.unwrap_or(mode).trust()?;
+        if matches!(config.transport, Transport::Builtin(_)) {
             return None;
         }
         Some(Arc::new(Self {
             server: config.name.as_str().into(),
             transport: config.transport.clone(),
             filter: config.tools.clone(),
+            trust,
             book: Arc::clone(book),
             fingerprint: Mutex::default(),
             standing: RwLock::new(Arc::new(Standing::unseen())),
@@ -64,7 +68,7 @@ impl Gate {
             // What it is started with now is what a person has to decide about.
             let mut sighting = Sighting::new(&*self.server, found.clone(), "");
             sighting.is_whole = false;
-            let seen = self.book.see(sighting).await.map_err(|error| self.unreadable(&error))?;
+            let seen = self.book.see(sighting, self.trust).await.map_err(|error| self.unreadable(&error))?;
             known = Some(seen.server);
         }
         let standing = Standing::of(known.as_ref(), &found);
@@ -74,7 +78,7 @@ impl Gate {
         // Taken as it is when it is first seen.
         let is_new = known.is_none_or(|known| known.state == ServerState::New);
         match whole {
-            Some(Withheld::NewServer) if is_new => Ok(self.book.asks()),
+            Some(Withheld::NewServer) if is_new => Ok(self.trust == Trust::Ask),
             None => Ok(false),
             Some(why) => {
                 let hint = format!(
@@ -113,7 +117,7 @@ impl Gate {
         let (definitions, hashes) = done.map_err(|_| ConnectProblem::new("its lists cannot be hashed"))?;
         let mut sighting = Sighting::new(&*self.server, fingerprint.clone(), sight);
         (sighting.definitions, sighting.is_whole) = (definitions, is_whole);
-        let seen = self.book.see(sighting).await.map_err(|error| self.unreadable(&error))?;
+        let seen = self.book.see(sighting, self.trust).await.map_err(|error| self.unreadable(&error))?;
         self.set(Standing::of(Some(&seen.server), &fingerprint));
         Ok(hashes)
     }
@@ -172,10 +176,15 @@ impl Gate {
     pub(crate) fn wants_another(&self, is_quarantined: bool) -> bool {
         match self.standing().whole() {
             None => is_quarantined,
-            Some(Withheld::NewServer) => !is_quarantined && self.book.asks(),
+            Some(Withheld::NewServer) => !is_quarantined && self.trust == Trust::Ask,
             Some(Withheld::RejectedServer | Withheld::Replaced) => true,
             Some(_) => false,
         }
+    }
+
+    /// Whether it may be started, as far as is known.
+    pub(crate) fn may_start(&self) -> bool {
+        !matches!(self.standing().whole(), Some(Withheld::RejectedServer | Withheld::Replaced))
     }
 
     /// What withholds the whole server.

@@ -7,6 +7,7 @@ use hospes_store::StoreError;
 use hospes_store::pins::{Decision, Digest, ItemKind, Recorded, Refused, Server};
 use tokio::sync::watch;
 
+use super::PinMode;
 use super::book::Book;
 use super::fingerprint::fingerprint;
 use super::gate::Gate;
@@ -61,10 +62,10 @@ pub(crate) enum Member {
 
 impl Member {
     /// None where nothing is pinned.
-    pub(crate) fn of(config: &ServerConfig, book: &Arc<Book>) -> Option<Self> {
+    pub(crate) fn of(config: &ServerConfig, mode: PinMode, book: &Arc<Book>) -> Option<Self> {
         match &config.transport {
             transport @ Transport::Builtin(_) => Some(Self::Builtin(config.name.clone(), transport.clone())),
-            _ => Gate::of(config, book).map(Self::Gated),
+            _ => Gate::of(config, mode, book).map(Self::Gated),
         }
     }
 

@@ -36,6 +36,9 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(4);
 const NUDGE_AFTER: Duration = Duration::from_secs(5);
 /// How often a server is tried again at which a person has to sign in first, unless a call wants it or somebody has.
 const SIGN_IN_RETRY: Duration = Duration::from_secs(60 * 60);
+/// How often it is looked again at a server that is not to be started, unless somebody has decided: its program may be
+/// what it was again.
+const WITHHELD_RETRY: Duration = Duration::from_secs(60);
 /// The same as [`NUDGE_AFTER`] there.
 const SIGN_IN_NUDGE_AFTER: Duration = Duration::from_secs(1);
 /// How long a call waits until tools are read that the server said to have changed.
@@ -293,8 +296,8 @@ impl Line {
         let settled = |phase: &Phase| match phase {
             Phase::Ready(live) => !(live.connection.is_closed)(),
             Phase::Stopped => true,
-            Phase::Waiting { failures: now, until: next, tried, .. } => {
-                *now > failures || (*next).min(*tried + NUDGE_AFTER) > until
+            Phase::Waiting { failures: now, until: next, tried, problem, .. } => {
+                problem.withheld || *now > failures || (*next).min(*tried + NUDGE_AFTER) > until
             }
             Phase::Starting { .. } => false,
         };
@@ -422,7 +425,7 @@ impl Line {
             let verdict = match &problem.sign_in {
                 // The server is well; it is us who have to do something.
                 _ if is_withheld => {
-                    Verdict { delay: SIGN_IN_RETRY, quarantined: true, failures: failures + 1 }
+                    Verdict { delay: WITHHELD_RETRY, quarantined: true, failures: failures + 1 }
                 }
                 Some(_) => Verdict { delay: SIGN_IN_RETRY, quarantined: false, failures: failures + 1 },
                 None => backoff.failed(up),
@@ -451,13 +454,23 @@ impl Line {
                 () = sleep_until(until) => {}
                 () = nudged, if !is_withheld => {}
                 () = changed(&mut changes) => {}
-                () = changed(&mut pins) => {}
                 () = wanted(&mut restart) => {
                     (backoff, failures) = (Backoff::new(self.server.policy), 0);
                 }
+                () = self.may_start(&mut pins), if is_withheld => {}
             }
         }
         self.set(Phase::Stopped);
+    }
+
+    /// Waits until somebody has decided that the server may be started.
+    async fn may_start(&self, pins: &mut Option<watch::Receiver<u64>>) {
+        loop {
+            changed(pins).await;
+            if self.server.gate.as_ref().is_none_or(|gate| gate.may_start()) {
+                return;
+            }
+        }
     }
 
     async fn connect(

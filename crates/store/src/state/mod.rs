@@ -52,10 +52,11 @@ impl State {
     /// When the file cannot be used, others than its owner may read or write it, or it is of a newer version.
     pub fn open(file: impl AsRef<Path>) -> Result<Self, StoreError> {
         let file = file.as_ref().to_owned();
-        let mut writer = file::open(&file, STEPS)?;
-        if !std::fs::symlink_metadata(&file).is_ok_and(|found| file::is_private(&found)) {
+        // Before a byte of it is believed. One that is not there yet is made for its owner alone.
+        if std::fs::symlink_metadata(&file).is_ok_and(|found| !file::is_private(&found)) {
             return Err(StoreError::Exposed(file));
         }
+        let mut writer = file::open(&file, STEPS)?;
         match prepare(&mut writer, PARTS) {
             Ok(true) => (),
             Ok(false) => return Err(StoreError::Newer(file)),

@@ -114,6 +114,8 @@ async fn the_file_is_its_owners_alone() {
 #[test]
 fn what_is_no_database_is_refused() {
     let place = place();
-    std::fs::write(&place.file, "this is no database, however long it is made to be").unwrap();
+    let mut made =
+        file::private(std::fs::OpenOptions::new().write(true).create(true)).open(&place.file).unwrap();
+    std::io::Write::write_all(&mut made, b"this is no database, however long it is made to be").unwrap();
     assert!(matches!(State::open(&place.file), Err(StoreError::Database { .. })));
 }

@@ -1,0 +1,318 @@
+//! `hospes pins`: what servers offer, beside what was accepted. Works on the file; a host that runs goes by it at once.
+
+use std::fmt::Write as _;
+
+use hospes_host::pins::{
+    Difference, Digest, ItemKind, Lint, PinState, PinnedItem, PinnedServer, Pins as Pinned, PinsError,
+};
+use hospes_host::{PinMode, Pinning};
+use jiff::Timestamp;
+
+use crate::args::{Pins, PinsAccept, PinsItem, PinsShow};
+use crate::exit::{Failure, Outcome};
+use crate::output::{
+    BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, announce, is_interactive, paint, printable,
+};
+use crate::{guard, place};
+
+/// Who decides here.
+const BY: &str = "the person, on the command line";
+
+/// How many lines of one text are shown.
+const MAX_LINES: usize = 60;
+
+pub(crate) async fn run(args: Pins, output: Output) -> Outcome {
+    if place::state().is_none_or(|file| !file.is_file()) {
+        return Err(Failure::usage("no server was seen here yet")
+            .hint("`hospes up` starts the servers of your configuration"));
+    }
+    let Some(state) = guard::state()? else { return Ok(()) };
+    let mut pinning = Pinning::new(state, PinMode::Ask);
+    // Where there is a record, what is decided belongs there.
+    if place::audit().is_some_and(|(file, _)| file.is_file())
+        && let Some(audit) = guard::record()?
+    {
+        pinning = pinning.with_audit(audit);
+    }
+    let pins = pinning.offline();
+    match args {
+        Pins::List => list(&pins, output).await,
+        Pins::Show(args) => show(&pins, &args, output).await,
+        Pins::Accept(args) => accept(&pins, &args, output).await,
+        Pins::Reject(args) => reject(&pins, &args, output).await,
+        Pins::History(args) => history(&pins, &args, output).await,
+    }
+}
+
+async fn list(pins: &Pinned, output: Output) -> Outcome {
+    let all = pins.list().await.map_err(failed)?;
+    if output.json {
+        output.value(&all);
+        return Ok(());
+    }
+    if all.is_empty() {
+        output.say("no server was seen here yet");
+    }
+    let lines: Vec<String> = all.iter().map(line).collect();
+    output.result(lines.join("\n"));
+    Ok(())
+}
+
+/// One server on one line.
+fn line(server: &PinnedServer) -> String {
+    let count = |state| server.items.iter().filter(|item| item.state == state).count();
+    let waiting = count(PinState::New) + count(PinState::Changed);
+    let lints: usize = server.lints.len() + server.items.iter().map(|item| item.lints.len()).sum::<usize>();
+    let mut rest = vec![format!("{} offered", server.items.len())];
+    if waiting > 0 {
+        rest.push(format!("{waiting} waiting"));
+    }
+    if count(PinState::Rejected) > 0 {
+        rest.push(format!("{} rejected", count(PinState::Rejected)));
+    }
+    if lints > 0 {
+        rest.push(format!("{lints} conspicuous"));
+    }
+    let state = paint(colour(server.state), format!("{:<9}", server.state.as_str()));
+    let shown = printable(&server.fingerprint.shown);
+    format!("{state} {:<16} {}  {}", printable(&server.server), rest.join(", "), paint(DIM, shown))
+}
+
+fn colour(state: PinState) -> &'static str {
+    match state {
+        PinState::Accepted => GREEN,
+        PinState::Rejected => RED,
+        _ => YELLOW,
+    }
+}
+
+async fn show(pins: &Pinned, args: &PinsShow, output: Output) -> Outcome {
+    let server = pins.server(&args.of.server).await.map_err(failed)?;
+    let wanted = args.of.item.as_deref().map(item).transpose()?;
+    let mut differences = Vec::new();
+    for one in &server.items {
+        let is_wanted = match &wanted {
+            Some((kind, name)) => one.kind == *kind && one.name == *name,
+            None => args.all || one.state != PinState::Accepted,
+        };
+        if is_wanted {
+            differences.push(pins.difference(&server.server, one.kind, &one.name).await.map_err(failed)?);
+        }
+    }
+    if let Some((kind, name)) = wanted.filter(|_| differences.is_empty()) {
+        return Err(failed(PinsError::NoItem { server: server.server, kind, name }));
+    }
+    if output.json {
+        output.value(&serde_json::json!({ "server": server, "differences": differences }));
+        return Ok(());
+    }
+    output.result(shown(&server, &differences));
+    Ok(())
+}
+
+/// A server and definitions of it, for people.
+fn shown(server: &PinnedServer, differences: &[Difference]) -> String {
+    let mut text = String::new();
+    let state = paint(colour(server.state), server.state.as_str());
+    // Writing into a string cannot fail.
+    let _ = writeln!(text, "{}  {state}", paint(BOLD, printable(&server.server)));
+    let by = server.decided_by.as_deref().zip(server.decided_at);
+    if let Some((by, at)) = by {
+        let _ = writeln!(text, "  {}", paint(DIM, format!("decided {} by {}", moment(at), printable(by))));
+    }
+    let now = &server.fingerprint;
+    let mut row = |word: &str, was: Option<&str>, is: Option<&str>| {
+        let Some(is) = is else { return };
+        if let Some(was) = was.filter(|was| *was != is) {
+            let _ = writeln!(text, "  {:<9}{}", word, paint(RED, format!("- {}", printable(was))));
+            let _ = writeln!(text, "  {:<9}{}", "", paint(GREEN, format!("+ {}", printable(is))));
+        } else {
+            let _ = writeln!(text, "  {word:<9}{}", printable(is));
+        }
+    };
+    let before = server.before.as_ref();
+    row("started", before.map(|before| before.shown.as_str()), Some(&now.shown));
+    row("program", before.and_then(|before| before.program.as_deref()), now.program.as_deref());
+    let hash = |digest: Option<Digest>| digest.map(|digest| digest.to_string());
+    let (was, is) = (hash(before.and_then(|before| before.program_hash)), hash(now.program_hash));
+    row("sha-256", was.as_deref(), is.as_deref());
+    lints(&mut text, &server.lints, 2);
+    for difference in differences {
+        one(&mut text, difference);
+    }
+    let others = server.items.len() - differences.len();
+    if others > 0 {
+        let _ = writeln!(
+            text,
+            "\n  {}",
+            paint(DIM, format!("and {others} more that are accepted (--all shows them)"))
+        );
+    }
+    let _ = write!(text, "\n  {} {}", paint(DIM, "hash of all this"), server.hash);
+    text
+}
+
+fn one(text: &mut String, difference: &Difference) {
+    let item = &difference.item;
+    let state = paint(colour(item.state), item.state.as_str());
+    let _ = writeln!(text, "\n  {} {}  {state}", item.kind.as_str(), paint(BOLD, printable(&item.name)));
+    // Its name stands there already.
+    for change in difference.changes.iter().filter(|change| change.at != "name") {
+        let _ = writeln!(text, "    {}", paint(CYAN, printable(&change.at)));
+        for (sign, colour, side) in [("-", RED, &change.before), ("+", GREEN, &change.after)] {
+            let Some(side) = side else { continue };
+            let lines = side.lines().count();
+            for line in side.lines().take(MAX_LINES) {
+                let _ = writeln!(text, "      {}", paint(colour, format!("{sign} {}", printable(line))));
+            }
+            if lines > MAX_LINES {
+                let more = format!("{sign} … and {} more lines", lines - MAX_LINES);
+                let _ = writeln!(text, "      {}", paint(colour, more));
+            }
+        }
+    }
+    if difference.changes.is_empty()
+        && let Some(after) = &difference.after
+    {
+        let after = serde_json::to_string_pretty(after).unwrap_or_default();
+        for line in hospes_policy::visible(&after).lines().take(MAX_LINES) {
+            let _ = writeln!(text, "      {}", printable(line));
+        }
+    }
+    lints(text, &item.lints, 4);
+    let _ = writeln!(text, "    {} {}", paint(DIM, "hash"), item.hash);
+}
+
+fn lints(text: &mut String, lints: &[Lint], margin: usize) {
+    for lint in lints {
+        let at = if lint.at.is_empty() { String::new() } else { format!("{}: ", printable(&lint.at)) };
+        let _ =
+            writeln!(text, "{:margin$}{} {at}{}", "", paint(YELLOW, "conspicuous"), printable(&lint.text));
+    }
+}
+
+async fn accept(pins: &Pinned, args: &PinsAccept, output: Output) -> Outcome {
+    let name = &args.of.server;
+    let server = pins.server(name).await.map_err(failed)?;
+    let wanted = args.of.item.as_deref().map(item).transpose()?;
+    let found: Option<&PinnedItem> = match &wanted {
+        None => None,
+        Some((kind, name)) => {
+            let found = server.items.iter().find(|one| one.kind == *kind && one.name == *name);
+            Some(found.ok_or_else(|| {
+                failed(PinsError::NoItem { server: server.server.clone(), kind: *kind, name: name.clone() })
+            })?)
+        }
+    };
+    let hash = match args.hash {
+        Some(hash) => hash,
+        // What is shown is what is accepted: a change in between is refused.
+        None => {
+            if !args.yes {
+                ask(pins, &server, found, output).await?;
+            }
+            found.map_or(server.hash, |found| found.hash)
+        }
+    };
+    let about = wanted.as_ref().map(|(kind, name)| (*kind, name.as_str()));
+    let server = pins.accept(name, about, hash, BY).await.map_err(failed)?;
+    done(&server, output)
+}
+
+/// Shows what would be accepted, and has the person say yes.
+async fn ask(pins: &Pinned, server: &PinnedServer, found: Option<&PinnedItem>, output: Output) -> Outcome {
+    if output.json || !is_interactive() {
+        return Err(Failure::usage("nobody can be asked here").hint(format!(
+            "`hospes pins show {0}` prints the hash of what it shows; accept that with `--hash`, or whatever is there with `--yes`",
+            server.server
+        )));
+    }
+    let mut differences = Vec::new();
+    let waits = server.items.iter().filter(|one| matches!(one.state, PinState::New | PinState::Changed));
+    for one in waits.filter(|one| found.is_none_or(|found| found == *one)) {
+        differences.push(pins.difference(&server.server, one.kind, &one.name).await.map_err(failed)?);
+    }
+    announce(shown(server, &differences));
+    let answer =
+        tokio::task::spawn_blocking(move || output.ask("\nAccept all this? [y/N] ")).await.ok().flatten();
+    match answer.as_deref().map(str::trim) {
+        Some("y" | "Y" | "yes") => Ok(()),
+        _ => Err(Failure::usage("nothing was accepted")),
+    }
+}
+
+async fn reject(pins: &Pinned, args: &PinsItem, output: Output) -> Outcome {
+    let wanted = args.item.as_deref().map(item).transpose()?;
+    let about = wanted.as_ref().map(|(kind, name)| (*kind, name.as_str()));
+    let server = pins.reject(&args.server, about, BY).await.map_err(failed)?;
+    done(&server, output)
+}
+
+fn done(server: &PinnedServer, output: Output) -> Outcome {
+    if output.json {
+        output.value(server);
+    } else {
+        output.result(line(server));
+    }
+    Ok(())
+}
+
+async fn history(pins: &Pinned, args: &PinsItem, output: Output) -> Outcome {
+    let wanted = args.item.as_deref().map(item).transpose()?;
+    let about = wanted.as_ref().map(|(kind, name)| (*kind, name.as_str()));
+    let all = pins.history(&args.server, about).await.map_err(failed)?;
+    if output.json {
+        output.value(&all);
+        return Ok(());
+    }
+    let mut text = String::new();
+    for one in &all {
+        let item = &one.item;
+        let state = format!("{:?}", item.state).to_lowercase();
+        let now = if item.is_current { "now" } else { "   " };
+        let _ = writeln!(
+            text,
+            "{}  {now}  {state:<8}  {} {}  {}",
+            paint(DIM, moment(item.seen_at)),
+            item.kind.as_str(),
+            printable(&item.name),
+            paint(DIM, item.hash)
+        );
+        if wanted.is_some() {
+            let definition = one.definition.as_deref().unwrap_or("(too long to be kept)");
+            let _ = writeln!(text, "    {}", printable(&hospes_policy::visible(definition)));
+        }
+    }
+    output.result(text.trim_end());
+    Ok(())
+}
+
+fn moment(at: i64) -> impl std::fmt::Display {
+    let at = Timestamp::from_microsecond(at).unwrap_or(Timestamp::UNIX_EPOCH);
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// What a word on the command line names: a tool, unless it says otherwise.
+fn item(text: &str) -> Outcome<(ItemKind, String)> {
+    let found = ItemKind::ALL
+        .into_iter()
+        .find_map(|kind| Some((kind, text.strip_prefix(kind.as_str())?.strip_prefix(':')?)));
+    match found {
+        Some((kind, name)) => Ok((kind, name.to_owned())),
+        None if text == ItemKind::Instructions.as_str() => Ok((ItemKind::Instructions, String::new())),
+        None if text.is_empty() => Err(Failure::usage("expected the name of a tool")),
+        None => Ok((ItemKind::Tool, text.to_owned())),
+    }
+}
+
+fn failed(error: PinsError) -> Failure {
+    let failure = Failure::usage(crate::exit::chain(&error));
+    match error {
+        PinsError::NoServer(_) => failure.hint("`hospes pins list` says which there are"),
+        PinsError::NoItem { server, .. } => {
+            failure.hint(format!("`hospes pins show --all {server}` says what it offers"))
+        }
+        PinsError::Changed(server) => failure.hint(format!("look at it again: `hospes pins show {server}`")),
+        _ => failure,
+    }
+}
