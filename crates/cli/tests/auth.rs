@@ -26,7 +26,9 @@ fn up(house: &House, listen: &str, auth: &str) -> (Running, String, String) {
     };
     let public = started["endpoint"].as_str().unwrap().to_owned();
     let notes = std::fs::read_dir(house.path("run/hospes")).unwrap();
-    let note = notes.flatten().next().unwrap().path();
+    // Beside it may be a socket of the host's.
+    let is_note = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    let note = notes.flatten().find(is_note).unwrap().path();
     let note: Value = serde_json::from_slice(&std::fs::read(note).unwrap()).unwrap();
     (host, public, note["endpoint"].as_str().unwrap().to_owned())
 }
