@@ -472,8 +472,8 @@ pub(crate) struct ClientMetadata {
     /// Where browsers are sent back to, if not to this machine. May be repeated
     #[arg(long = "redirect-uri", value_name = "URI")]
     pub(crate) redirect_uris: Vec<String>,
-    /// Where the client's keys are published, if it shows who it is by signing
-    #[arg(long, value_name = "URL")]
+    /// Refused: this program signs with no key
+    #[arg(long, value_name = "URL", hide = true)]
     pub(crate) jwks_uri: Option<String>,
 }
 

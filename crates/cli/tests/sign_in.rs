@@ -210,7 +210,8 @@ fn the_document_of_this_client_is_printed() {
         vec!["http://apps.example/x"],
         vec!["https://apps.example"],
         vec![url, "--redirect-uri", "http://apps.example/cb"],
-        vec![url, "--jwks-uri", "http://apps.example/keys"],
+        // It could not sign.
+        vec![url, "--jwks-uri", "https://apps.example/keys"],
     ] {
         let ran = house.run(&[&["auth", "client-metadata"], &bad[..]].concat());
         assert!(ran.code == Some(1) && ran.stdout.is_empty(), "{bad:?}: {ran:?}");

@@ -74,7 +74,7 @@ impl Order {
         before: Option<&Tokens>,
         now: u64,
     ) -> Result<Tokens, FlowError> {
-        let granted: Granted = read_success(response, &self.token_endpoint)?;
+        let granted: Granted = read_success(WHAT, response, &self.token_endpoint)?;
         let kind = match granted.token_type.to_ascii_lowercase().as_str() {
             "bearer" => TokenKind::Bearer,
             "dpop" if self.proof_key.is_some() => TokenKind::Dpop,
@@ -198,19 +198,20 @@ struct Granted {
 
 /// The document in a success; else the refusal that the response is.
 pub(super) fn read_success<T: serde::de::DeserializeOwned>(
+    what: &'static str,
     response: &Response,
     url: &Url,
 ) -> Result<T, FlowError> {
     let shown_url = || without_query(url);
     if response.status == http::StatusCode::OK {
         return response.decode().map_err(|error| FlowError::Malformed {
-            what: WHAT,
+            what,
             url: shown_url(),
             why: error.to_string(),
         });
     }
     match response.decode::<ErrorBody>() {
         Ok(body) if response.status.is_client_error() => Err(FlowError::Refused(body)),
-        _ => Err(FlowError::Status { what: WHAT, url: shown_url(), status: response.status }),
+        _ => Err(FlowError::Status { what, url: shown_url(), status: response.status }),
     }
 }

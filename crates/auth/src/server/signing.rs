@@ -13,8 +13,9 @@ use zeroize::Zeroizing;
 
 use super::settings::MAX_ACCESS_LIFETIME;
 use super::store::{Kind, StoreError};
-use super::tokens::{By, TokenRecord};
+use super::tokens::{By, NoToken, TokenRecord, refuse};
 use super::{AuthServer, KeptKey, random_text};
+use crate::ErrorCode;
 use crate::clock::CLOCK_SKEW;
 use crate::key_pair::{KeyFailed, KeyPair};
 use crate::keys::KEEP_SECONDS;
@@ -57,7 +58,7 @@ impl AuthServer {
     }
 
     /// An access token that says itself what it is. It is good until then.
-    pub(super) async fn sign_access(&self, token: &TokenRecord, until: u64) -> Result<String, StoreError> {
+    pub(super) async fn sign_access(&self, token: &TokenRecord, until: u64) -> Result<String, NoToken> {
         let now = self.now();
         let keys = self.keys().await?;
         let signs = keys.iter().filter(|key| key.kept.is_used(now));
@@ -66,7 +67,7 @@ impl AuthServer {
         let given = &token.given;
         if given.by != By::Client && given.subject == token.client_id.as_str() {
             // Elsewhere it would be taken for the client's own (RFC 9068, section 5).
-            return Err(StoreError("a user has the name of a client".into()));
+            return refuse(ErrorCode::InvalidGrant, "the user has the name of the client");
         }
         let mut claims = json!({
             "iss": self.settings().issuer, "sub": given.subject, "aud": given.resource,
@@ -75,7 +76,8 @@ impl AuthServer {
         if let Some(key) = &token.key {
             claims["cnf"] = json!({ "jkt": key });
         }
-        Ok(key.pair.sign("at+jwt", &claims, |header| header.kid = Some(key.kept.id.clone()))?)
+        let signed = key.pair.sign("at+jwt", &claims, |header| header.kid = Some(key.kept.id.clone()));
+        Ok(signed.map_err(StoreError::from)?)
     }
 
     /// All keys of which tokens are about or will be. There is always one that signs, and in time the next.

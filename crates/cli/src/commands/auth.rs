@@ -156,9 +156,12 @@ fn client_metadata(args: &ClientMetadata, output: Output) -> Outcome {
     settings.client_name.clone_from(&args.name);
     settings.metadata_url = Some(ClientId::new(&args.url).map_err(|error| mistake(&error))?);
     let redirects: Result<Vec<_>, _> = args.redirect_uris.iter().map(RedirectUri::new).collect();
-    let keys = args.jwks_uri.as_deref().map(url::Url::parse).transpose();
-    let keys = keys.map_err(|error| Failure::usage("--jwks-uri is no URL").because(&error))?;
-    let document = settings.document(redirects.map_err(|error| mistake(&error))?, keys.as_ref());
+    if args.jwks_uri.is_some() {
+        return Err(Failure::usage("--jwks-uri: this program signs with no key, and could not be that client").hint(
+            "leave it out; a program of your own that signs makes its document with `Settings::document` of hospes-auth",
+        ));
+    }
+    let document = settings.document(redirects.map_err(|error| mistake(&error))?, None);
     let document = document.map_err(|error| mistake(&error))?;
     let document = serde_json::to_value(&document).map_err(|error| mistake(&error))?;
     output.value(&document);
@@ -229,7 +232,8 @@ fn status(output: Output) -> Outcome {
     output.say(paint(DIM, format_args!("tokens are kept in {place}{key}")));
     for shown in kept.iter().map(Shown::from) {
         let whose = shown.user().map(|user| format!(" as {}", printable(user))).unwrap_or_default();
-        let url = paint(BOLD, printable(shown.url));
+        let query = if shown.has_query { "?…" } else { "" };
+        let url = paint(BOLD, format_args!("{}{query}", printable(shown.url)));
         output.result(format_args!("{url}{whose}  {}", paint(DIM, shown.summary())));
     }
     Ok(())
@@ -245,13 +249,11 @@ async fn logout(args: &Logout, output: Output) -> Outcome {
     // The account that a user of a host of ours has there. A host that runs finds out within moments.
     let mut last = Revoked::Nothing;
     if let Some((store, _)) = credentials::kept()? {
-        let endpoint = hospes_auth::client::shown_endpoint(&url.url);
         for kept in Kept::all(&*store).map_err(|error| Failure::usage(chain(&error)))? {
             let is_theirs = kept.account == *user || Shown::from(&kept).user() == Some(user);
-            if is_theirs && Some(&kept.endpoint) == endpoint.as_ref() {
+            if is_theirs && kept.is_for(&url.url) {
                 let oauth = builder(&url.url)?.store(Arc::clone(&store) as _).account(&kept.account).build();
                 let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
-                // That of an endpoint which differs in what is not shown.
                 kept.forget(&*store).map_err(|error| Failure::usage(chain(&error)))?;
                 last = if revoked == Revoked::Nothing { Revoked::NotOffered } else { revoked };
             }
@@ -317,6 +319,8 @@ fn report(url: &Url, tokens: &Tokens, output: Output) {
 /// What may be known of tokens, which is not what they are.
 struct Shown<'a> {
     url: &'a str,
+    /// It has a query, which is not shown.
+    has_query: bool,
     /// On whose account; empty for whoever runs this.
     account: &'a str,
     issuer: &'a str,
@@ -330,6 +334,7 @@ impl<'a> From<&'a Kept> for Shown<'a> {
     fn from(kept: &'a Kept) -> Self {
         Self {
             url: &kept.endpoint,
+            has_query: kept.has_query,
             account: &kept.account,
             issuer: kept.issuer.as_str(),
             client_id: kept.client_id.as_str(),
@@ -344,6 +349,7 @@ impl<'a> Shown<'a> {
     fn of(url: &'a str, tokens: &'a Tokens) -> Self {
         Self {
             url,
+            has_query: false,
             account: "",
             issuer: tokens.issuer.as_str(),
             client_id: tokens.client.id.as_str(),
@@ -370,6 +376,9 @@ impl<'a> Shown<'a> {
             "expiresAt": self.expires_at,
             "renews": self.renews,
         });
+        if self.has_query {
+            described["hasQuery"] = true.into();
+        }
         if !self.account.is_empty() {
             described["principal"] = self.account.into();
         }

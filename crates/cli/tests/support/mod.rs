@@ -246,7 +246,7 @@ fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
 }
 
 /// Waits until something is so.
-pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + LIMIT;
     while !is_so() {
         assert!(Instant::now() < until, "{what}: not after {LIMIT:?}");

@@ -93,7 +93,7 @@ impl Device {
         match (self.stage, input) {
             (Stage::Asked, Input::Response(response)) => {
                 let response = usable(WHAT, &self.url, response)?;
-                let codes: Codes = read_success(&response, &self.url)?;
+                let codes: Codes = read_success(WHAT, &response, &self.url)?;
                 let prompt = prompt(facts, &self.url, &self.order, &codes)?;
                 let interval = codes.interval.unwrap_or(INTERVAL).clamp(1, MAX_INTERVAL);
                 self.stage =

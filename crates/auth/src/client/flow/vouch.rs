@@ -59,7 +59,7 @@ impl Vouch {
 
     pub(super) fn handle(self, facts: &mut Facts, response: Result<Response, FetchError>) -> Next {
         let response = usable(WHAT, &self.url, response)?;
-        let exchanged: Exchanged = read_success(&response, &self.url)?;
+        let exchanged: Exchanged = read_success(WHAT, &response, &self.url)?;
         if exchanged.issued_token_type != GRANT {
             let why = "gave another kind of token than asked for".to_owned();
             return Err(FlowError::Malformed { what: WHAT, url: without_query(&self.url), why });

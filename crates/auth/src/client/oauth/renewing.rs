@@ -86,6 +86,13 @@ impl OAuthClient {
                 Renewed::Tokens(tokens) => return Ok(Outcome::Renewed(self.keep(*tokens, false).await?)),
                 Renewed::Again(again) => request = again,
                 Renewed::Lost => {
+                    // A server takes such a token once. If the program that showed it last had ended before it kept the
+                    // answer, nobody has what came back.
+                    tracing::warn!(
+                        resource = %current.resource,
+                        issuer = %current.issuer,
+                        "the sign-in is renewed no more: it was ended there, or the answer to its last renewal was lost"
+                    );
                     self.forget().await?;
                     return Ok(Outcome::Impossible);
                 }

@@ -25,7 +25,7 @@ use super::{Answer, Listening, SignIn, SigningIn};
 use crate::RedirectUri;
 use crate::client::error::StepError;
 use crate::client::flow::Visit;
-use crate::metadata::{is_loopback, is_secure};
+use crate::metadata::is_secure;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -34,6 +34,8 @@ const MAX_CONNECTIONS: usize = 16;
 /// How long one may take to say what it wants.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 const PATH: &str = "/callback";
+/// What this listener is called. Loopback has other names, but it does not listen at them.
+const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
 /// The look of all pages, ours and those of the authorization server.
 const STYLE: &str = include_str!("../../../templates/style.css");
@@ -79,9 +81,12 @@ impl SignIn for Browser {
             let failed = |error| StepError::new("no listener could be opened on this machine").because(error);
             // Anywhere else nobody would hear the answer: least of all under a name that is not this machine's.
             let preferred = preferred.and_then(RedirectUri::url);
-            let preferred = preferred.filter(|url| url.scheme() == "http" && is_loopback(url));
+            let is_ours = |url: &Url| {
+                url.scheme() == "http" && url.host_str().is_some_and(|host| HOSTS.contains(&host))
+            };
+            let preferred = preferred.filter(is_ours);
             let path = preferred.as_ref().map_or(PATH, Url::path).to_owned();
-            let host = preferred.as_ref().and_then(Url::host_str).unwrap_or("127.0.0.1").to_owned();
+            let host = preferred.as_ref().and_then(Url::host_str).unwrap_or(HOSTS[0]).to_owned();
             let port = preferred.as_ref().and_then(Url::port).unwrap_or_default();
             let first = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
                 Ok(listener) => listener,
@@ -92,6 +97,7 @@ impl SignIn for Browser {
             let port = first.local_addr().map_err(failed)?.port();
             // A browser may take `localhost` for either.
             let second = TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))).await.ok();
+            let host = if second.is_none() && host == HOSTS[2] { HOSTS[0] } else { &*host };
             let redirect_uri = RedirectUri::new(format!("http://{host}:{port}{path}"));
             let redirect_uri = redirect_uri.map_err(|error| StepError::new(error.to_string()))?;
             let listening =
@@ -209,11 +215,10 @@ impl Wanted {
     /// the port for one, changes nothing.
     fn take(&self, request: &Request<Incoming>) -> Option<bool> {
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let ours = ["127.0.0.1", "localhost", "[::1]"];
         let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
         if request.method() != Method::GET
             || request.uri().path() != self.path
-            || !ours.contains(&name)
+            || !HOSTS.contains(&name)
             || port.parse() != Ok(self.port)
         {
             return None;

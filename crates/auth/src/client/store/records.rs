@@ -75,6 +75,8 @@ struct TokensRecord {
     /// For which endpoint, as it may be shown, and on whose account. Older records do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     endpoint: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_query: bool,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     account: String,
     issuer: Issuer,
@@ -152,6 +154,7 @@ pub(in crate::client) fn write_tokens(
     let proof_key = tokens.proof_key.as_ref().map(|key| STANDARD.encode(key.document()).into());
     write(&TokensRecord {
         endpoint: Some(crate::exchange::without_query(endpoint)),
+        has_query: endpoint.query().is_some(),
         account: account.to_owned(),
         issuer: tokens.issuer.clone(),
         resource: tokens.resource.clone(),
@@ -173,6 +176,8 @@ pub(in crate::client) fn write_tokens(
 pub struct Kept {
     /// The endpoint that they are for, without its query.
     pub endpoint: String,
+    /// Whether it has one. What is in it is not shown: it may be secret.
+    pub has_query: bool,
     /// On whose account they are; empty for whoever runs the program.
     pub account: String,
     /// Who has issued them.
@@ -205,9 +210,12 @@ impl Kept {
             let Some(document) = store.read(&name)? else { continue };
             let Ok(record) = serde_json::from_str::<TokensRecord>(document.expose_secret()) else { continue };
             let place = name.strip_prefix("tokens ").unwrap_or_default();
-            let shown = place.split_once('#').map_or(place, |(shown, _)| shown);
+            let (shown, hash) =
+                place.split_once('#').map_or((place, None), |(shown, hash)| (shown, Some(hash)));
             all.push(Self {
                 endpoint: record.endpoint.unwrap_or_else(|| shown.to_owned()),
+                // Without a query an endpoint of whoever runs the program is its own name.
+                has_query: record.has_query || (record.account.is_empty() && hash.is_some()),
                 account: record.account,
                 issuer: record.issuer,
                 client_id: record.client.id,
@@ -218,6 +226,12 @@ impl Kept {
             });
         }
         Ok(all)
+    }
+
+    /// Whether they are for this endpoint, with its query.
+    #[must_use]
+    pub fn is_for(&self, endpoint: &str) -> bool {
+        Url::parse(endpoint).is_ok_and(|url| tokens_key(&url, &self.account) == self.name)
     }
 
     /// Forgets them. A program that has them in use finds out when it looks again.

@@ -115,6 +115,16 @@ fn a_client_is_registered_for_codes_where_it_has_to_be() {
     assert!(matches!(other.play(), Err(FlowError::NeedsClientId(_))));
 }
 
+/// Whoever reads it looks at the right place.
+#[test]
+fn what_the_endpoint_of_codes_gets_wrong_is_said_of_it() {
+    for (status, page) in [(404, json!({})), (200, json!({ "device_code": 1 })), (200, json!("x"))] {
+        let error = world().page("https://as/device", status, page).play().unwrap_err();
+        let words = error.to_string();
+        assert!(words.starts_with("the device authorization endpoint at https://as/device"), "{words}");
+    }
+}
+
 #[test]
 fn a_server_without_codes_is_said_to_have_none() {
     let mut world = world().server(json!({ "device_authorization_endpoint": null }));

@@ -199,6 +199,24 @@ async fn the_port_of_before_is_taken_where_it_is_free() {
     assert_eq!(browser.listen(Some(&place)).await.unwrap().redirect_uri(), place);
 }
 
+/// Loopback has many names and addresses; at those where nobody listens no answer is expected.
+#[tokio::test]
+async fn answers_are_expected_only_where_somebody_listens() {
+    let (browser, _urls) = browser();
+    for elsewhere in [
+        "http://127.0.0.2:41233/callback",
+        "http://x.localhost:41233/callback",
+        "http://localhost.:1/callback",
+    ] {
+        let place = RedirectUri::new(elsewhere).unwrap();
+        let here = browser.listen(Some(&place)).await.unwrap().redirect_uri();
+        assert!(here.as_str().starts_with("http://127.0.0.1:"), "{elsewhere}: {here}");
+    }
+    let place = RedirectUri::new("http://localhost:0/there").unwrap();
+    let here = browser.listen(Some(&place)).await.unwrap().redirect_uri();
+    assert!(here.as_str().starts_with("http://localhost:") && here.as_str().ends_with("/there"), "{here}");
+}
+
 /// covers: AUTG-09
 #[tokio::test]
 async fn a_browser_is_sent_back_to_this_machine_only() {
