@@ -69,8 +69,8 @@ impl Hosts {
         self.time.fetch_add(seconds, Ordering::Relaxed);
     }
 
-    /// Has somebody sign in, and redeems what comes back: our tokens, and everything that was said on the way.
-    async fn sign_in(&self, browser: &Browser, provider: &OpenIdProvider) -> (Value, String) {
+    /// Has somebody begin at an application and agree here, and sign in at the provider, up to its last question.
+    async fn begin(&self, browser: &Browser, provider: &OpenIdProvider) -> (Pages, String) {
         let back = Pages::serve("<p>the application</p>").await;
         let callback = format!("{}/callback", back.origin);
         let mut url = Url::parse(&format!("{}/authorize", self.origins[0])).unwrap();
@@ -89,6 +89,12 @@ impl Hosts {
         browser.fill("input[name=password]", "any").await;
         browser.press("button[type=submit]").await;
         browser.see("Authorize").await;
+        (back, callback)
+    }
+
+    /// Has somebody sign in, and redeems what comes back: our tokens, and everything that was said on the way.
+    async fn sign_in(&self, browser: &Browser, provider: &OpenIdProvider) -> (Value, String) {
+        let (back, callback) = self.begin(browser, provider).await;
         browser.press("button[type=submit]").await;
         browser.see("the application").await;
         let answer = Url::parse(&format!("http://x{}", back.asked().remove(0))).unwrap();
@@ -192,4 +198,25 @@ async fn ours_is_good_as_long_as_theirs() {
         assert!(tokens.len() >= 9, "{}", tokens.len());
         assert!(tokens.iter().all(|token| !said.contains(token.as_str())), "{said}");
     }
+}
+
+/// Somebody leaves the provider's last question open for longer than we wait for the answer.
+///
+/// covers: AUT3-17
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_comes_too_late_is_nobodys() {
+    let (Some(provider), Some(browser)) = (OpenIdProvider::start(), Browser::start().await) else { return };
+    let hosts = Hosts::start(&provider, Arc::new(MemoryStore::new())).await;
+    let (back, _) = hosts.begin(&browser, &provider).await;
+    hosts.pass(600);
+    browser.press("button[type=submit]").await;
+    browser.arrive(&hosts.origins[0]).await;
+    browser.see("no longer good").await;
+    for status in [200, 400] {
+        assert_eq!(provider.times(&format!("authorization_code {status}")).await, 0, "it was not redeemed");
+    }
+    assert!(!back.asked().iter().any(|path| path.starts_with("/callback")), "{:?}", back.asked());
+    // Whoever begins again is let in.
+    let Some(again) = Browser::start().await else { return };
+    hosts.sign_in(&again, &provider).await;
 }

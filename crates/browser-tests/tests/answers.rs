@@ -1,0 +1,83 @@
+//! Answers of a provider that is not ours, which come too late or to the wrong person.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use hospes_browser_tests::{Browser, Hospes, OpenIdProvider, Pages, Up};
+use url::Url;
+
+const CHALLENGE: &str = "ZtNPunH49FD35FWYhT5Tv8I7vRKQJ8uxMaL0_9eHjNA";
+const ALLOW: &str = "button[value=allow]";
+
+/// `hospes up`, where users sign in at the provider, and an application.
+async fn place(provider: &OpenIdProvider) -> Option<(Hospes, Up, Pages)> {
+    let hospes = Hospes::find()?;
+    let up = hospes.up(&format!(
+        "[auth.clients.app]\nredirect_uris = [\"http://127.0.0.1/callback\"]\n\
+         [auth.provider]\nissuer = \"{}\"\nclient_id = \"{}\"\nclient_secret = \"{}\"\nallow = \"everybody\"",
+        provider.issuer,
+        OpenIdProvider::CLIENT,
+        OpenIdProvider::SECRET
+    ));
+    Some((hospes, up, Pages::serve("<p>the application</p>").await))
+}
+
+/// Begins at the application, agrees at ours, and signs in at the provider, up to its last question.
+async fn to_the_last_question(
+    browser: &Browser,
+    up: &Up,
+    back: &Pages,
+    provider: &OpenIdProvider,
+    name: &str,
+) {
+    let mut url = Url::parse(&format!("{}/authorize", up.origin())).unwrap();
+    url.query_pairs_mut().extend_pairs([
+        ("response_type", "code"),
+        ("client_id", "app"),
+        ("redirect_uri", &format!("{}/callback", back.origin)),
+        ("state", "s-1"),
+        ("code_challenge", CHALLENGE),
+        ("code_challenge_method", "S256"),
+        ("resource", &up.url),
+    ]);
+    browser.open(url.as_str()).await;
+    browser.press(ALLOW).await;
+    browser.arrive(&provider.issuer).await;
+    browser.fill("input[name=login]", name).await;
+    browser.fill("input[name=password]", "any").await;
+    browser.press("button[type=submit]").await;
+    browser.see("Authorize").await;
+}
+
+/// Mallory has gone through all of it with an account of their own, and has somebody else's browser bring the answer, whose
+/// own sign-in is under way: the code is good, and the state is that of another browser.
+///
+/// covers: AUT3-17
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_to_somebody_elses_question_is_nobodys() {
+    let Some(provider) = OpenIdProvider::start() else { return };
+    let (Some(mallory), Some(victim)) = (Browser::start().await, Browser::start().await) else { return };
+    let Some((_hospes, up, back)) = place(&provider).await else { return };
+    to_the_last_question(&mallory, &up, &back, &provider, "mallory").await;
+    // Their browser does not hand the answer in: it has lost what it was known by.
+    mallory.driver().delete_cookie("hospes-up").await.unwrap();
+    mallory.press("button[type=submit]").await;
+    mallory.arrive(up.origin()).await;
+    mallory.see("no longer good").await;
+    let answer = mallory.url().await;
+    assert!(answer.query_pairs().any(|(name, _)| name == "code"), "{answer}");
+
+    to_the_last_question(&victim, &up, &back, &provider, "ann").await;
+    let question = victim.url().await;
+    victim.open(answer.as_str()).await;
+    victim.see("no longer good").await;
+    for status in [200, 400] {
+        assert_eq!(provider.times(&format!("authorization_code {status}")).await, 0, "it was not redeemed");
+    }
+    assert!(!back.asked().iter().any(|path| path.starts_with("/callback")), "{:?}", back.asked());
+    // Their own goes on as if nothing had been.
+    victim.open(question.as_str()).await;
+    victim.see("Authorize").await;
+    victim.press("button[type=submit]").await;
+    victim.see("the application").await;
+    assert_eq!(provider.times("authorization_code 200").await, 1);
+}
