@@ -34,6 +34,10 @@ decide = 'deny'
 server = 'everything'
 tool = 'greet'
 reason = 'nobody is greeted here'
+[[rule]]
+decide = 'allow'
+server = 'everything'
+tool = 'test_simple_text'
 ";
     std::fs::write(&policy, rules).unwrap();
     hospes.up_with(SERVERS, &[&["--policy", policy.to_str().unwrap()], args].concat())
@@ -77,7 +81,8 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
     browser.picture("console-server").await;
 
     // What was called is found, and what was refused is told apart.
-    assert_eq!(call(&hospes, &up, &["everything__test_simple_text"]).await.unwrap().code, Some(0));
+    let called = call(&hospes, &up, &["everything__test_simple_text"]).await.unwrap();
+    assert_eq!(called.code, Some(0), "{called:?}");
     let refused = call(&hospes, &up, &["everything__greet", "name=x"]).await.unwrap();
     assert!(refused.said.contains("nobody is greeted here"), "{refused:?}");
     browser.keys("3").await;

@@ -5,7 +5,6 @@ import { h, toast } from "./dom.js";
 import { head } from "./parts.js";
 import { KIND_WORDS, latency, timeline, volume } from "./chart.js";
 import { bytes, count, many, micros, moment, time } from "./format.js";
-import { currentRow } from "./keys.js";
 
 const PAGE = 100;
 const KINDS = { call: "tool call", prompt: "prompt", resource: "resource", decision: "decision", definition: "definition", server: "server",
@@ -53,7 +52,6 @@ export const activity = {
   },
   view,
   keys: (data, _, app) => [
-    { keys: ["Enter"], show: "Enter", does: "open the entry", run: () => toggle(Number(currentRow()?.dataset.seq), app) },
     { keys: ["c"], show: "c", does: "clear the filters", run: () => look(app, { text: "", kind: "", server: "", decision: "" }) },
   ],
 };
@@ -84,7 +82,8 @@ function view({ entries, summary, servers }, _, app) {
       tile("Half within", micros(summary.latency.p50)), tile("90 % within", micros(summary.latency.p90)), tile("99 % within", micros(summary.latency.p99))),
     summary.counted > 0 && h("div", { class: "charts", key: "charts" },
       figure("How much", ["well", "failed", "refused", "other"].map((kind) => [`bar-${kind}`, KIND_WORDS[kind]]), volume(summary)),
-      figure("How long calls took", [["dot-p50", "half"], ["dot-p90", "90 %"], ["dot-p99", "99 %"]], latency(summary))),
+      figure("How long calls took", [["dot-p50", "half"], ["dot-p90", "90 %"], ["dot-p99", "99 %"]], summary.latency.p50 === null
+        ? h("p", { class: "soft small" }, "No call came back that nobody had to decide about.") : latency(summary))),
     entries.length > 0 && h("div", { key: "timeline" }, figure(`The last ${many(entries.length, "entry", "entries")}`, [], timeline(entries, kindOf, (seq) => jump(seq, app)))),
     summary.servers.length > 1 && h("details", { class: "by-server", key: "servers" }, h("summary", null, "By server"), byServer(summary.servers)),
     entries.length === 0 && h("p", { class: "empty", key: "none" }, isFiltered ? "Nothing of this was recorded." : "Nothing was recorded in this time."),

@@ -35,6 +35,7 @@ const app = {
     if (badges.get(name) === number) return;
     badges.set(name, number);
     drawNav();
+    setTitle();
   },
 };
 
@@ -48,7 +49,7 @@ function go(path, isBack = false) {
     data = undefined;
     setPageKeys([]);
     patch(main, h("p", { class: "soft", key: "loading" }, "Loading …"));
-    document.title = `${page.name} · hospes`;
+    setTitle();
     scrollTo(0, 0);
     if (!isBack) main.focus({ preventScroll: true });
   }
@@ -78,6 +79,12 @@ function draw() {
   if (data === undefined || isOut) return;
   patch(main, page.view(data, found, app));
   setPageKeys(page.keys?.(data, found, app) ?? []);
+}
+
+/** The name of the page, with what waits: it is seen on the tab of a window that nobody looks at. */
+function setTitle() {
+  const waiting = badges.get("Approvals") ?? 0;
+  document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${page?.name ?? "Console"} · hospes`;
 }
 
 function drawNav() {

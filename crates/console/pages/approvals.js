@@ -36,7 +36,6 @@ export const approvals = {
     try {
       const all = take(await get("approvals"));
       app.badge("Approvals", all.open.length);
-      document.title = document.title.replace(/^(\(\d+\) )?/, all.open.length ? `(${all.open.length}) ` : "");
       const fresh = all.open.filter((one) => !known.has(one.id));
       known = new Set(all.open.map((one) => one.id));
       if (fresh.length > 0) announce(`${many(fresh.length, "new approval")}: ${title(fresh[0]).join(" of ")}. ${all.open.length} waiting.`);
@@ -145,10 +144,10 @@ function card(matter, open, app) {
         h("button", { type: "button", class: "no", "data-deny": true, "data-focus": true, disabled: isBusy, "aria-disabled": String(waits), "aria-keyshortcuts": "d", onclick: () => deny(matter, app) }, "Deny ", h("kbd", null, "d")),
         h("input", { id: "reason", class: "reason", placeholder: "Reason, told to the model", "aria-label": "Reason, told to the model", maxlength: 500, value: draft.reason, autocomplete: "off",
           oninput: (event) => { draft.reason = event.target.value; }, onkeydown: (event) => { if (event.key === "Enter") deny(matter, app); } }),
-        block && h("button", { type: "button", class: "quiet", "data-block": true, "aria-disabled": String(waits), onclick: () => deny(matter, app, true) }, "Deny and block")),
+        block && h("button", { type: "button", class: "quiet", "data-block": true, "aria-disabled": String(waits), onclick: () => deny(matter, app, true), title: "Denies it from now on, whoever asks" }, h("span", { class: "long" }, "Deny and "), h("span", { class: "start" }, "block"))),
       h("div", { class: "allow" },
         h("button", { type: "button", class: "yes", "data-once": true, "aria-disabled": String(waits), "aria-keyshortcuts": "o", onkeydown: noEnter, onclick: () => allow(matter, app) }, yes(matter), " ", h("kbd", null, "o")),
-        session && h("button", { type: "button", "data-session": true, "aria-disabled": String(waits), "aria-keyshortcuts": "s", onkeydown: noEnter, title: "Until the host ends or the rules change, whatever the arguments", onclick: () => allow(matter, app, "session") }, "For this session ", h("kbd", null, "s")),
+        session && h("button", { type: "button", "data-session": true, "aria-disabled": String(waits), "aria-keyshortcuts": "s", onkeydown: noEnter, title: "Until the host ends or the rules change, whatever the arguments", onclick: () => allow(matter, app, "session") }, h("span", { class: "long" }, "For this "), h("span", { class: "start" }, "session "), h("kbd", null, "s")),
         lasting && h("button", { type: "button", "data-always": true, "aria-disabled": String(waits), "aria-keyshortcuts": "Shift+A", onkeydown: noEnter, onclick: () => always(matter, app) }, "Always … ", h("kbd", null, "A")))));
 }
 

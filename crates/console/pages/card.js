@@ -31,6 +31,8 @@ export function risk({ card }) {
   if (card.kind === "call") {
     const said = card.effects;
     if (card.what !== "tool" || !said) return "wide";
+    // What nobody believes calms nobody.
+    if (!said.trusted) return said.destructive && !said.read_only ? "sharp" : "wide";
     if (said.read_only && !said.open_world) return "calm";
     return said.destructive && !said.read_only ? "sharp" : "wide";
   }
@@ -91,8 +93,8 @@ function values(name, schema, base, draft, change, last) {
   const tab = tabs.some(([one]) => one === draft.tab) ? draft.tab : "form";
   return h("section", { class: "values", key: "values" },
     h("div", { class: "bar" },
-      h("div", { class: "tabs", role: "tablist", "aria-label": name }, tabs.map(([one, words]) => h("button", {
-        type: "button", role: "tab", key: one, "aria-selected": String(one === tab), class: one === tab ? "here" : "", onclick: () => change({ tab: one }),
+      h("div", { class: "tabs", role: "group", "aria-label": name }, tabs.map(([one, words]) => h("button", {
+        type: "button", key: one, "aria-pressed": String(one === tab), class: one === tab ? "here" : "", onclick: () => change({ tab: one }),
       }, words))),
       isEdited && h("span", { class: "chip wide", key: "edited" }, "edited by you"),
       draft.canEdit && tab !== "diff" && h("button", { type: "button", class: "quiet end", key: "edit", "data-edit": true, onclick: () => change({ isEditing: !draft.isEditing, ...(draft.isEditing ? {} : { value: draft.value ?? structuredClone(base) }) }) },

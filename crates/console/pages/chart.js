@@ -3,7 +3,8 @@
 import { h } from "./dom.js";
 import { count, micros, time } from "./format.js";
 
-const WIDTH = 720;
+const WIDTH = 460;
+const WHOLE = 980;
 const HEIGHT = 150;
 const LEFT = 46;
 const BOTTOM = 20;
@@ -27,7 +28,7 @@ function frame(label, since, until, most, say, inner) {
   ]);
   const from = new Date(since).getTime();
   const length = new Date(until).getTime() - from;
-  const times = [0, 0.25, 0.5, 0.75, 1].map((part) => h("text", {
+  const times = [0, 0.5, 1].map((part) => h("text", {
     class: "tick", x: LEFT + (WIDTH - LEFT - 4) * part, y: HEIGHT - 4, "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle",
   }, time(new Date(from + length * part), length < 20 * 60_000)));
   return h("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label }, lines, times, inner(y));
@@ -84,10 +85,10 @@ export function timeline(entries, kindOf, open) {
   const length = Math.max(1000, to - from);
   const [lane, label] = [24, 130];
   const height = lanes.length * lane + BOTTOM + 4;
-  const at = (moment) => label + ((WIDTH - label - 8) * (moment - from)) / length;
-  return h("svg", { class: "chart timeline", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `The last ${entries.length} entries, a lane for each of ${lanes.length} servers` },
+  const at = (moment) => label + ((WHOLE - label - 8) * (moment - from)) / length;
+  return h("svg", { class: "chart timeline", viewBox: `0 0 ${WHOLE} ${height}`, role: "img", "aria-label": `The last ${entries.length} entries, a lane for each of ${lanes.length} servers` },
     lanes.map((name, index) => [
-      h("line", { class: "grid", x1: label, x2: WIDTH - 4, y1: index * lane + lane / 2 + 2, y2: index * lane + lane / 2 + 2 }),
+      h("line", { class: "grid", x1: label, x2: WHOLE - 4, y1: index * lane + lane / 2 + 2, y2: index * lane + lane / 2 + 2 }),
       h("text", { class: "lane", x: 0, y: index * lane + lane / 2 + 6 }, name.length > 18 ? `${name.slice(0, 17)}…` : name),
     ]),
     entries.map((one) => {
@@ -99,6 +100,6 @@ export function timeline(entries, kindOf, open) {
       }, h("title", null, `${one.entry.subject ?? one.entry.kind}, ${micros(one.entry.micros)}`));
     }),
     [0, 0.5, 1].map((part) => h("text", {
-      class: "tick", x: label + (WIDTH - label - 8) * part, y: height - 4, "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle",
+      class: "tick", x: label + (WHOLE - label - 8) * part, y: height - 4, "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle",
     }, time(new Date(from + length * part)))));
 }

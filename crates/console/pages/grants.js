@@ -35,7 +35,7 @@ function grant(one, app) {
     ...Object.entries(one.arguments ?? {}).map(([name, condition]) => [name, words(condition)]),
     ...(one.destinations?.length ? [["points to", one.destinations.join(" or ")]] : []),
   ];
-  return h("li", { class: `card grant ${one.effect}`, key: one.id, "data-row": true },
+  return h("li", { class: `card grant-${one.effect}`, key: one.id, "data-row": true },
     h("div", { class: "card-head" },
       h("span", { class: `chip ${one.effect === "deny" ? "sharp" : "calm"}` }, one.effect === "deny" ? "denied" : "allowed"),
       h("h2", null, h("span", { class: "mono" }, one.name), h("span", { class: "soft" }, ` · ${one.server}`)),

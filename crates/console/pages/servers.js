@@ -1,10 +1,11 @@
 // The servers: how they are, what they offer, starting one anew.
 
-import { get, path, post } from "./api.js";
+import { get, path, post, query } from "./api.js";
 import { h, toast } from "./dom.js";
 import { head, inside } from "./parts.js";
 import { count, many, span } from "./format.js";
 import { currentRow } from "./keys.js";
+import { stand, trust, waits } from "./pins.js";
 import { fields } from "./schema.js";
 
 const WORDS = { ready: "ready", starting: "starting", retrying: "retrying", failed: "failed", stopped: "stopped" };
@@ -24,7 +25,10 @@ export const servers = {
     const name = at.match(/^\/servers\/(.+)$/)?.[1];
     return name && { name: decodeURIComponent(name) };
   },
-  load: ({ name }, signal) => (name ? get(`servers/${path(name)}`, signal) : get("servers", signal)),
+  async load({ name }, signal) {
+    const [status, definitions] = await Promise.all([get(name ? `servers/${path(name)}` : "servers", signal), get("definitions", signal)]);
+    return { ...status, pinned: new Map(definitions.servers.map((one) => [one.server, one])) };
+  },
   view: (data, { name }, app) => (name ? one(data, app) : all(data, app)),
   keys(data, { name }, app) {
     const of = () => name ?? currentRow()?.dataset.name;
@@ -61,7 +65,7 @@ function all(status, app) {
     h("p", { class: "lead", key: "lead" },
       `hospes ${status.version}, process ${status.pid}, up ${span(status.uptimeMs)}. `,
       ill === 0 ? "Every server is ready." : `${many(ill, "server")} not ready.`),
-    h("ul", { class: "cards", key: "cards" }, shown.map((server) => card(server, app))),
+    h("ul", { class: "cards", key: "cards" }, shown.map((server) => card(server, status.pinned.get(server.name), app))),
     shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No server is called that." : "No servers are configured."),
     (status.leftOut?.length ?? 0) > 0 && h("section", { key: "left" }, h("h2", null, "Not started"),
       h("dl", { class: "facts" }, status.leftOut.map(([name, why]) => h("div", null, h("dt", null, name), h("dd", null, why))))),
@@ -70,14 +74,16 @@ function all(status, app) {
   ];
 }
 
-function card(server, app) {
+function card(server, pinned, app) {
   return h("li", { class: `card server ${server.state}`, key: server.name, "data-row": true, "data-name": server.name },
     h("div", { class: "card-head" },
       state(server),
       h("h2", null, inside(`/servers/${path(server.name)}`, { "data-focus": true, class: "name" }, server.name)),
+      pinned && !pinned.isBuiltin && stand(pinned.state),
       h("div", { class: "card-side" }, restartButton(server.name, app))),
     h("p", { class: "target" }, server.target),
     h("p", { class: "counts" }, counts(server), chips(server)),
+    waits(pinned) && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", inside(`/servers/${path(server.name)}`, { "data-look": server.name }, "Look at it")),
     trouble(server));
 }
 
@@ -112,32 +118,36 @@ function trouble(server) {
   ];
 }
 
-function one({ status, offers }, app) {
+function one({ status, offers, pinned: all }, app) {
+  const pinned = all.get(status.name);
   const tabs = [
     ["tools", "Tools", offers?.tools ?? [], tool], ["prompts", "Prompts", offers?.prompts ?? [], prompt],
     ["resources", "Resources", [...(offers?.resources ?? []), ...(offers?.templates ?? [])], resource],
   ];
+  if (pinned && !pinned.isBuiltin) tabs.push(["trust", "Trust", pinned.items, null]);
   const shown = tabs.find(([name]) => name === tab) ?? tabs[0];
   const words = inner.toLowerCase();
   const items = shown[2].filter((item) => `${item.name} ${item.title ?? ""} ${item.uri ?? item.uriTemplate ?? ""}`.toLowerCase().includes(words));
   return [
     h("p", { class: "crumb", key: "crumb" }, inside("/servers", null, "Servers")),
-    head(status.name, state(status), restartButton(status.name, app)),
+    head(status.name, state(status), inside(`/activity${query({ server: status.name })}`, { class: "soft small" }, "Its activity"), restartButton(status.name, app)),
     h("p", { class: "target", key: "target" }, status.target),
     h("p", { class: "counts", key: "counts" }, counts(status), chips(status)),
+    waits(pinned) && shown[0] !== "trust" && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", h("button", { type: "button", class: "quiet", "data-trust": true, onclick: () => { tab = "trust"; app.render(); } }, "Look at it")),
     h("div", { key: "trouble" }, trouble(status)),
     h("div", { class: "bar", key: "bar" },
-      h("div", { class: "tabs", role: "tablist", "aria-label": "What it offers" }, tabs.map(([name, title, list]) => h("button", {
-        type: "button", role: "tab", key: name, "aria-selected": String(name === shown[0]), class: name === shown[0] ? "here" : "",
+      h("div", { class: "tabs", role: "group", "aria-label": "What it offers" }, tabs.map(([name, title, list]) => h("button", {
+        type: "button", key: name, "aria-pressed": String(name === shown[0]), class: name === shown[0] ? "here" : "",
         onclick: () => { tab = name; app.render(); },
       }, title, h("span", { class: "count" }, count(list.length))))),
-      h("input", {
-        type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": `Find among the ${shown[1].toLowerCase()}`, value: inner,
+      shown[0] !== "trust" && h("input", {
+        key: "find", type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": `Find among the ${shown[1].toLowerCase()}`, value: inner,
         oninput: (event) => { inner = event.target.value; app.render(); },
       })),
-    offers === null && h("p", { class: "empty", key: "unknown" }, "What it offers is not known yet."),
-    offers !== null && items.length === 0 && h("p", { class: "empty", key: "none" }, "None."),
-    h("ul", { class: "definitions", key: `list-${shown[0]}` }, items.map((item) => shown[3](item))),
+    shown[0] === "trust" && trust(pinned, app),
+    shown[0] !== "trust" && offers === null && h("p", { class: "empty", key: "unknown" }, "What it offers is not known yet."),
+    shown[0] !== "trust" && offers !== null && items.length === 0 && h("p", { class: "empty", key: "none" }, "None."),
+    shown[0] !== "trust" && h("ul", { class: "definitions", key: `list-${shown[0]}` }, items.map((item) => shown[3](item))),
   ];
 }
 

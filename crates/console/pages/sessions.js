@@ -2,6 +2,7 @@
 
 import { get, path, post } from "./api.js";
 import { h, toast } from "./dom.js";
+import { help } from "./keys.js";
 import { head } from "./parts.js";
 import { ago, moment, span } from "./format.js";
 
@@ -34,7 +35,7 @@ export const sessions = {
   match: (at) => (at === "/sessions" ? {} : null),
   load: (_, signal) => get("sessions", signal),
   view: ({ sessions: all, current }, _, app) => [
-    head("Sessions"),
+    head("Sessions", h("button", { type: "button", class: "quiet", onclick: () => document.getElementById("theme").click() }, "Light or dark"), h("button", { type: "button", class: "quiet", onclick: help }, "Keys")),
     h("p", { class: "lead", key: "lead" }, "The browsers that are let in to this console. “hospes console” makes a link for another one; it is good once, for ten minutes."),
     h("ul", { class: "cards", key: "cards" }, all.map((one) => {
       const isThis = one.id === current;

@@ -29,7 +29,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use hospes_host::{Desk, Guard, Host, Servers};
+use hospes_host::{Desk, Guard, Host, Pins, Servers};
 use hospes_store::Audit;
 
 pub use client::{ClientError, LocalConsole, NewsStream};
@@ -50,6 +50,7 @@ pub struct Console(Arc<Inner>);
 struct Inner {
     servers: Servers,
     guard: Option<Arc<Guard>>,
+    pins: Option<Pins>,
     sessions: Sessions,
     news: News,
     /// Where it listens, once it does.
@@ -70,6 +71,7 @@ impl Console {
         Self(Arc::new(Inner {
             servers: host.servers(),
             guard: host.guard().cloned(),
+            pins: host.pins().cloned(),
             sessions,
             news,
             address: OnceLock::new(),
@@ -101,6 +103,10 @@ impl Console {
 
     fn audit(&self) -> Option<&Audit> {
         self.guard()?.audit()
+    }
+
+    fn pins(&self) -> Option<&Pins> {
+        self.0.pins.as_ref()
     }
 
     fn guard(&self) -> Option<&Guard> {

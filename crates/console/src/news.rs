@@ -10,6 +10,7 @@ use tokio::sync::watch;
 pub(crate) enum Topic {
     Approvals,
     Grants,
+    Definitions,
     Servers,
     Activity,
     Sessions,
@@ -20,6 +21,7 @@ impl Topic {
         match self {
             Self::Approvals => "approvals",
             Self::Grants => "grants",
+            Self::Definitions => "definitions",
             Self::Servers => "servers",
             Self::Activity => "activity",
             Self::Sessions => "sessions",

@@ -6,6 +6,7 @@ use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use hospes_host::NoSuchServer;
 use hospes_host::desk::DecideError;
+use hospes_host::pins::PinsError;
 use hospes_store::StoreError;
 use http::StatusCode;
 use serde::Serialize;
@@ -32,6 +33,8 @@ pub(crate) enum Refused {
     Late,
     #[error(transparent)]
     Undecided(#[from] DecideError),
+    #[error(transparent)]
+    Pins(#[from] PinsError),
     #[error("the record cannot be read")]
     Store(#[from] StoreError),
 }
@@ -54,6 +57,13 @@ impl Refused {
                 DecideError::Edit(_) => (StatusCode::BAD_REQUEST, "edit"),
                 DecideError::Rule(_) => (StatusCode::BAD_REQUEST, "rule"),
                 DecideError::LongReason => (StatusCode::BAD_REQUEST, "long-reason"),
+                _ => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
+            },
+            Self::Pins(why) => match why {
+                PinsError::NoServer(_) | PinsError::NoItem { .. } => (StatusCode::NOT_FOUND, "nothing"),
+                PinsError::Builtin(_) => (StatusCode::BAD_REQUEST, "builtin"),
+                PinsError::Changed(_) => (StatusCode::CONFLICT, "changed"),
+                PinsError::ServerFirst(_) => (StatusCode::CONFLICT, "server-first"),
                 _ => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
             },
             Self::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "store"),

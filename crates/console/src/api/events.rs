@@ -7,8 +7,8 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::Stream;
-use hospes_host::Desk;
 use hospes_host::desk::Attendance;
+use hospes_host::{Desk, Pins};
 use hospes_store::Search;
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -34,6 +34,7 @@ pub(super) async fn stream(
     let place = console.news().stream(MAX_STREAMS).ok_or(Refused::TooManyStreams(MAX_STREAMS))?;
     let sessions = console.news().sessions();
     let desk = console.desk().map(Desk::subscribe);
+    let pins = console.pins().map(Pins::changes);
     // Whoever follows can decide. Browsers say where, once for all of them.
     let attendance = console.desk().filter(|_| caller.session().is_none()).map(|desk| desk.attend(None));
     let follower = Follower {
@@ -41,6 +42,7 @@ pub(super) async fn stream(
         caller,
         sessions,
         desk,
+        pins,
         servers: None,
         recorded: None,
         expiry: None,
@@ -61,6 +63,7 @@ struct Follower {
     caller: Caller,
     sessions: watch::Receiver<u64>,
     desk: Option<watch::Receiver<u64>>,
+    pins: Option<watch::Receiver<u64>>,
     servers: Option<u64>,
     recorded: Option<u64>,
     /// When the next matter is over if nobody decides.
@@ -104,6 +107,7 @@ impl Follower {
                     let is_granted = self.look_at_desk();
                     return Some(if is_granted { Topic::Grants } else { Topic::Approvals });
                 }
+                () = moved(&mut self.pins) => return Some(Topic::Definitions),
                 () = tokio::time::sleep(LOOK) => {
                     // What runs out does so only when somebody looks.
                     if self.expiry.is_some_and(|expiry| expiry <= Timestamp::now()) {
@@ -134,10 +138,10 @@ impl Follower {
     }
 }
 
-/// Waits until something is new on the desk.
-async fn moved(desk: &mut Option<watch::Receiver<u64>>) {
-    if let Some(desk) = desk
-        && desk.changed().await.is_ok()
+/// Waits until something is new there.
+async fn moved(changes: &mut Option<watch::Receiver<u64>>) {
+    if let Some(changes) = changes
+        && changes.changed().await.is_ok()
     {
         return;
     }

@@ -2,6 +2,7 @@
 
 mod activity;
 mod approvals;
+mod definitions;
 mod error;
 mod events;
 mod servers;
@@ -68,6 +69,12 @@ fn api() -> Router<Console> {
         .route("/grants", get(approvals::grants))
         .route("/grants/{id}/revoke", post(approvals::revoke))
         .route("/rules", get(approvals::rules))
+        .route("/definitions", get(definitions::all))
+        .route("/definitions/{server}", get(definitions::one))
+        .route("/definitions/{server}/difference", get(definitions::difference))
+        .route("/definitions/{server}/history", get(definitions::history))
+        .route("/definitions/{server}/accept", post(definitions::accept))
+        .route("/definitions/{server}/reject", post(definitions::reject))
         .route("/servers", get(servers::all))
         .route("/servers/{name}", get(servers::one))
         .route("/servers/{name}/restart", post(servers::restart))

@@ -104,7 +104,8 @@ fn count(entries: &[Entry], since: Timestamp, until: Timestamp) -> Summary {
         }
         // How long a person thinks, or a refusal takes, says nothing of a server.
         let came_back = matches!(entry.ending, Some(Ending::Done | Ending::ToolError | Ending::Failed));
-        let micros = entry.micros.filter(|_| came_back);
+        let was_asked = entry.by.as_deref().is_some_and(|by| by.contains("person"));
+        let micros = entry.micros.filter(|_| came_back && !was_asked);
         taken.extend(micros);
         all.extend(micros);
         if let Some(server) = entry.server.as_deref()

@@ -1,6 +1,7 @@
 //! The console over real sockets.
 
 mod approvals;
+mod definitions;
 mod door;
 mod parts;
 
@@ -80,19 +81,12 @@ impl House {
         Self { host, audit, listening, folder }
     }
 
-    /// Lets a browser in.
     async fn browser(&self) -> Browser {
-        let answer = self.open(&token(&self.listening)).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
-        let key = answer.json()["key"].as_str().unwrap().to_owned();
-        Browser { address: self.listening.local_addr(), cookie, key }
+        let_in(&self.listening).await
     }
 
     async fn open(&self, token: &str) -> Answer {
-        let body = json!({ "token": token }).to_string();
-        let origin = self.listening.origin();
-        send(self.listening.local_addr(), "POST", "/api/open", &format!("Origin: {origin}\r\n"), &body).await
+        open(&self.listening, token).await
     }
 
     /// Waits until the server is there.
@@ -102,6 +96,21 @@ impl House {
             seen = self.host.changed(seen).await;
         }
     }
+}
+
+/// Lets a browser in.
+async fn let_in(listening: &Listening) -> Browser {
+    let answer = open(listening, &token(listening)).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let key = answer.json()["key"].as_str().unwrap().to_owned();
+    Browser { address: listening.local_addr(), cookie, key }
+}
+
+async fn open(listening: &Listening, token: &str) -> Answer {
+    let body = json!({ "token": token }).to_string();
+    let origin = listening.origin();
+    send(listening.local_addr(), "POST", "/api/open", &format!("Origin: {origin}\r\n"), &body).await
 }
 
 fn token(listening: &Listening) -> String {

@@ -1,0 +1,111 @@
+//! What servers offer, as it was accepted and as it is.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::{Extension, Json};
+use hospes_host::Pins;
+use hospes_host::pins::{Difference, Digest, ItemKind, PinnedServer, Recorded};
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, Body, Refused};
+use crate::Console;
+use crate::door::Caller;
+
+fn pins(console: &Console) -> Result<&Pins, Refused> {
+    console
+        .pins()
+        .ok_or_else(|| Refused::Nothing("nothing is pinned here: definitions go unlooked at".to_owned()))
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct All {
+    /// Whether definitions are looked at here.
+    is_pinned: bool,
+    servers: Vec<PinnedServer>,
+}
+
+pub(super) async fn all(State(console): State<Console>) -> Answer<All> {
+    Ok(Json(match console.pins() {
+        Some(pins) => All { is_pinned: true, servers: pins.list().await? },
+        None => All { is_pinned: false, servers: Vec::new() },
+    }))
+}
+
+pub(super) async fn one(State(console): State<Console>, Path(server): Path<String>) -> Answer<PinnedServer> {
+    Ok(Json(pins(&console)?.server(&server).await?))
+}
+
+/// One thing that a server offers.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Item {
+    kind: ItemKind,
+    #[serde(default)]
+    name: String,
+}
+
+type Asked = Result<Query<Item>, QueryRejection>;
+
+fn item(asked: Asked) -> Result<Item, Refused> {
+    asked.map(|Query(item)| item).map_err(|rejection| Refused::Misread(rejection.body_text()))
+}
+
+pub(super) async fn difference(
+    State(console): State<Console>,
+    Path(server): Path<String>,
+    asked: Asked,
+) -> Answer<Difference> {
+    let Item { kind, name } = item(asked)?;
+    Ok(Json(pins(&console)?.difference(&server, kind, &name).await?))
+}
+
+#[derive(Serialize)]
+pub(super) struct History {
+    history: Vec<Recorded>,
+}
+
+pub(super) async fn history(
+    State(console): State<Console>,
+    Path(server): Path<String>,
+    asked: Asked,
+) -> Answer<History> {
+    let Item { kind, name } = item(asked)?;
+    Ok(Json(History { history: pins(&console)?.history(&server, Some((kind, &name))).await? }))
+}
+
+/// What is accepted or rejected: the server with all that it offers, or one thing.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Decided {
+    /// What was looked at; owed where something is accepted.
+    hash: Option<Digest>,
+    item: Option<Item>,
+}
+
+impl Decided {
+    fn about(&self) -> Option<(ItemKind, &str)> {
+        self.item.as_ref().map(|item| (item.kind, item.name.as_str()))
+    }
+}
+
+pub(super) async fn accept(
+    State(console): State<Console>,
+    Extension(caller): Extension<Caller>,
+    Path(server): Path<String>,
+    Body(decided): Body<Decided>,
+) -> Answer<PinnedServer> {
+    let seen = decided.hash.ok_or_else(|| {
+        Refused::Misread("`hash` is missing: what is accepted is what was looked at".to_owned())
+    })?;
+    Ok(Json(pins(&console)?.accept(&server, decided.about(), seen, caller.words()).await?))
+}
+
+pub(super) async fn reject(
+    State(console): State<Console>,
+    Extension(caller): Extension<Caller>,
+    Path(server): Path<String>,
+    Body(decided): Body<Decided>,
+) -> Answer<PinnedServer> {
+    Ok(Json(pins(&console)?.reject(&server, decided.about(), caller.words()).await?))
+}

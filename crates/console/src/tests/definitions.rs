@@ -1,0 +1,82 @@
+//! A person accepts what a server offers, as they have seen it.
+
+use hospes_host::upstream::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
+use hospes_host::{PinMode, Pinning};
+use hospes_store::State;
+
+use super::*;
+
+/// A program, as far as anybody here knows.
+struct InMemory;
+
+impl Connector for InMemory {
+    fn connect(&self, _: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+        Box::pin(async {
+            let mut connection =
+                Connection::new(hospes::BoxService::new(notes()), hospes::model::Revision::LATEST);
+            connection.capabilities = serde_json::from_value(json!({ "tools": {} })).unwrap();
+            Ok(connection)
+        })
+    }
+}
+
+/// What is pinned of the server, once it was seen.
+async fn seen(browser: &Browser) -> Value {
+    let look = async {
+        loop {
+            let all = browser.get("/api/definitions").await.json();
+            if all["servers"][0]["items"][0].is_object() {
+                assert_eq!(all["isPinned"], true);
+                return all["servers"][0].clone();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, look).await.expect("it is seen")
+}
+
+#[tokio::test]
+async fn what_was_looked_at_is_accepted_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = State::open(folder.path().join("state.db")).unwrap();
+    let text = r#"{ "mcpServers": { "notes": { "command": "notes-server" } } }"#;
+    let config = Loader::new().parse("mcp.json", text).unwrap();
+    let host = Host::builder(config)
+        .connectors(|_, _| Arc::new(InMemory) as _)
+        .pins(Pinning::new(state, PinMode::Ask))
+        .start()
+        .unwrap();
+    let listening = Console::new(&host).listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let browser = let_in(&listening).await;
+
+    let server = seen(&browser).await;
+    assert_eq!((&server["state"], &server["items"][0]["name"]), (&json!("new"), &json!("write")));
+    let path = "/api/definitions/notes";
+    let other = json!({ "hash": "0".repeat(64) });
+    assert_eq!(browser.post(&format!("{path}/accept"), other).await.code(), "changed");
+    assert_eq!(browser.post(&format!("{path}/accept"), json!({})).await.code(), "misread");
+    let item = json!({ "kind": "tool", "name": "write" });
+    let early = json!({ "hash": server["items"][0]["hash"], "item": item });
+    assert_eq!(browser.post(&format!("{path}/accept"), early).await.code(), "server-first");
+    let accepted = browser.post(&format!("{path}/accept"), json!({ "hash": server["hash"] })).await.json();
+    assert_eq!(
+        (&accepted["state"], &accepted["decidedBy"]),
+        (&json!("accepted"), &json!("the person at the console"))
+    );
+    let difference = browser.get(&format!("{path}/difference?kind=tool&name=write")).await.json();
+    assert_eq!((&difference["item"]["state"], &difference["before"]), (&json!("accepted"), &Value::Null));
+    let history = browser.get(&format!("{path}/history?kind=tool&name=write")).await.json();
+    assert_eq!(history["history"][0]["state"], "accepted");
+    let rejected = browser.post(&format!("{path}/reject"), json!({ "item": item })).await.json();
+    assert_eq!(rejected["items"][0]["state"], "rejected");
+    assert_eq!(browser.get("/api/definitions/none").await.code(), "nothing");
+    assert_eq!(browser.get(&format!("{path}/history?kind=tol&name=x")).await.code(), "misread");
+}
+
+#[tokio::test]
+async fn where_nothing_is_pinned_it_is_said() {
+    let house = House::new().await;
+    let browser = house.browser().await;
+    assert_eq!(browser.get("/api/definitions").await.json(), json!({ "isPinned": false, "servers": [] }));
+    assert_eq!(browser.get("/api/definitions/notes").await.code(), "nothing");
+}
