@@ -59,6 +59,9 @@ async fn open(browser: &Browser, hospes: &Hospes) -> String {
     link
 }
 
+/// Which tools there are, and which were called, as it happens.
+///
+/// covers: TOOL-03 TOOL-04
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
     let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
@@ -94,6 +97,9 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
     let text = browser.see("Bound by").await;
     assert!(text.contains("refused") && text.contains("deny"), "{text}");
     browser.picture("console-activity").await;
+    // What is called now is seen now.
+    call(&hospes, &up, &["everything__greet", "name=y"]).await.unwrap();
+    browser.find(".entry + .entry").await;
 
     browser.press("h1").await;
     browser.keys("4").await;
@@ -102,7 +108,7 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
     browser.see("this browser").await;
     browser.picture("console-sessions").await;
     browser.keys("?").await;
-    browser.see("allow").await;
+    browser.see("the one before").await;
     browser.picture("console-keys").await;
     browser.press("dialog button").await;
 
@@ -115,6 +121,9 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
     browser.picture("console-link-used").await;
 }
 
+/// Before a tool is called, with what it is and what it would get; and after a no it is not.
+///
+/// covers: TOOL-02 TOOL-05 HOST-03 HOST-09
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_denies_edits_allows_and_rules_at_the_console() {
     let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
@@ -128,6 +137,9 @@ async fn a_person_denies_edits_allows_and_rules_at_the_console() {
     browser.find("[data-deny][aria-disabled=false]").await;
     assert_eq!(browser.run("return document.activeElement.hasAttribute('data-deny')").await, true);
     browser.picture("console-approval").await;
+    // What it is, in its server's words, which are told from ours.
+    browser.press(".said-of summary").await;
+    browser.see("The current date and time.").await;
     browser.fill("#reason", "it is late enough").await;
     browser.press("[data-deny]").await;
     let ran = calling.await.unwrap();

@@ -48,13 +48,13 @@ export function query(wanted) {
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
 
-/** Follows what is new: `heard(topic)`, and `linked(isThere)` when the host comes and goes. */
-export function follow(heard, linked) {
-  const topics = ["hello", "servers", "activity", "sessions", "approvals", "definitions", "grants", "rules"];
-  let source;
+const TOPICS = ["hello", "servers", "activity", "sessions", "approvals", "definitions", "grants"];
+
+/** The stream itself. `over` is called when it cannot be had any more. */
+function stream(heard, linked, over) {
   const open = () => {
-    source = new EventSource("/api/events");
-    for (const topic of topics) {
+    const source = new EventSource("/api/events");
+    for (const topic of TOPICS) {
       source.addEventListener(topic, () => {
         if (topic === "hello") linked(true);
         heard(topic);
@@ -63,11 +63,36 @@ export function follow(heard, linked) {
     source.onerror = () => {
       linked(false);
       // The browser goes on by itself unless it was refused; then somebody looks whether the session is over.
-      if (source.readyState === EventSource.CLOSED) {
-        setTimeout(() => get("console").then(open, (error) => error.status !== 401 && setTimeout(open, 3000)), 1000);
-      }
+      if (source.readyState !== EventSource.CLOSED) return;
+      setTimeout(() => get("console").then(open, (error) => (error.status === 401 ? over() : setTimeout(open, 3000))), 1000);
     };
   };
   open();
-  return () => source.close();
+}
+
+/**
+ * Follows what is new: `heard(topic)`, and `linked(isThere)` when the host comes and goes. Of all windows one has the stream
+ * and tells the others, because a browser opens only a few connections to one host.
+ */
+export function follow(heard, linked) {
+  const others = new BroadcastChannel("hospes-news");
+  let isLinked;
+  const tell = (kind, value) => {
+    if (kind === "linked") linked(value);
+    else heard(value);
+  };
+  const pass = (kind, value) => {
+    if (kind === "linked") isLinked = value;
+    tell(kind, value);
+    others.postMessage([kind, value]);
+  };
+  others.onmessage = ({ data: [kind, value] }) => {
+    if (kind !== "is it there?") tell(kind, value);
+    else if (isLinked !== undefined) others.postMessage(["linked", isLinked]);
+  };
+  others.postMessage(["is it there?"]);
+  heard("hello");
+  navigator.locks.request("hospes-news", () => new Promise((over) => {
+    stream((topic) => pass("heard", topic), (isThere) => pass("linked", isThere), over);
+  }));
 }
