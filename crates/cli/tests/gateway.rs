@@ -332,8 +332,15 @@ fn a_running_host_is_found_and_asked() {
     let config = house.config(&servers);
     let mut host =
         Running::start(house.command(&["up", "--config", &config, "--listen", "127.0.0.1:0", "--json"]));
-    let text: String = (0..8).map(|_| host.stdout.recv_timeout(support::LIMIT).unwrap_or_default()).collect();
-    let started: Value = serde_json::from_str(&text).unwrap();
+    let mut text = String::new();
+    let started: Value = loop {
+        text += &host.stdout.recv_timeout(support::LIMIT).expect("it starts");
+        if let Ok(started) = serde_json::from_str(&text) {
+            break started;
+        }
+    };
+    let console = started["console"].as_str().unwrap();
+    assert!(console.starts_with("http://127.0.0.1:") && console.contains("/open#"), "{console}");
     assert_eq!(started["servers"], json!(["one", "clock"]));
     let url = started["endpoint"].as_str().unwrap().to_owned();
     eventually("both are ready", || {
