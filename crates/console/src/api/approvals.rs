@@ -78,7 +78,7 @@ pub(super) async fn revoke(
         (entry.principal, entry.application) = (grant.principal, grant.application);
         entry.decision = Some("revoke".to_owned());
         entry.by = Some(caller.words().to_owned());
-        audit.note(entry).await?;
+        audit.record(entry).await?;
     }
     Ok(Json(json!({})))
 }

@@ -57,7 +57,7 @@ pub(super) async fn restart(
         entry.server = Some(name);
         entry.subject = Some("restart".to_owned());
         entry.by = Some(caller.words().to_owned());
-        audit.note(entry).await?;
+        audit.record(entry).await?;
     }
     Ok(Json(json!({})))
 }
