@@ -295,3 +295,27 @@ async fn nothing_is_pinned_where_nothing_is_to_be() {
         assert!(!client.call("files__read", ()).await.unwrap().failed());
     }
 }
+
+/// What was listed to an application came over another connection than its call goes out on: what counts is what the server
+/// offers there.
+#[tokio::test]
+async fn a_connection_that_offers_something_else_than_was_listed_is_not_called() {
+    let (place, calls) = (Place::new(), Arc::<AtomicUsize>::default());
+    let (made, told) = (AtomicUsize::new(0), Arc::clone(&calls));
+    // The first of all, and the one that lists are read from for applications that can be asked; then one for each.
+    let make = move || versioned(&told, if made.fetch_add(1, Ordering::SeqCst) < 2 { 1 } else { 2 });
+    let host = House::default()
+        .with("files", Revision::LATEST_LEGACY, make)
+        .pinned(&place.state(), PinMode::FirstUse)
+        .start();
+    let first = application(&host, Revision::LATEST_LEGACY).await;
+    assert!(!first.call("files__read", ()).await.unwrap().failed());
+    let second = application(&host, Revision::LATEST_LEGACY).await;
+    let said = refused(&second, "files__read").await;
+    assert!(said.contains("has changed its definition"), "{said}");
+    assert!(
+        !first.call("files__read", ()).await.unwrap().failed(),
+        "its connection offers what was accepted"
+    );
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+}
