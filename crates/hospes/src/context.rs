@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 
 use hospes_model::{
-    Id, InputRequest, LogMessageParams, LoggingLevel, Notification, ProgressParams, ProgressToken, RawJson,
+    ClientCapabilities, Id, InputRequest, LogMessageParams, LoggingLevel, Notification, ProgressParams,
+    ProgressToken, RawJson,
 };
 
 use serde::Serialize;
@@ -45,6 +46,8 @@ struct Inner {
     stream: AtomicU8,
     log_rules: OnceLock<Arc<LogRules>>,
     ticket: Option<Ticket>,
+    /// What whoever passes the call on answers, beside what the peer can.
+    answerable: OnceLock<Box<ClientCapabilities>>,
     state: Mutex<State>,
 }
 
@@ -115,6 +118,20 @@ impl Context {
     #[must_use]
     pub fn peer(&self) -> &Arc<Peer> {
         &self.0.peer
+    }
+
+    /// What questions in the middle of this call can be answered: what the peer said that it can answer, unless whoever
+    /// passes the call on said more ([`Context::answer_also`]).
+    #[must_use]
+    pub fn answerable(&self) -> &ClientCapabilities {
+        self.0.answerable.get().map_or(&self.0.peer.capabilities, |all| all)
+    }
+
+    /// Says what questions in the middle of this call can be answered, for one who passes it on to a server and answers
+    /// some of them itself. They come back as [`Outcome::InputRequired`](crate::Outcome) like all others. The first word
+    /// counts.
+    pub fn answer_also(&self, all: ClientCapabilities) {
+        let _ = self.0.answerable.set(Box::new(all));
     }
 
     /// Who is signed in, where somebody is.

@@ -13,6 +13,7 @@ use crate::gateway::{Gateway, Shared};
 use crate::guard::Guard;
 use crate::pins::{Book, Gate, Member, PinMode, Pinning, Pins, follow};
 use crate::roots::Told;
+use crate::sampling::Sampler;
 use crate::servers::{NoSuchServer, Servers};
 use crate::settings::Settings;
 use crate::status::Status;
@@ -60,6 +61,7 @@ pub struct HostBuilder {
     guard: Option<Arc<Guard>>,
     accounts: Option<Accounts>,
     pinning: Option<Pinning>,
+    sampler: Option<Arc<Sampler>>,
 }
 
 impl HostBuilder {
@@ -117,12 +119,21 @@ impl HostBuilder {
         self
     }
 
+    /// Answers servers that want an answer of a model, where the application does not. A person reviews both what is sent
+    /// and what comes back, unless the rules say otherwise; without somebody at the console nothing is sent.
+    #[must_use]
+    pub fn sampler(mut self, sampler: Arc<Sampler>) -> Self {
+        self.sampler = Some(sampler);
+        self
+    }
+
     /// Starts all servers, and waits for none.
     ///
     /// # Errors
     /// When two servers would be shown under one name.
     pub fn start(self) -> Result<Host, StartError> {
-        let Self { config, mut settings, memory, builtins, connectors, guard, accounts, pinning } = self;
+        let Self { config, mut settings, memory, builtins, connectors, guard, accounts, pinning, sampler } =
+            self;
         if let Some(wait) = config.start_wait {
             (settings.start_wait, settings.first_start_wait) = (wait, wait);
         }
@@ -198,6 +209,11 @@ impl HostBuilder {
             .collect();
         let mut shared = Shared::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
         shared.accounts = accounts;
+        // Who reviews needs a desk to do it at.
+        if sampler.is_some() && shared.guard.is_none() {
+            shared.guard = Some(Arc::new(Guard::new(None)));
+        }
+        shared.sampler = sampler;
         let shared = Arc::new(shared);
         let mut tasks = vec![tokio::spawn(Arc::clone(&shared).sweep())];
         let pins = book.map(|(_, book)| {
@@ -262,6 +278,7 @@ impl Host {
             guard: None,
             accounts: None,
             pinning: None,
+            sampler: None,
         }
     }
 
@@ -281,6 +298,12 @@ impl Host {
     #[must_use]
     pub fn pins(&self) -> Option<&Pins> {
         self.pins.as_ref()
+    }
+
+    /// Who answers servers that want an answer of a model, if somebody does.
+    #[must_use]
+    pub fn sampler(&self) -> Option<&Arc<Sampler>> {
+        self.shared.sampler.as_ref()
     }
 
     /// How the servers are.

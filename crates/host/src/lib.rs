@@ -12,6 +12,7 @@ mod guard;
 mod host;
 pub mod pins;
 mod roots;
+pub mod sampling;
 mod servers;
 mod settings;
 mod status;
@@ -23,6 +24,7 @@ pub use gateway::Gateway;
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard};
 pub use host::{BuiltinError, Builtins, Host, HostBuilder, StartError};
 pub use pins::{PinMode, Pinning, Pins};
+pub use sampling::Sampler;
 pub use servers::{NoSuchServer, Servers};
 pub use settings::{
     DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,

@@ -242,9 +242,7 @@ impl Core {
                     Some(LinkEvent::Question(id, method, params)) => {
                         let params = params.unwrap_or_else(RawJson::empty_object);
                         match InputRequest::decode(&method, &params) {
-                            Ok(request)
-                                if request.required_capability(&call.context.peer().capabilities).is_ok() =>
-                            {
+                            Ok(request) if request.required_capability(call.context.answerable()).is_ok() => {
                                 open.push((parked.ask(id, request.clone()), request));
                             }
                             _ => self.desk.request(id, method, Some(params), parked.reply_to()),

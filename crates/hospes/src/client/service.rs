@@ -191,7 +191,7 @@ impl Core {
                     match InputRequest::decode(&method, &params) {
                         Ok(request)
                             if method.in_revision(self.speech.revision)
-                                && request.required_capability(&context.peer().capabilities).is_ok() =>
+                                && request.required_capability(context.answerable()).is_ok() =>
                         {
                             requests.push((parked.ask(id, request.clone()), request));
                         }
@@ -202,7 +202,7 @@ impl Core {
                 Some(LinkEvent::Done(outcome)) => return self.finish(call, outcome).await,
                 None if takes_held => {
                     takes_held = false;
-                    for (id, request, reply) in self.desk.held.take(&context.peer().capabilities) {
+                    for (id, request, reply) in self.desk.held.take(context.answerable()) {
                         requests.push((parked.ask_for(id, request.clone(), reply), request));
                     }
                 }
@@ -229,7 +229,7 @@ impl Core {
         requests: Vec<(String, InputRequest)>,
         mut round: Round,
     ) -> Result<Questions, CallError> {
-        let theirs = &call.context.peer().capabilities;
+        let theirs = call.context.answerable();
         let (asked, ours): (Vec<_>, Vec<_>) = requests.into_iter().partition(|(_, request)| {
             request.required_capability(theirs).is_ok() || !self.desk.handlers.has_answer(request)
         });
@@ -335,7 +335,7 @@ fn answers_for(round: &Round) -> Vec<u8> {
 /// The URL elicitations that an error of 2025-11-25 names, as questions; the call is made again afterwards.
 fn url_questions(call: &Call, error: &RpcError) -> Option<Outcome> {
     let wanted = error.url_elicitations()?;
-    if !call.context.peer().capabilities.elicits_urls() || wanted.is_empty() {
+    if !call.context.answerable().elicits_urls() || wanted.is_empty() {
         return None;
     }
     let questions = wanted.into_iter().enumerate();

@@ -114,6 +114,7 @@ impl ContextBuilder {
             stream: AtomicU8::new(if self.closable { CLOSABLE } else { FIXED }),
             log_rules: OnceLock::new(),
             ticket: self.ticket,
+            answerable: std::sync::OnceLock::new(),
             state: Mutex::new(state),
         }))
     }

@@ -222,7 +222,7 @@ pub struct SamplingRequestCard {
     pub max_tokens: u64,
     /// What it may cost at most, in the currency of the prices; nothing where there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<f64>,
+    pub cost: Option<String>,
     /// What is left of the server's budget, in words.
     pub remaining: String,
 }
@@ -246,7 +246,7 @@ pub struct SamplingResultCard {
     pub usage: Option<(u64, u64)>,
     /// What it cost, in the currency of the prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<f64>,
+    pub cost: Option<String>,
 }
 
 /// A form that a server wants filled in.
@@ -276,7 +276,9 @@ pub struct UrlCard {
     pub message: String,
     /// The whole URL. It is not fetched before the person goes there.
     pub url: String,
-    /// Its host, in ASCII; nothing where it has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
+    /// Its host, in ASCII.
+    pub host: String,
+    /// What should make a person look twice.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }

@@ -11,8 +11,10 @@ use serde::Deserialize;
 
 use super::Gateway;
 use super::carried::Carried;
+use super::own::{Answered, MAX_OWN_ROUNDS};
 use crate::catalogue::{Catalogue, template_matches};
-use crate::upstream::{Lease, Live, Turn, decoded};
+use crate::sampling::Cause;
+use crate::upstream::{Abilities, Lease, Live, Turn, decoded};
 
 /// Where a call goes.
 #[derive(Debug)]
@@ -53,14 +55,32 @@ impl Gateway {
             _ => params,
         };
         let method = call.method.clone();
-        let onward = Call::new(call.method, params, call.context);
-        let mut calling = std::pin::pin!(live.connection.service.call(onward));
-        // With its first poll the call is sent, and the next one that waited may go.
-        let first = std::future::poll_fn(|cx| Poll::Ready(calling.as_mut().poll(cx))).await;
-        drop(turn);
-        let outcome = match first {
-            Poll::Ready(outcome) => outcome,
-            Poll::Pending => calling.await,
+        let subject = call.params.view();
+        let subject = subject.name.as_deref().or(subject.uri.as_deref()).map(str::to_owned);
+        self.will_answer(&call);
+        let (mut turn, mut rounds) = (turn, 0);
+        let outcome = loop {
+            let onward = Call::new(method.clone(), params.clone(), call.context.clone());
+            let mut calling = std::pin::pin!(live.connection.service.call(onward));
+            // With its first poll the call is sent, and the next one that waited may go.
+            let first = std::future::poll_fn(|cx| Poll::Ready(calling.as_mut().poll(cx))).await;
+            drop(turn.take());
+            let outcome = match first {
+                Poll::Ready(outcome) => outcome,
+                Poll::Pending => calling.await,
+            };
+            let Outcome::InputRequired(questions) = outcome else { break outcome };
+            if rounds >= MAX_OWN_ROUNDS || self.own_abilities() == Abilities::NONE {
+                break Outcome::InputRequired(questions);
+            }
+            let cause = Cause { server, subject: subject.as_deref() };
+            match Box::pin(self.answer_own(&call, cause, questions)).await {
+                Ok(Answered::All(round)) => call.context.begin_round(*round),
+                Ok(Answered::Left(questions)) => break Outcome::InputRequired(questions),
+                Ok(Answered::Ended(outcome)) => break outcome,
+                Err(error) => break Outcome::Failed(error),
+            }
+            rounds += 1;
         };
         // A task goes on, and may ask: the connection stays, and stays its application's.
         match &outcome {

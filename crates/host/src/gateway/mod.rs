@@ -9,6 +9,7 @@ mod entrance;
 mod followed;
 mod forward;
 mod listen;
+mod own;
 mod pinned;
 mod rewrite;
 mod shared;

@@ -17,6 +17,7 @@ use crate::catalogue::names::Prefixes;
 use crate::catalogue::{Catalogue, Part, accounts_resource, status_resource};
 use crate::config::ToolFilter;
 use crate::guard::Guard;
+use crate::sampling::Sampler;
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::upstream::{Abilities, Application, Epoch, Line, Listing, Live, Memory, Phase, Slot};
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     /// Who decides and records; without one everything is allowed.
     pub(crate) guard: Option<Arc<Guard>>,
     pub(crate) accounts: Option<Accounts>,
+    /// Who answers servers that want an answer of a model.
+    pub(crate) sampler: Option<Arc<Sampler>>,
     /// Whether there are servers at which each user has an account: then each user has views of their own.
     has_users: bool,
     views: RwLock<HashMap<Viewer, Arc<View>>>,
@@ -122,6 +125,7 @@ impl Shared {
             left_out,
             guard,
             accounts: None,
+            sampler: None,
             has_users,
             views: RwLock::default(),
             own: Mutex::default(),
@@ -134,9 +138,23 @@ impl Shared {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// What servers can ask for though the application cannot answer it: a model's answer where the host has models, and a
+    /// person's where one is at the console.
+    pub(crate) fn own_abilities(&self) -> Abilities {
+        let Some(guard) = &self.guard else { return Abilities::NONE };
+        let mut own = Abilities::NONE;
+        if let Some(sampler) = self.sampler.as_ref().filter(|sampler| !sampler.is_empty()) {
+            own = own.with_sampling(sampler.catalogue().takes_tools());
+        }
+        if guard.desk().is_attended() {
+            own = own.with_elicitation();
+        }
+        own
+    }
+
     /// The view of an application.
     pub(crate) fn view(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<InUse, RpcError> {
-        let abilities = Abilities::of(&peer.capabilities);
+        let abilities = Abilities::of(&peer.capabilities).and(self.own_abilities());
         let user = peer.principal.clone().filter(|name| self.has_users && is_user(name));
         let viewer = Viewer { user, abilities };
         {

@@ -20,13 +20,14 @@ use crate::config::{Config, ServerConfig, Source, Transport};
 use crate::upstream::{
     BoxFuture, ConnectProblem, Connection, Connector, State as UpState, Wish, declaring, in_memory,
 };
-use crate::{Guard, Host, PinMode, Pinning, Settings};
+use crate::{Guard, Host, PinMode, Pinning, Sampler, Settings};
 
 mod applications;
 mod console;
 mod faults;
 mod guarded;
 mod pinned;
+mod sampled;
 
 const ERAS: [Revision; 2] = [Revision::LATEST_LEGACY, Revision::LATEST];
 
@@ -66,6 +67,7 @@ struct House {
     settings: Settings,
     guard: Option<Arc<Guard>>,
     pinning: Option<Pinning>,
+    sampler: Option<Arc<Sampler>>,
 }
 
 impl House {
@@ -109,6 +111,11 @@ impl House {
         self
     }
 
+    fn sampling(mut self, sampler: &Arc<Sampler>) -> Self {
+        self.sampler = Some(Arc::clone(sampler));
+        self
+    }
+
     fn start(self) -> Host {
         let mut config = Config::default();
         for (name, _) in &self.servers {
@@ -131,6 +138,9 @@ impl House {
         }
         if let Some(pinning) = self.pinning {
             builder = builder.pins(pinning);
+        }
+        if let Some(sampler) = self.sampler {
+            builder = builder.sampler(sampler);
         }
         builder.start().unwrap()
     }

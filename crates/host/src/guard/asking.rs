@@ -307,7 +307,7 @@ fn can_become(
 
 /// Waits for a decision, and says so now and then: whoever stands between us and the application may have no patience
 /// with a silent call.
-pub(super) async fn hold(call: &Call, waiting: &Waiting) -> Result<Settled, Refused> {
+pub(crate) async fn hold(call: &Call, waiting: &Waiting) -> Result<Settled, Refused> {
     let mut reminders = interval_at(Instant::now(), REMINDER);
     reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let settled = waiting.settled();

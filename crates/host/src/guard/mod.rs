@@ -6,6 +6,7 @@
 mod asking;
 mod bond;
 mod going;
+mod note;
 mod passage;
 mod refuse;
 mod review;
@@ -25,9 +26,11 @@ use hospes_store::{Audit, Ending, Entry, EntryKind};
 use jiff::Timestamp;
 
 use crate::desk::{Desk, GrantEffect, Subject};
+pub(crate) use asking::hold;
 use asking::{APPROVED, Asking, take_answer};
 use bond::Bond;
 pub(crate) use going::{Going, What};
+pub(crate) use note::Note;
 pub(crate) use passage::Passage;
 use passage::clipped;
 pub(crate) use refuse::refuse;
@@ -106,6 +109,11 @@ impl Guard {
     #[must_use]
     pub fn desk(&self) -> &Desk {
         &self.desk
+    }
+
+    /// How long a person has to decide.
+    pub(crate) fn approval_timeout(&self) -> Duration {
+        self.approval_timeout
     }
 
     /// The record of what happened, if there is one.
@@ -262,6 +270,26 @@ impl Guard {
             tracing::error!(server, "a server is told no roots: too much is waiting to be recorded");
         }
         noted && denied.is_none()
+    }
+
+    /// What the rules say of a server that wants an answer of a model. A person is asked where there are none: it is their
+    /// money, and perhaps their words.
+    pub(crate) fn of_sampling(&self, call: &Call, server: &str) -> Verdict {
+        self.of_wish(call, server, Action::Sampling)
+    }
+
+    /// The same of a server that wants something of the person.
+    pub(crate) fn of_elicitation(&self, call: &Call, server: &str) -> Verdict {
+        self.of_wish(call, server, Action::Elicitation)
+    }
+
+    fn of_wish(&self, call: &Call, server: &str, action: Action<'_>) -> Verdict {
+        let peer = call.context.peer();
+        let asked = Asked::new(server, action)
+            .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
+            .with_principal(call.context.principal());
+        let policy = self.policy().unwrap_or_else(|| Arc::new(Policy::ordinary()));
+        policy.decide(&asked, Timestamp::now())
     }
 
     /// Whether a server may ask what it asks in the middle of a call: the first thing it may not.

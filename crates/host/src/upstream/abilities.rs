@@ -54,6 +54,24 @@ impl Abilities {
         Self(self.0 | ROOTS)
     }
 
+    /// The same, able to ask a model as well, perhaps with tools.
+    #[must_use]
+    pub fn with_sampling(self, tools: bool) -> Self {
+        Self(self.0 | SAMPLING | if tools { SAMPLING_TOOLS } else { 0 })
+    }
+
+    /// The same, able to ask a person as well.
+    #[must_use]
+    pub fn with_elicitation(self) -> Self {
+        Self(self.0 | FORMS | URLS)
+    }
+
+    /// All that either can.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether roots can be told.
     #[must_use]
     pub fn has_roots(self) -> bool {

@@ -9,7 +9,7 @@ use super::*;
 use crate::desk::{Card, Decision, Desk, Matter, Scope};
 
 /// Somebody at the console who decides about each matter so, and says what they saw.
-async fn at_console(desk: &Desk, decisions: Vec<Decision>) -> Vec<Matter> {
+pub(super) async fn at_console(desk: &Desk, decisions: Vec<Decision>) -> Vec<Matter> {
     let mut seen = Vec::new();
     let mut changes = desk.subscribe();
     for decision in decisions {

@@ -1,0 +1,202 @@
+//! Questions of servers that are answered here, because the application cannot: with a model of the host's own, or by the
+//! person at the console.
+
+use std::sync::Arc;
+
+use hospes::client::UrlReview;
+use hospes::{Call, Outcome, Questions, redact};
+use hospes_model::{
+    CallToolResult, ClientCapabilities, ElicitAction, ElicitParams, ElicitResult, InputRequest, Method,
+    RawJson, RpcError, code,
+};
+use hospes_policy::Decision as Ruling;
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use super::Gateway;
+use crate::desk::{Asking, Card, FormCard, Offers, Settled, UrlCard};
+use crate::guard::{Guard, hold};
+use crate::sampling::Cause;
+use crate::upstream::Abilities;
+
+/// How often a server may be answered here in one call.
+pub(super) const MAX_OWN_ROUNDS: u32 = 32;
+
+/// What became of a server's questions.
+pub(super) enum Answered {
+    /// All of them have answers: the call goes on.
+    All(Box<hospes::Round>),
+    /// Some are left, for the application.
+    Left(Questions),
+    /// The call ends.
+    Ended(Outcome),
+}
+
+impl Gateway {
+    /// What can be asked for beside what the application can be.
+    pub(crate) fn own_abilities(&self) -> Abilities {
+        self.shared.own_abilities()
+    }
+
+    /// Says of a call what can be answered in its middle.
+    pub(super) fn will_answer(&self, call: &Call) {
+        let own = self.own_abilities();
+        if own != Abilities::NONE {
+            let theirs = Abilities::of(&call.context.peer().capabilities);
+            let mut all = ClientCapabilities::clone(&call.context.peer().capabilities);
+            let both = theirs.and(own).capabilities();
+            (all.sampling, all.elicitation) = (both.sampling, both.elicitation);
+            call.context.answer_also(all);
+        }
+    }
+
+    /// Answers those of a server's questions that the application cannot.
+    pub(super) async fn answer_own(
+        &self,
+        call: &Call,
+        cause: Cause<'_>,
+        questions: Questions,
+    ) -> Result<Answered, RpcError> {
+        let theirs = &call.context.peer().capabilities;
+        let can = |request: &InputRequest| request.required_capability(theirs).is_ok();
+        let Some(guard) = &self.shared.guard else { return Ok(Answered::Left(questions)) };
+        let Questions { requests, mut round, .. } = questions;
+        let (left, ours): (Vec<_>, Vec<_>) = requests
+            .into_iter()
+            .partition(|(_, request)| can(request) || matches!(request, InputRequest::ListRoots(_)));
+        if ours.is_empty() {
+            return Ok(Answered::Left(Questions::new(left, round)));
+        }
+        let mut answers = Vec::new();
+        for (key, request) in ours {
+            let answer = match request {
+                InputRequest::CreateMessage(params) => match &self.shared.sampler {
+                    Some(sampler) => {
+                        let answer = sampler.answer(guard, call, cause, *params).await;
+                        answer.and_then(|result| written(&result))
+                    }
+                    None => Err(RpcError::method_not_found(Method::CreateMessage.name())),
+                },
+                InputRequest::Elicit(params) => {
+                    elicit(guard, call, cause, *params).await.and_then(|result| written(&result))
+                }
+                _ => Err(RpcError::invalid_request("nobody here can answer this")),
+            };
+            match answer {
+                // A server of an older revision decides for itself what to make of a refusal; one of 2026-07-28 never hears
+                // of it, and its call ends.
+                Err(error) if !round.takes_refusals => {
+                    return Ok(Answered::Ended(refused(call, cause, &error)));
+                }
+                answer => answers.push((key, answer)),
+            }
+        }
+        if left.is_empty() {
+            round.answered_each(answers);
+            return Ok(Answered::All(Box::new(round)));
+        }
+        // They wait in the round for the others.
+        for (key, answer) in answers {
+            match answer {
+                Ok(answer) => drop(round.answers.insert(key, answer)),
+                Err(error) => drop(round.refused.insert(key, error)),
+            }
+        }
+        Ok(Answered::Left(Questions::new(left, round)))
+    }
+}
+
+/// How a call ends whose server may not have what it wants.
+fn refused(call: &Call, cause: Cause<'_>, error: &RpcError) -> Outcome {
+    let server = cause.server;
+    let text = format!("the server `{server}` did not get what it asked for: {}", error.message);
+    if call.method == Method::ToolsCall {
+        return Outcome::Complete(CallToolResult::error(text).into());
+    }
+    let code = if error.code == code::USER_REJECTED { code::INVALID_REQUEST } else { error.code };
+    RpcError::new(code, text).into()
+}
+
+fn written(result: &impl serde::Serialize) -> Result<RawJson, RpcError> {
+    RawJson::from_serialize(result).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+/// Asks the person at the console what a server wants to know.
+async fn elicit(
+    guard: &Arc<Guard>,
+    call: &Call,
+    cause: Cause<'_>,
+    params: ElicitParams,
+) -> Result<ElicitResult, RpcError> {
+    if guard.of_elicitation(call, cause.server).decision == Ruling::Deny {
+        return Ok(ElicitResult::decline());
+    }
+    let subject = cause.subject.map(str::to_owned);
+    let mut wants = None;
+    let card = match params {
+        ElicitParams::Form(form) => {
+            let schema = written(&form.requested_schema)?;
+            let secrets = form.requested_schema.properties.0.iter();
+            let secrets =
+                secrets.filter(|(name, field)| looks_secret(name, field)).map(|(name, _)| name.clone());
+            let card = FormCard {
+                cause: subject,
+                message: form.message.clone(),
+                schema,
+                secrets: secrets.collect(),
+            };
+            wants = Some(form.requested_schema.clone());
+            Card::Form(Box::new(card))
+        }
+        ElicitParams::Url(wanted) => {
+            // What no browser should be sent to is not shown.
+            let Ok(review) = UrlReview::of(&wanted.url) else { return Ok(ElicitResult::decline()) };
+            Card::Url(Box::new(UrlCard {
+                cause: subject,
+                message: wanted.message.clone(),
+                url: review.url,
+                host: review.domain,
+                warnings: review.warnings.iter().map(ToString::to_string).collect(),
+            }))
+        }
+        _ => return Ok(ElicitResult::decline()),
+    };
+    let shown = written(&card)?;
+    let is_form = wants.is_some();
+    let fits = wants.clone();
+    let asking = Asking {
+        principal: call.context.principal().map(str::to_owned),
+        application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
+        server: cause.server.to_owned(),
+        offers: Offers { edit: is_form, ..Offers::default() },
+        card,
+        timeout: guard.approval_timeout(),
+        bond: Sha256::digest(shown.as_bytes()).into(),
+        asker: Sha256::digest(cause.server).into(),
+        is_weak: false,
+        definition: None,
+        check: Some(Box::new(move |content| {
+            let Some(form) = &fits else { return Err("there is nothing to fill in".to_owned()) };
+            let content: Map<String, Value> = content.decode().map_err(|error| error.to_string())?;
+            hospes::ask::check_content(form, &content).map_err(|misfit| misfit.to_string())
+        })),
+    };
+    let Ok(waiting) = guard.desk().put(asking) else { return Ok(ElicitResult::cancel()) };
+    Ok(match hold(call, &waiting).await {
+        Ok(Settled::Allowed { edited: Some(content), .. }) => ElicitResult::accept(content),
+        Ok(Settled::Allowed { edited: None, .. }) => ElicitResult::new(ElicitAction::Accept),
+        Ok(Settled::Denied { .. }) => ElicitResult::decline(),
+        Err(_) => ElicitResult::cancel(),
+    })
+}
+
+/// Whether a field looks as if it asked for a secret, which no server may do in a form (ELIC-09).
+fn looks_secret(name: &str, field: &hospes_model::PrimitiveSchemaDefinition) -> bool {
+    redact::names_secret(name)
+        || serde_json::to_value(field).is_ok_and(|field| {
+            ["title", "description"].iter().any(|key| {
+                let text = field.get(*key).and_then(Value::as_str).unwrap_or_default();
+                text.split(|letter: char| !letter.is_alphanumeric()).any(redact::names_secret)
+            })
+        })
+}

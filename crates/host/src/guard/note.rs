@@ -1,0 +1,58 @@
+//! One thing on its way that is no call to a server, until it has ended and is recorded.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hospes_store::{Ending, Entry};
+
+use super::Guard;
+
+/// Dropped before it has ended, it is recorded as cancelled.
+pub(crate) struct Note {
+    guard: Arc<Guard>,
+    begun: Instant,
+    entry: Option<Entry>,
+}
+
+impl Note {
+    pub(crate) fn new(guard: &Arc<Guard>, entry: Entry) -> Self {
+        let entry = guard.audit.is_some().then_some(entry);
+        Self { guard: Arc::clone(guard), begun: Instant::now(), entry }
+    }
+
+    pub(crate) fn decided(&mut self, decision: &str, by: &str) {
+        if let Some(entry) = &mut self.entry {
+            entry.decision = Some(decision.to_owned());
+            entry.by = Some(by.to_owned());
+        }
+    }
+
+    pub(crate) fn subject(&mut self, subject: &str) {
+        if let Some(entry) = &mut self.entry {
+            entry.subject = Some(subject.to_owned());
+        }
+    }
+
+    pub(crate) async fn end(mut self, ending: Ending, code: Option<i64>) {
+        let (Some(entry), Some(audit)) = (&mut self.entry, &self.guard.audit) else { return };
+        entry.ending = Some(ending);
+        entry.code = code;
+        entry.micros = Some(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+        if let Err(full) = audit.try_note(entry.clone())
+            && let Err(error) = audit.note(*full).await
+        {
+            tracing::error!(%error, "what happened could not be recorded");
+        }
+        self.entry = None;
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        let (Some(mut entry), Some(audit)) = (self.entry.take(), &self.guard.audit) else { return };
+        entry.ending.get_or_insert(Ending::Cancelled);
+        if audit.try_note(entry).is_err() {
+            tracing::error!("what was cancelled could not be recorded: too much is waiting");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Asking the model, for what was set aside for it.
+
+use std::time::Duration;
+
+use hospes::Call;
+use hospes_model::{CreateMessageParams, CreateMessageResult, RpcError};
+use hospes_models::{Account, Choice, Estimate, Money, Reservation, Spent, Usage};
+use jiff::Timestamp;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::Sampler;
+
+/// How often whoever waits for the model is told that they do.
+const REMINDER: Duration = Duration::from_secs(5);
+
+/// What came of it.
+pub(super) struct Generated {
+    pub(super) result: CreateMessageResult,
+    pub(super) usage: Option<Usage>,
+    pub(super) cost: Money,
+}
+
+/// What is set aside. Whoever goes away in the middle pays for all of it: nobody knows what it took.
+struct SetAside<'s> {
+    sampler: &'s Sampler,
+    reservation: Option<Reservation>,
+}
+
+impl SetAside<'_> {
+    fn settle(&mut self, spent: Spent) -> Money {
+        let Some(reservation) = self.reservation.take() else { return Money::ZERO };
+        self.sampler.budget().settle(reservation, spent, Timestamp::now()).1
+    }
+}
+
+impl Drop for SetAside<'_> {
+    fn drop(&mut self) {
+        self.settle(Spent::Unknown);
+    }
+}
+
+impl Sampler {
+    pub(super) async fn generate(
+        &self,
+        call: &Call,
+        model: &str,
+        accounts: &[Account],
+        params: &CreateMessageParams,
+    ) -> Result<Generated, RpcError> {
+        let found = self.catalogue.get(model);
+        let model = found.ok_or_else(|| RpcError::invalid_params(format!("there is no model `{model}`")))?;
+        // The person may have changed what is sent, and others may have spent meanwhile.
+        let estimate = Estimate::of(model, params);
+        let reserved = self.budget().reserve(accounts, &estimate, Timestamp::now());
+        let reservation = reserved.map_err(|refused| RpcError::invalid_request(refused.to_string()))?;
+        let mut aside = SetAside { sampler: self, reservation: Some(reservation) };
+        let mut say = |_: hospes_models::Delta<'_>| {};
+        let mut generating = model.provider.generate(params, &mut say);
+        let mut reminders = interval_at(Instant::now() + REMINDER, REMINDER);
+        reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut progress = 1e-6;
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                outcome = &mut generating => break outcome,
+                _ = reminders.tick() => {
+                    progress += 1e-9;
+                    call.context.progress(progress, None, Some("waiting for the model"));
+                }
+            }
+        };
+        drop(generating);
+        match outcome {
+            Ok(answer) => {
+                let cost = aside.settle(Spent::of_answer(&answer, &estimate));
+                Ok(Generated { usage: answer.usage, result: answer.result, cost })
+            }
+            Err(failure) => {
+                aside.settle(Spent::of_failure(&failure));
+                Err(RpcError::internal(format!("the model gave no answer: {}", failure.error)))
+            }
+        }
+    }
+
+    /// What is left to the accounts, in words.
+    pub(super) fn remaining(&self, accounts: &[Account]) -> String {
+        let (budget, now) = (self.budget(), Timestamp::now());
+        let each = accounts.iter().map(|account| match budget.left(account, now) {
+            None => format!("{account}: nothing is set"),
+            Some(left) => {
+                let tokens = left.tokens.map(|tokens| format!("{tokens} tokens"));
+                let money = left.money.map(|money| money.to_string());
+                let parts: Vec<String> = tokens.into_iter().chain(money).collect();
+                let left = if parts.is_empty() { "no limit".to_owned() } else { parts.join(" and ") };
+                format!("{account}: {left}")
+            }
+        });
+        each.collect::<Vec<_>>().join("; ")
+    }
+
+    /// The same choice for a model that the person named instead.
+    pub(super) fn named(
+        &self,
+        name: &str,
+        params: &CreateMessageParams,
+        choice: &Choice<'_>,
+    ) -> Option<Estimate> {
+        if choice.model.name == name {
+            return Some(Estimate::of(choice.model, params));
+        }
+        self.catalogue.get(name).map(|model| Estimate::of(model, params))
+    }
+}

@@ -1,0 +1,189 @@
+//! Answers of models, for servers whose applications have none to offer.
+//!
+//! A person sees what would be sent, to which model and why, and what it may cost; then what came back, before the server
+//! gets it. Both can be changed or denied. What a server may spend is nothing until it is set.
+
+mod generate;
+mod review;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hospes::Call;
+use hospes_model::{CreateMessageParams, CreateMessageResult, RpcError, code};
+use hospes_models::{Account, Budget, Catalogue, Choice, Money};
+use hospes_policy::Decision;
+use hospes_store::{Ending, Entry, EntryKind};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::guard::{Guard, Note};
+
+/// How long a person has for each look at a server's request for a model's answer: the setting `review_timeout`. Silence is
+/// a no.
+pub const DEFAULT_REVIEW_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Models, and what servers may spend on them.
+#[derive(Debug)]
+pub struct Sampler {
+    catalogue: Catalogue,
+    budget: Mutex<Budget>,
+    review_timeout: Duration,
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cause<'a> {
+    pub(crate) server: &'a str,
+    /// The tool, prompt or URI whose call it comes from.
+    pub(crate) subject: Option<&'a str>,
+}
+
+/// What an account may spend, and has left.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct AccountStatus {
+    /// Whose it is: `server:files`.
+    pub account: String,
+    /// Tokens that may still be spent; nothing for as many as it likes.
+    pub tokens: Option<u64>,
+    /// Money that may still be spent; nothing for as much as it likes.
+    pub money: Option<Money>,
+}
+
+impl Sampler {
+    /// These models, for what the budget allows.
+    #[must_use]
+    pub fn new(catalogue: Catalogue, budget: Budget) -> Self {
+        Self { catalogue, budget: Mutex::new(budget), review_timeout: DEFAULT_REVIEW_TIMEOUT }
+    }
+
+    /// How long a person has for each look; by default [`DEFAULT_REVIEW_TIMEOUT`].
+    #[must_use]
+    pub fn with_review_timeout(mut self, timeout: Duration) -> Self {
+        self.review_timeout = timeout;
+        self
+    }
+
+    /// The models.
+    #[must_use]
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// What these servers have left.
+    #[must_use]
+    pub fn left<'s>(&self, servers: impl IntoIterator<Item = &'s str>) -> Vec<AccountStatus> {
+        let (budget, now) = (self.budget(), Timestamp::now());
+        let accounts = servers.into_iter().map(Account::server);
+        let left = accounts.filter_map(|account| {
+            let left = budget.left(&account, now)?;
+            Some(AccountStatus { account: account.to_string(), tokens: left.tokens, money: left.money })
+        });
+        left.collect()
+    }
+
+    /// Whether there is a model to ask at all: without one nothing is offered to servers.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.catalogue.is_empty()
+    }
+
+    fn budget(&self) -> MutexGuard<'_, Budget> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a server's request, if the rules and the person let it.
+    ///
+    /// # Errors
+    /// What the server is told: with the code -1 where a person or a rule refused.
+    pub(crate) async fn answer(
+        &self,
+        guard: &Arc<Guard>,
+        call: &Call,
+        cause: Cause<'_>,
+        params: CreateMessageParams,
+    ) -> Result<CreateMessageResult, RpcError> {
+        let mut entry = Entry::new(EntryKind::Sampling);
+        entry.server = Some(cause.server.to_owned());
+        entry.principal = call.context.principal().map(str::to_owned);
+        let mut note = Note::new(guard, entry);
+        let answered = self.answer_noted(guard, call, cause, params, &mut note).await;
+        match &answered {
+            Ok(_) => note.end(Ending::Done, None).await,
+            Err(error) if error.code == code::USER_REJECTED => note.end(Ending::Refused, None).await,
+            Err(error) => note.end(Ending::Failed, Some(error.code)).await,
+        }
+        answered
+    }
+
+    async fn answer_noted(
+        &self,
+        guard: &Arc<Guard>,
+        call: &Call,
+        cause: Cause<'_>,
+        mut params: CreateMessageParams,
+        note: &mut Note,
+    ) -> Result<CreateMessageResult, RpcError> {
+        let verdict = guard.of_sampling(call, cause.server);
+        let because = verdict.because.to_string();
+        note.decided(&verdict.decision.to_string(), &because);
+        if verdict.decision == Decision::Deny {
+            return Err(rejected("it is not allowed here"));
+        }
+        let asks = verdict.decision == Decision::Ask;
+        let reviews = asks || verdict.review;
+        if reviews && !guard.desk().is_attended() {
+            note.decided("deny", "nobody is there to be asked");
+            return Err(rejected("it has to be reviewed by a person, and nobody is there"));
+        }
+        // What of the conversation could be added is the application's, and not known here.
+        let context = params.include_context.take();
+        let accounts = self.accounts(call, cause.server);
+        let choice = self.choose(&params, &accounts)?;
+        params.max_tokens = choice.estimate.max_tokens;
+        let mut model = choice.model.name.clone();
+        note.subject(&model);
+        if asks {
+            let asked =
+                review::Request { cause, choice: &choice, accounts: &accounts, context: context.as_ref() };
+            let (edited, other, by) =
+                self.review_request(guard, call, &asked, &params).await.inspect_err(|_| {
+                    note.decided("deny", "the person");
+                })?;
+            note.decided("allow", &by);
+            params = edited;
+            model = other.unwrap_or(model);
+            note.subject(&model);
+        }
+        let generated = self.generate(call, &model, &accounts, &params).await?;
+        if !reviews {
+            return Ok(generated.result);
+        }
+        self.review_result(guard, call, cause, &params, generated).await.inspect_err(|_| {
+            note.decided("deny", "the person, of the answer");
+        })
+    }
+
+    /// Who pays: the server, and who is signed in, if anything was set for such.
+    fn accounts(&self, call: &Call, server: &str) -> Vec<Account> {
+        let mut accounts = vec![Account::server(server)];
+        let principal = call.context.principal().map(Account::principal);
+        accounts.extend(principal.filter(|account| self.budget().allowance(account).is_some()));
+        accounts
+    }
+
+    fn choose(&self, params: &CreateMessageParams, accounts: &[Account]) -> Result<Choice<'_>, RpcError> {
+        let (budget, now) = (self.budget().clone(), Timestamp::now());
+        let affordable = |_: &_, estimate: &_| {
+            budget.check(accounts, estimate, now).map_err(|refused| refused.to_string())
+        };
+        self.catalogue
+            .choose_within(params, affordable)
+            .map_err(|none| RpcError::invalid_request(format!("no model answers: {none}")))
+    }
+}
+
+/// What a server is told that is refused an answer.
+fn rejected(why: &str) -> RpcError {
+    RpcError::new(code::USER_REJECTED, format!("User rejected sampling request: {why}"))
+}

@@ -1,0 +1,179 @@
+//! What a person sees of a server's request, and of the model's answer.
+
+use hospes::{Call, redact};
+use hospes_model::{CreateMessageParams, CreateMessageResult, IncludeContext, RawJson, RpcError};
+use hospes_models::{Account, Choice, Money};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use super::generate::Generated;
+use super::{Cause, Sampler, rejected};
+use crate::desk::{Asking, Card, Check, Offers, Refused, SamplingRequestCard, SamplingResultCard, Settled};
+use crate::guard::{Guard, hold};
+
+/// What the person is shown of a request beside its params.
+pub(super) struct Request<'a> {
+    pub(super) cause: Cause<'a>,
+    pub(super) choice: &'a Choice<'a>,
+    pub(super) accounts: &'a [Account],
+    pub(super) context: Option<&'a IncludeContext>,
+}
+
+/// An edit names another model beside what is to be sent.
+#[derive(Deserialize)]
+struct Named {
+    model: Option<String>,
+}
+
+impl Sampler {
+    /// What the person lets be sent, to which model if to another, and who let it.
+    pub(super) async fn review_request(
+        &self,
+        guard: &Guard,
+        call: &Call,
+        asked: &Request<'_>,
+        params: &CreateMessageParams,
+    ) -> Result<(CreateMessageParams, Option<String>, String), RpcError> {
+        let Request { cause, choice, accounts, context } = *asked;
+        let request = written(params)?;
+        let card = SamplingRequestCard {
+            cause: cause.subject.map(str::to_owned),
+            request: request.clone(),
+            context: context.filter(|context| **context != IncludeContext::None).map(|context| {
+                format!("the server asked for context ({}); none is added here", context.as_str())
+            }),
+            model: choice.model.name.clone(),
+            reason: choice.reason.to_string(),
+            models: self.catalogue.iter().map(|model| model.name.clone()).collect(),
+            tokens: choice.estimate.input.likely,
+            max_tokens: choice.estimate.max_tokens,
+            cost: choice.estimate.cost.map(|cost| cost.to_string()),
+            remaining: self.remaining(accounts),
+        };
+        let models: Vec<String> = card.models.clone();
+        let most = params.max_tokens;
+        let check: Check = Box::new(move |edited| read_request(edited, most, &models).map(drop));
+        let card = Card::SamplingRequest(Box::new(card));
+        let waiting = self.put(guard, call, cause.server, card, &request, check)?;
+        match hold(call, &waiting).await {
+            Ok(Settled::Allowed { edited: None, by, .. }) => Ok((params.clone(), None, by)),
+            Ok(Settled::Allowed { edited: Some(edited), by, .. }) => {
+                let models: Vec<String> = self.catalogue.iter().map(|model| model.name.clone()).collect();
+                let (edited, model) =
+                    read_request(&edited, most, &models).map_err(RpcError::invalid_params)?;
+                let name = model.as_deref().unwrap_or(&choice.model.name);
+                if self.named(name, &edited, choice).is_none() {
+                    return Err(RpcError::invalid_params(format!("there is no model `{name}`")));
+                }
+                Ok((edited, model, format!("{by}, in another form")))
+            }
+            denied => Err(denial(denied)),
+        }
+    }
+
+    /// What the person lets the server have.
+    pub(super) async fn review_result(
+        &self,
+        guard: &Guard,
+        call: &Call,
+        cause: Cause<'_>,
+        params: &CreateMessageParams,
+        generated: Generated,
+    ) -> Result<CreateMessageResult, RpcError> {
+        let result = written(&generated.result)?;
+        let card = SamplingResultCard {
+            cause: cause.subject.map(str::to_owned),
+            request: written(params)?,
+            findings: findings(&result),
+            result: result.clone(),
+            usage: generated.usage.map(|usage| (usage.input_tokens, usage.output_tokens)),
+            cost: Some(generated.cost).filter(|cost| *cost != Money::ZERO).map(|cost| cost.to_string()),
+        };
+        let check: Check = Box::new(|edited| read_result(edited).map(drop));
+        let card = Card::SamplingResult(Box::new(card));
+        let waiting = self.put(guard, call, cause.server, card, &result, check)?;
+        match hold(call, &waiting).await {
+            Ok(Settled::Allowed { edited: None, .. }) => Ok(generated.result),
+            Ok(Settled::Allowed { edited: Some(edited), .. }) => {
+                read_result(&edited).map_err(RpcError::invalid_params)
+            }
+            denied => Err(denial(denied)),
+        }
+    }
+
+    fn put(
+        &self,
+        guard: &Guard,
+        call: &Call,
+        server: &str,
+        card: Card,
+        shown: &RawJson,
+        check: Check,
+    ) -> Result<crate::desk::Waiting, RpcError> {
+        let asking = Asking {
+            principal: call.context.principal().map(str::to_owned),
+            application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
+            server: server.to_owned(),
+            offers: Offers { edit: true, ..Offers::default() },
+            card,
+            timeout: self.review_timeout,
+            bond: Sha256::digest(shown.as_bytes()).into(),
+            // One server's questions leave room for those of others.
+            asker: Sha256::digest(server).into(),
+            is_weak: false,
+            definition: None,
+            check: Some(check),
+        };
+        guard.desk().put(asking).map_err(|refused| rejected(refused.words()))
+    }
+}
+
+fn denial(settled: Result<Settled, Refused>) -> RpcError {
+    match settled {
+        Ok(Settled::Denied { reason: Some(reason), .. }) => rejected(&reason),
+        Ok(_) => rejected("the person said no"),
+        Err(_) => rejected("nobody decided in time (setting review_timeout)"),
+    }
+}
+
+fn written(value: &impl serde::Serialize) -> Result<RawJson, RpcError> {
+    RawJson::from_serialize(value).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+/// What a person made of a request: at most as many tokens, to a model that there is.
+fn read_request(
+    edited: &RawJson,
+    most: u64,
+    models: &[String],
+) -> Result<(CreateMessageParams, Option<String>), String> {
+    let named: Named = edited.decode().map_err(|error| error.to_string())?;
+    let params: CreateMessageParams = edited.decode().map_err(|error| error.to_string())?;
+    if params.max_tokens > most {
+        return Err(format!("maxTokens can only be made smaller than {most}"));
+    }
+    if params.max_tokens == 0 || params.messages.is_empty() {
+        return Err("there is nothing to ask: messages and maxTokens are wanted".to_owned());
+    }
+    if let Some(name) = &named.model
+        && !models.contains(name)
+    {
+        return Err(format!("there is no model `{name}`; there are: {}", models.join(", ")));
+    }
+    Ok((params, named.model))
+}
+
+fn read_result(edited: &RawJson) -> Result<CreateMessageResult, String> {
+    edited.decode().map_err(|error: serde_json::Error| error.to_string())
+}
+
+/// What looks like a secret, in words.
+fn findings(result: &RawJson) -> Vec<String> {
+    let Ok(before) = result.to_value() else { return Vec::new() };
+    let mut hidden = before.clone();
+    redact::value(&mut hidden);
+    if hidden == before {
+        Vec::new()
+    } else {
+        vec!["something in it looks like a secret or an address".to_owned()]
+    }
+}
