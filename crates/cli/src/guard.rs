@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hospes_host::Guard;
+use hospes_host::{Desk, Guard};
 use hospes_policy::{Policy, Reading};
 use hospes_store::{Audit, State};
 
@@ -17,8 +17,14 @@ use crate::place;
 /// How often it is looked whether the rules have changed.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What decides and records; nothing where nothing is to be decided or recorded.
-pub(crate) fn guard(options: &HostOptions, output: Output) -> Outcome<Option<Arc<Guard>>> {
+/// What decides and records; nothing where nothing is to be decided or recorded. What a person decides for longer is kept in
+/// the state.
+pub(crate) async fn guard(
+    options: &HostOptions,
+    state: Option<&State>,
+    answers_questions: bool,
+    output: Output,
+) -> Outcome<Option<Arc<Guard>>> {
     let audit = if options.no_audit { None } else { record()? };
     let file = rules(options.policy.as_deref())?;
     let followed = file.clone().or_else(place::policy);
@@ -28,9 +34,17 @@ pub(crate) fn guard(options: &HostOptions, output: Output) -> Outcome<Option<Arc
     // Before the file is read: what is written from here on is noticed.
     let known = followed.as_deref().and_then(stamp);
     let policy = file.as_deref().map(read).transpose()?;
-    let mut guard = Guard::new(policy).keeping_arguments(options.audit_arguments);
+    let mut guard =
+        Guard::new(policy).keeping_arguments(options.audit_arguments).answering_questions(answers_questions);
     if let Some(audit) = audit {
         guard = guard.with_audit(audit);
+    }
+    if let Some(state) = state {
+        let desk = Desk::open(state).await;
+        guard =
+            guard.with_desk(desk.map_err(|error| {
+                Failure::usage("what was decided for longer cannot be read").because(&error)
+            })?);
     }
     if let Some(timeout) = options.approval_timeout {
         guard = guard.with_approval_timeout(timeout);

@@ -1,6 +1,7 @@
 //! From what was written to what is meant: configuration and settings of the host.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use hospes_host::config::{self, Config, ConfigErrors, Loader, ServerConfig, Source, Transport};
 use hospes_host::{Accounts, Host, HostBuilder, PinMode, Pinning, Settings};
@@ -55,7 +56,7 @@ pub(crate) fn defaults() -> Vec<ServerConfig> {
 }
 
 /// A host as the command line wants it.
-pub(crate) fn host(
+pub(crate) async fn host(
     options: &HostOptions,
     mut config: Config,
     accounts: Option<Accounts>,
@@ -90,25 +91,31 @@ pub(crate) fn host(
     let is_pinned = config.servers.iter().any(|server| {
         !matches!(server.transport, Transport::Builtin(_)) && server.pins.unwrap_or(mode) != PinMode::Off
     });
+    let state = guard::state();
     let state = if is_pinned {
         let nowhere = || Failure::usage("there is no folder to keep in what was accepted (HOME is not set)");
-        let state = guard::state().and_then(|state| state.ok_or_else(nowhere));
+        let state = state.and_then(|state| state.ok_or_else(nowhere));
         Some(state.map_err(|failure| failure.hint("--pins off does without what was accepted"))?)
     } else {
-        None
+        state?
     };
+    let answers_questions = config.console_questions;
+    let sampler = std::mem::take(&mut config.models).sampler();
     let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
+    if let Some(sampler) = sampler {
+        builder = builder.sampler(Arc::new(sampler));
+    }
     if let Some(accounts) = accounts {
         builder = builder.accounts(accounts);
     }
     if let Some(file) = place::memory() {
         builder = builder.memory(file);
     }
-    if let Some(state) = state {
-        builder = builder.pins(Pinning::new(state, mode));
-    }
-    if let Some(guard) = guard::guard(options, output)? {
+    if let Some(guard) = guard::guard(options, state.as_ref(), answers_questions, output).await? {
         builder = builder.guard(guard);
+    }
+    if let Some(state) = state.filter(|_| is_pinned) {
+        builder = builder.pins(Pinning::new(state, mode));
     }
     Ok(builder)
 }

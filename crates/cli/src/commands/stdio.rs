@@ -29,7 +29,7 @@ pub(crate) async fn run(args: Stdio) -> Outcome {
         ));
     }
     let accounts = credentials::of_host(false, output)?.map(Accounts::new);
-    let host = start(&args.host, loaded.config, accounts, output)?;
+    let host = start(&args.host, loaded.config, accounts, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, quiet).await;
         return Ok(());

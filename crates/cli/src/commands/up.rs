@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     let hosts: Vec<String> =
         hosts.into_iter().chain(authorization.as_ref().map(|auth| auth.host.clone())).collect();
     let mut ending = Ending::new()?;
-    let host = start(&args.host, config, accounts, output)?;
+    let host = start(&args.host, config, accounts, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, output).await;
         return Ok(());
@@ -101,13 +101,13 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
 }
 
 /// Starts the host.
-pub(crate) fn start(
+pub(crate) async fn start(
     options: &HostOptions,
     config: Config,
     accounts: Option<Accounts>,
     output: Output,
 ) -> Outcome<Host> {
-    let host = host(options, config, accounts, output)?.start();
+    let host = host(options, config, accounts, output).await?.start();
     host.map_err(|error| {
         Failure::usage("cannot start").because(&error).hint("rename one of them in the configuration")
     })

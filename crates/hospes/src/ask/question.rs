@@ -36,7 +36,7 @@ impl Missing {
     /// # Errors
     /// [`AskError::Unsupported`] when the peer did not declare what the question needs (MRTR-05).
     pub fn add(&mut self, context: &Context, key: String, request: InputRequest) -> Result<(), AskError> {
-        request.required_capability(&context.peer().capabilities).map_err(AskError::Unsupported)?;
+        request.required_capability(context.answerable()).map_err(AskError::Unsupported)?;
         if !context.peer().revision.is_legacy() {
             match request {
                 InputRequest::CreateMessage(_) => warn_once(Deprecated::Sampling),

@@ -301,7 +301,7 @@ impl TaskRun {
         }
         let (mut asked, mut keys) = (InputRequests::new(), BTreeMap::new());
         for (key, request) in requests {
-            request.required_capability(&self.call.context.peer().capabilities)?;
+            request.required_capability(self.call.context.answerable())?;
             let mut fresh = key.clone();
             let mut number = 1;
             while !self.used.insert(fresh.clone()) {

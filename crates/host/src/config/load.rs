@@ -14,6 +14,7 @@ use super::error::{ConfigError, ConfigErrors, Source};
 use super::expand::{Dialect, Scope};
 use super::foreign::{dialect, is_foreign_toml, read_foreign};
 use super::model::{Config, ConsoleConfig, Rejected, ServerConfig};
+use super::models::ModelsConfig;
 use super::own::read_own;
 use super::server::Reading;
 use super::table::Report;
@@ -204,6 +205,8 @@ pub(super) struct Part {
     pub(super) auth: Option<Setting<AuthConfig>>,
     pub(super) console: Option<Setting<ConsoleConfig>>,
     pub(super) accounts: Option<Setting<AccountsConfig>>,
+    pub(super) models: ModelsConfig,
+    pub(super) console_questions: Option<bool>,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
     servers: Vec<ServerConfig>,
@@ -248,6 +251,8 @@ impl Merge {
         once("auth", &mut self.auth, part.auth, &mut self.errors);
         once("console.listen", &mut self.console, part.console, &mut self.errors);
         once("accounts", &mut self.accounts, part.accounts, &mut self.errors);
+        self.config.models.extend(part.models);
+        self.config.console_questions |= part.console_questions.unwrap_or_default();
         extend(&mut self.config.allowed_hosts, part.allowed_hosts);
         extend(&mut self.config.allowed_origins, part.allowed_origins);
         let named = part.servers.iter().map(|server| (&server.name, &server.source));

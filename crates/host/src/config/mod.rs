@@ -8,6 +8,7 @@ mod expand;
 mod foreign;
 mod load;
 mod model;
+mod models;
 mod nearest;
 mod own;
 mod remote;
@@ -31,6 +32,7 @@ pub use model::{
     AccountChoice, Builtin, Config, ConsoleConfig, EraChoice, Http, HttpClient, HttpFlavour, Rejected,
     ServerConfig, Stdio, TargetError, Timeouts, ToolFilter, Transport,
 };
+pub use models::ModelsConfig;
 pub use nearest::nearest;
 pub use own::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use sandbox::Sandbox;

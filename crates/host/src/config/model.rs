@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
 use super::error::{ConfigErrors, Source, Warning};
+use super::models::ModelsConfig;
 use super::sandbox::Sandbox;
 use super::secret::{Expanded, Secret, ServerUrl, redact_command};
 use super::words::{WordsError, split_command};
@@ -30,6 +31,10 @@ pub struct Config {
     pub console: Option<ConsoleConfig>,
     /// What is said of the accounts of users at servers.
     pub accounts: AccountsConfig,
+    /// Whether what servers ask of a person is answered at the console, where the application cannot ask.
+    pub console_questions: bool,
+    /// Models, and what servers may spend on them.
+    pub models: ModelsConfig,
     /// How long the first lists wait for servers that are being started.
     pub start_wait: Option<Duration>,
     /// The servers, in the order of the files.

@@ -11,6 +11,7 @@ use super::document::{Entry, Node, Value};
 use super::expand::Scope;
 use super::load::{Part, Setting};
 use super::model::ConsoleConfig;
+use super::models::{ModelsConfig, read_models, read_sampling};
 use super::server::{Defaults, read};
 use super::spellings::OWN;
 use super::table::{Report, Table};
@@ -38,6 +39,7 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
             let value = console_place(&console, entry, report);
             part.console = value.map(|value| Setting { value, at: entry.at.clone() });
         }
+        part.console_questions = console.boolean(&["questions"], report);
         console.refuse_unread(report);
     }
     if let Some(entry) = table.take(&["auth"], report)
@@ -51,6 +53,15 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
     {
         let value = read_accounts(&mut accounts, report);
         part.accounts = Some(Setting { value, at: entry.at.clone() });
+    }
+    if let Some(entry) = table.take(&["models"], report) {
+        part.models.models = read_models(&table, &entry.node, scope, report);
+    }
+    if let Some(entry) = table.take(&["sampling"], report)
+        && let Some(mut sampling) = Table::new(&entry.node, None, "sampling.", report)
+    {
+        let models = std::mem::take(&mut part.models.models);
+        part.models = ModelsConfig { models, ..read_sampling(&mut sampling, report) };
     }
     let mut defaults = Defaults::default();
     if let Some(mut table) = table.table("defaults", report) {

@@ -233,6 +233,36 @@ fn the_console_listens_on_this_machine_alone_or_nowhere() {
     assert_eq!(errors("h.toml", "[console]\nlisten = '0.0.0.0:7338'"), [expected]);
 }
 
+/// Models keep their order, keys are looked up, and no mistake shows a value.
+#[test]
+fn models_and_what_servers_may_spend_are_read() {
+    let text = "[models.small]\nprovider = 'openai'\napi_key = '${TOKEN}'\nscores = { cost = 0.9 }\n
+        [models.able]\nprovider = 'scripted'\nreplies = ['a']\n[models.off]\nprovider = 'ollama'\nenabled = false\n
+        [sampling]\nreview_timeout = '1m'\n[sampling.servers.files]\ntokens = 100\n
+        [sampling.every_server]\nunlimited = true";
+    let models = parse("h.toml", text).models;
+    let names: Vec<&str> = models.models.iter().map(|model| model.name.as_str()).collect();
+    assert_eq!(names, ["small", "able"]);
+    assert_eq!(models.servers[0].1.tokens, Some(100));
+    assert!(models.every_server.is_some() && models.review_timeout == Some(Duration::from_secs(60)));
+    assert!(models.sampler().is_some());
+    for (text, field) in [
+        ("[models.a]\nprovider = 'hunter2'", "models.a.provider"),
+        ("[models.a]\nprovider = 'openai'\nretries = 'hunter2'", "models.a.retries"),
+        ("[models.a]\nprovider = 'openai'\nkey = 'hunter2'", "models.a.key"),
+        ("[models.a]\nprovider = 'openai'\nscores = { cost = 7 }", "models.a.scores.cost"),
+        ("[models]\na = 'hunter2'", "models.a"),
+        ("[models.a]\nmodel = 'x'", "models.a"),
+        ("[sampling.servers.a]\ntokens = 'hunter2'", "sampling.servers.a.tokens"),
+        ("[sampling.servers.a]\ncalls = 1", "sampling.servers.a"),
+        ("[sampling]\ntokens = 1", "sampling.tokens"),
+    ] {
+        let errors = errors("h.toml", text);
+        assert!(errors.len() == 1 && errors[0].contains(&format!("`{field}`")), "{errors:?}");
+        assert!(!errors[0].contains("hunter2"), "{errors:?}");
+    }
+}
+
 /// One mistake to a line, each with its place, its server, its setting and what was expected.
 #[test]
 fn mistakes_in_our_format_are_named() {

@@ -104,6 +104,8 @@ impl Entry {
             by: by.to_owned(),
             until: None,
             effect: GrantEffect::Allow,
+            any_application: false,
+            weak: false,
             principal: matter.principal.clone(),
             application: matter.application.clone(),
             server: matter.server.clone(),
@@ -121,14 +123,12 @@ impl Entry {
                 grant.until = Some(until);
                 grant.arguments = permission.arguments;
                 grant.destinations = permission.destinations;
-                if permission.any_application {
-                    grant.application = None;
-                }
+                grant.any_application = permission.any_application;
             }
             // Whoever asks, and whatever the server makes of the tool.
             Lasting::Denied => {
                 grant.effect = GrantEffect::Deny;
-                (grant.application, grant.definition) = (None, None);
+                (grant.any_application, grant.definition) = (true, None);
             }
         }
         grant

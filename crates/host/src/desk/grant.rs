@@ -72,9 +72,15 @@ pub struct Grant {
     /// Who must be signed in; nothing where nobody was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// Which application must ask, as it calls itself; nothing for any.
+    /// Which application must ask, as it calls itself; nothing for one without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
+    /// Whether it is for whatever application asks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub any_application: bool,
+    /// Whether an application said it for its person: where a rule wants a strong approval it is none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub weak: bool,
     /// The server.
     pub server: String,
     /// Of what kind `name` is.

@@ -22,6 +22,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
     /// The hash of the tool's definition.
     pub(crate) definition: Option<&'a str>,
+    /// Whether what an application said for its person does not count.
+    pub(crate) strong: bool,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +67,14 @@ impl Grants {
             }
         }
         all.extend(before.into_iter().filter(|(_, given)| !given.grant.is_kept()));
+    }
+
+    /// Nothing that is kept is allowed by it any more, until it is read again.
+    pub(super) fn suspend(&self) {
+        self.write().retain(|_, given| {
+            let grant = &given.grant;
+            !grant.is_kept() || grant.effect == GrantEffect::Deny
+        });
     }
 
     /// What was used since this was asked last.
@@ -147,14 +157,15 @@ impl Grants {
 
 impl Given {
     fn fits(&self, subject: &Subject<'_>, now: Timestamp) -> bool {
-        let Subject { asked, what, name, definition } = *subject;
+        let Subject { asked, what, name, definition, strong } = *subject;
         let grant = &self.grant;
         let is_same = grant.server == asked.server
             && grant.what == what
             && grant.name == name
             && grant.principal.as_deref() == asked.principal;
         is_same
-            && grant.application.as_deref().is_none_or(|wanted| asked.application == Some(wanted))
+            && (grant.any_application || grant.application.as_deref() == asked.application)
+            && !(grant.weak && strong)
             && grant.definition.as_deref().is_none_or(|wanted| definition == Some(wanted))
             && !grant.is_over(now)
             && self.conditions.fit(asked, now)

@@ -63,6 +63,8 @@ pub struct Desk(Arc<Inner>);
 struct Inner {
     state: Mutex<Lists>,
     grants: grants::Grants,
+    /// Held while what lasts is written or read anew: what is read must not be older than what is here.
+    turn: tokio::sync::Mutex<()>,
     /// Where what lasts is kept.
     kept: Option<hospes_store::grants::Grants>,
     changes: watch::Sender<u64>,
@@ -187,12 +189,20 @@ impl Desk {
     /// # Errors
     /// [`DecideError`]: it does not wait any more, this was not offered, or it cannot be done. Then it still waits.
     pub async fn decide(&self, id: &str, decision: Decision, by: &str) -> Result<Matter, DecideError> {
+        // Once begun it is done, even if whoever decided goes away: nothing is kept that was not decided.
+        let (desk, id, by) = (self.clone(), id.to_owned(), by.to_owned());
+        let done = tokio::spawn(async move { desk.decide_whole(&id, decision, &by).await });
+        done.await.unwrap_or_else(|error| Err(DecideError::Store(error.to_string())))
+    }
+
+    async fn decide_whole(&self, id: &str, decision: Decision, by: &str) -> Result<Matter, DecideError> {
         let grant = {
             let mut state = self.state();
             self.expire(&mut state);
             let entry = waiting(&mut state, id)?;
             entry.allows(&decision)?.map(|lasting| entry.grant(lasting, by))
         };
+        let turn = if grant.is_some() { Some(self.0.turn.lock().await) } else { None };
         // What lasts is kept before anybody can believe that it is.
         if let (Some(grant), Some(kept)) = (grant.as_ref().filter(|grant| grant.is_kept()), &self.0.kept) {
             let body = serde_json::to_string(grant).map_err(|error| DecideError::Store(error.to_string()))?;
@@ -205,6 +215,7 @@ impl Desk {
         {
             tracing::warn!(%error, "a lasting decision that came too late could not be taken back");
         }
+        drop(turn);
         self.changed();
         settled
     }
@@ -240,10 +251,14 @@ impl Desk {
     /// [`DecideError::Unknown`] if there is none of this id.
     /// [`DecideError::Store`] if it cannot be written; then it holds.
     pub async fn revoke(&self, id: &str) -> Result<Grant, DecideError> {
-        if let Some(kept) = &self.0.kept {
+        let turn = self.0.turn.lock().await;
+        let grant =
+            self.0.grants.list().into_iter().find(|grant| grant.id == id).ok_or(DecideError::Unknown)?;
+        if let Some(kept) = self.0.kept.as_ref().filter(|_| grant.is_kept()) {
             kept.remove(id.to_owned()).await.map_err(|error| DecideError::Store(error.to_string()))?;
         }
-        let grant = self.0.grants.revoke(id).ok_or(DecideError::Unknown)?;
+        self.0.grants.revoke(id);
+        drop(turn);
         self.changed();
         Ok(grant)
     }
@@ -336,7 +351,7 @@ impl Desk {
             // What was not offered was not meant.
             let lasting = entry.allows(&decision);
             if let Ok(Some(lasting)) = &lasting
-                && self.0.grants.give(entry.grant(lasting.clone(), by)).is_err()
+                && self.0.grants.give(Grant { weak: true, ..entry.grant(lasting.clone(), by) }).is_err()
             {
                 tracing::warn!(
                     "there is no room for another lasting permission; the person will be asked again"
@@ -456,6 +471,7 @@ fn waiting<'s>(state: &'s mut Lists, id: &str) -> Result<&'s mut Entry, DecideEr
 
 /// Keeps what lasts as it is in the host's state, and that it was used there, for as long as the desk is there.
 async fn follow(desk: Weak<Inner>, mut changes: watch::Receiver<u64>) {
+    let mut is_stale = false;
     let mut ticks = tokio::time::interval(NOTE_USES);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -471,13 +487,21 @@ async fn follow(desk: Weak<Inner>, mut changes: watch::Receiver<u64>) {
         {
             tracing::warn!(%error, "when permissions were used cannot be noted");
         }
-        if changed {
+        is_stale |= changed;
+        if is_stale {
+            let turn = inner.turn.lock().await;
             match kept.all(Timestamp::now()).await {
-                Ok(all) => inner.grants.replace(all),
+                Ok(all) => {
+                    inner.grants.replace(all);
+                    is_stale = false;
+                }
+                // Some may have been revoked meanwhile: until that is known the person is asked.
                 Err(error) => {
-                    tracing::error!(%error, "lasting decisions cannot be read; they stay as they were")
+                    inner.grants.suspend();
+                    tracing::error!(%error, "lasting permissions cannot be read, and do not hold until they can");
                 }
             }
+            drop(turn);
             inner.changes.send_modify(|count| *count += 1);
         }
     }

@@ -52,8 +52,13 @@ fn is_granted(desk: &Desk, who: Option<&str>, application: &str, definition: &st
     let asked = Asked::new("files", Action::tool("write", Effects::unknown(), &arguments))
         .with_principal(who)
         .with_application(Some(application));
-    let subject =
-        Subject { asked: &asked, what: CallKind::Tool, name: "write", definition: Some(definition) };
+    let subject = Subject {
+        asked: &asked,
+        what: CallKind::Tool,
+        name: "write",
+        definition: Some(definition),
+        strong: false,
+    };
     desk.granted(&subject, GrantEffect::Allow).is_some()
 }
 
@@ -222,6 +227,17 @@ async fn a_lasting_permission_is_no_wider_than_it_says() {
     assert!(!is_granted(&desk, Some("alice"), "editor", "d1", "/etc/b"));
 }
 
+/// Whoever has no name is nobody in particular, and not everybody.
+#[tokio::test]
+async fn what_a_nameless_application_may_no_other_may() {
+    let desk = Desk::new();
+    let nameless = Asking { application: None, ..asking(1, 1) };
+    let id = desk.put(nameless).unwrap().detach();
+    let always = Decision::Allow { edited: None, scope: Scope::Always(Permission::default()) };
+    desk.decide(&id, always, CONSOLE).await.unwrap();
+    assert!(!is_granted(&desk, Some("alice"), "editor", "d1", "/srv/b"));
+}
+
 #[tokio::test]
 async fn what_is_blocked_stays_so_whoever_asks_and_whatever_the_tool_becomes() {
     let desk = Desk::new();
@@ -238,7 +254,8 @@ async fn what_is_blocked_stays_so_whoever_asks_and_whatever_the_tool_becomes() {
         [("files", "write", true), ("files", "read", false), ("mail", "write", false)]
     {
         let asked = asked(server);
-        let subject = Subject { asked: &asked, what: CallKind::Tool, name, definition: Some("d9") };
+        let subject =
+            Subject { asked: &asked, what: CallKind::Tool, name, definition: Some("d9"), strong: true };
         assert_eq!(desk.granted(&subject, GrantEffect::Deny).is_some(), blocked, "{server} {name}");
         assert!(desk.granted(&subject, GrantEffect::Allow).is_none());
     }

@@ -10,12 +10,13 @@ use hospes_model::{
     RawJson, RpcError, code,
 };
 use hospes_policy::Decision as Ruling;
+use hospes_store::{Ending, Entry, EntryKind};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::Gateway;
 use crate::desk::{Asking, Card, FormCard, Offers, Settled, UrlCard};
-use crate::guard::{Guard, hold};
+use crate::guard::{Guard, Note, hold};
 use crate::sampling::Cause;
 use crate::upstream::Abilities;
 
@@ -78,7 +79,15 @@ impl Gateway {
                     None => Err(RpcError::method_not_found(Method::CreateMessage.name())),
                 },
                 InputRequest::Elicit(params) => {
-                    elicit(guard, call, cause, *params).await.and_then(|result| written(&result))
+                    let mut entry = Entry::new(EntryKind::Elicitation);
+                    entry.server = Some(cause.server.to_owned());
+                    entry.subject = cause.subject.map(str::to_owned);
+                    let mut note = Note::new(guard, entry);
+                    let result = elicit(guard, call, cause, *params).await;
+                    let accepted = result.as_ref().is_ok_and(|result| result.action == ElicitAction::Accept);
+                    note.decided(if accepted { "allow" } else { "deny" }, "the person, or nobody in time");
+                    note.end(if accepted { Ending::Done } else { Ending::Refused }, None).await;
+                    result.and_then(|result| written(&result))
                 }
                 _ => Err(RpcError::invalid_request("nobody here can answer this")),
             };
@@ -130,6 +139,10 @@ async fn elicit(
 ) -> Result<ElicitResult, RpcError> {
     if guard.of_elicitation(call, cause.server).decision == Ruling::Deny {
         return Ok(ElicitResult::decline());
+    }
+    // Who is signed in elsewhere is not who is at the console: nobody answers for another.
+    if call.context.principal().is_some() || !guard.desk().is_attended() {
+        return Ok(ElicitResult::cancel());
     }
     let subject = cause.subject.map(str::to_owned);
     let mut wants = None;

@@ -146,7 +146,7 @@ impl Shared {
         if let Some(sampler) = self.sampler.as_ref().filter(|sampler| !sampler.is_empty()) {
             own = own.with_sampling(sampler.catalogue().takes_tools());
         }
-        if guard.desk().is_attended() {
+        if guard.answers_questions() {
             own = own.with_elicitation();
         }
         own

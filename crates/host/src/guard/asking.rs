@@ -95,7 +95,7 @@ impl Guard {
         }
         let Asking { going, asked, .. } = asking;
         let (what, name, definition) = (going.call_kind(), going.subject(), asking.definition.as_deref());
-        let subject = Subject { asked, what, name, definition };
+        let subject = Subject { asked, what, name, definition, strong: asking.verdict.strong };
         // What must be asked about each time is, whatever was granted once.
         if asking.verdict.may_remember
             && let Some(grant) = self.desk.granted(&subject, GrantEffect::Allow)
@@ -135,7 +135,9 @@ impl Guard {
             let form = words::form(asking.going, asking.arguments, asking.verdict, is_trusted);
             Some((FORM, ElicitParams::Form(form)))
         } else {
-            let url = self.desk.url_of(waiting.id()).filter(|_| capabilities.elicits_urls());
+            // The console is on this machine: who signed in from elsewhere is not sent there.
+            let is_here = call.context.principal().is_none() && capabilities.elicits_urls();
+            let url = self.desk.url_of(waiting.id()).filter(|_| is_here);
             url.map(|url| {
                 let message = words::decide_at(asking.going);
                 let mut params = ElicitUrlParams::new(message, url);
@@ -168,6 +170,16 @@ impl Guard {
     ) -> Result<(), Outcome> {
         match settled {
             Ok(Settled::Allowed { edited, by, lasts }) => {
+                // The call may have waited for long: it goes by the rules as they are now, or not at all.
+                let is_as_asked =
+                    self.policy().is_some_and(|policy| policy.version() == asking.policy.version());
+                let Asking { asked, going, .. } = asking;
+                let (what, name) = (going.call_kind(), going.subject());
+                let subject = Subject { asked, what, name, definition: None, strong: true };
+                if !is_as_asked || self.desk.granted(&subject, GrantEffect::Deny).is_some() {
+                    let refused = Refused::Changed;
+                    return Err(stop(asking, passage, refused.decision(), refused.words()).await);
+                }
                 // What was approved instead goes by the rules as they are now, too.
                 if let Some(Err(why)) = edited.as_ref().map(|edited| asking.can_become(edited)) {
                     return Err(stop(asking, passage, "deny", &why).await);

@@ -47,6 +47,7 @@ pub struct Guard {
     audit: Option<Audit>,
     keeps_arguments: bool,
     desk: Desk,
+    answers_questions: bool,
     approval_timeout: Duration,
     running: Running,
     /// What was approved last, of each tool and application.
@@ -71,6 +72,7 @@ impl Guard {
             audit: None,
             keeps_arguments: false,
             desk: Desk::new(),
+            answers_questions: false,
             approval_timeout: DEFAULT_APPROVAL_TIMEOUT,
             running: Running::default(),
             last: Mutex::default(),
@@ -103,6 +105,19 @@ impl Guard {
     pub fn with_desk(mut self, desk: Desk) -> Self {
         self.desk = desk;
         self
+    }
+
+    /// Whether what servers ask of a person is answered at the desk, where the application cannot ask; it is not unless
+    /// told. Each application then has a connection of its own to each older server, for a question there does not say
+    /// whose it is.
+    #[must_use]
+    pub fn answering_questions(mut self, answers: bool) -> Self {
+        self.answers_questions = answers;
+        self
+    }
+
+    pub(crate) fn answers_questions(&self) -> bool {
+        self.answers_questions
     }
 
     /// Where a person decides.
@@ -211,7 +226,7 @@ impl Guard {
         passage: &mut Passage,
     ) -> Option<Outcome> {
         let (what, name) = (going.call_kind(), going.subject());
-        let subject = Subject { asked, what, name, definition: None };
+        let subject = Subject { asked, what, name, definition: None, strong: true };
         let why = if let Some(block) = self.desk.granted(&subject, GrantEffect::Deny) {
             passage.decided("deny", format!("blocked by {}", block.by));
             "the person has blocked it"
@@ -293,7 +308,12 @@ impl Guard {
     }
 
     /// Whether a server may ask what it asks in the middle of a call: the first thing it may not.
-    fn forbids(&self, server: &str, questions: &Questions) -> Option<&'static str> {
+    fn forbids(
+        &self,
+        server: &str,
+        (principal, application): (Option<&str>, Option<&str>),
+        questions: &Questions,
+    ) -> Option<&'static str> {
         let policy = self.policy()?;
         questions.requests.iter().find_map(|(_, request)| {
             let (action, what) = match request {
@@ -302,7 +322,8 @@ impl Guard {
                 InputRequest::ListRoots(_) => (Action::Roots, "your roots"),
                 _ => return None,
             };
-            let verdict = policy.decide(&Asked::new(server, action), Timestamp::now());
+            let asked = Asked::new(server, action).with_application(application).with_principal(principal);
+            let verdict = policy.decide(&asked, Timestamp::now());
             // What is to be asked about is: the application asks its person.
             (verdict.decision == Decision::Deny).then_some(what)
         })

@@ -24,6 +24,8 @@ pub(crate) struct Passage {
     /// What is recorded; nothing where nothing is, or once it is.
     entry: Option<Entry>,
     server: String,
+    principal: Option<String>,
+    application: Option<String>,
     /// What was approved, where the person was asked.
     approved: Option<Approved>,
     /// Where the person is to see what comes back.
@@ -52,6 +54,8 @@ impl Passage {
             begun: Instant::now(),
             entry,
             server: going.server.to_owned(),
+            principal: call.context.principal().map(str::to_owned),
+            application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             approved: None,
             review: None,
         }
@@ -134,7 +138,11 @@ impl Passage {
                 Ok(Outcome::Complete(reply))
             }
             Ok(Outcome::InputRequired(questions))
-                if let Some(what) = self.guard.forbids(&self.server, &questions) =>
+                if let Some(what) = self.guard.forbids(
+                    &self.server,
+                    (self.principal.as_deref(), self.application.as_deref()),
+                    &questions,
+                ) =>
             {
                 self.decided("deny", format!("the server wanted {what}"));
                 self.end_refused().await;

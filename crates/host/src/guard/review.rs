@@ -71,7 +71,10 @@ impl Review {
         };
         let waiting = guard.desk.put(asking).map_err(|error| refused("nobody", error.words().to_owned()))?;
         match hold(&self.call, &waiting).await {
-            Ok(Settled::Allowed { edited: None, .. }) => Ok(reply),
+            // What was shown is what goes, and nothing that it had beside.
+            Ok(Settled::Allowed { edited: None, by, .. }) => {
+                read(&method, &shown).map_err(|why| refused(&by, why))
+            }
             Ok(Settled::Allowed { edited: Some(edited), by, .. }) => {
                 read(&method, &edited).map_err(|why| refused(&by, why))
             }

@@ -206,3 +206,51 @@ async fn a_result_that_is_to_be_reviewed_is_what_the_person_lets_through() {
         assert_eq!(called.load(Ordering::SeqCst), 3);
     }
 }
+
+/// What an application said for its person does not open what only the console may.
+#[tokio::test]
+async fn a_strong_approval_is_wanted_whatever_an_application_was_allowed() {
+    let rules = "[[rule]]\ndecide = 'ask'\narguments.path = { under = '/etc' }\nstrong = true\n[[rule]]\ndecide = 'ask'\nabout = 'tool'";
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let rules = guard(rules);
+        let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
+        let _attendance = rules.desk().attend(None);
+        let always = ElicitResult::accept(json!({ "decision": "always" }).into());
+        let (client, _) = answering(&host, down, vec![always]).await;
+        for path in ["/tmp/a", "/tmp/b"] {
+            let result = client.call("files__write", json!({ "path": path })).await.unwrap();
+            assert_eq!(result.all_text(), "written", "{up} behind {down}");
+        }
+        let (result, seen) = tokio::join!(
+            client.call("files__write", json!({ "path": "/etc/a" })).into_future(),
+            at_console(rules.desk(), vec![Decision::deny()])
+        );
+        assert!(result.unwrap().failed() && seen.len() == 1);
+        assert_eq!(called.load(Ordering::SeqCst), 2);
+    }
+}
+
+/// A call that waited goes by the rules as they are when it is decided about.
+#[tokio::test]
+async fn what_was_asked_under_other_rules_is_not_called() {
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let rules = guard("");
+        let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
+        let _attendance = rules.desk().attend(None);
+        let client = plain(&host, down).await;
+        let deciding = async {
+            let desk = rules.desk();
+            desk.subscribe().wait_for(|_| !desk.matters().is_empty()).await.unwrap();
+            let denied = hospes_policy::Policy::read("[[rule]]\ndecide = 'deny'", &Default::default());
+            rules.replace_policy(denied.unwrap());
+            // It may be gone with the rules it was asked under, or be decided about and not called.
+            let _ = desk.decide(&desk.matters()[0].id, Decision::allow(), "me").await;
+        };
+        let (result, ()) =
+            tokio::join!(client.call("files__write", json!({ "path": "/a" })).into_future(), deciding);
+        assert!(result.unwrap().failed(), "{up} behind {down}");
+        assert_eq!(called.load(Ordering::SeqCst), 0);
+    }
+}

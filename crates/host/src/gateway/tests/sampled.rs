@@ -2,6 +2,7 @@
 
 use hospes::model::ElicitParams;
 use hospes_models::{Account, Allowance, Budget, Catalogue, Model, Scripted};
+use hospes_policy::{Policy, Reading};
 
 use super::console::at_console;
 use super::guarded::{guard, pairs};
@@ -249,7 +250,8 @@ async fn some_answers_are_the_hosts_and_some_the_applications() {
 #[tokio::test]
 async fn a_person_at_the_console_answers_servers_too() {
     for (up, down) in pairs() {
-        let rules = guard("[[rule]]\ndecide = 'allow'");
+        let policy = Policy::read("[[rule]]\ndecide = 'allow'", &Reading::default()).unwrap();
+        let rules = Arc::new(Guard::new(policy).answering_questions(true));
         let host = House::default().with("curious", up, curious).guarded(&rules).start();
         let _attendance = rules.desk().attend(None);
         let client = plain(&host, down).await;

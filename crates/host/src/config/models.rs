@@ -1,0 +1,174 @@
+//! Models and what servers may spend on them: the tables `[models.NAME]` and `[sampling]`.
+
+use std::time::Duration;
+
+use hospes_models::{Account, Allowance, AllowanceConfig, Budget, Catalogue, Model, ModelConfig};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json};
+
+use super::document::{Entry, Node, Value};
+use super::expand::Scope;
+use super::table::{Report, Table};
+use crate::sampling::Sampler;
+
+/// What is said of models, and of what servers may spend on them.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct ModelsConfig {
+    /// The models, in the order of the file.
+    pub models: Vec<Model>,
+    /// What a server may spend that has no allowance of its own; nothing where this is not set.
+    pub every_server: Option<Allowance>,
+    /// What servers may spend, by name.
+    pub servers: Vec<(String, Allowance)>,
+    /// How long a person has for each look at a request for a model's answer.
+    pub review_timeout: Option<Duration>,
+}
+
+impl ModelsConfig {
+    /// What answers servers; nothing without a model.
+    #[must_use]
+    pub fn sampler(self) -> Option<Sampler> {
+        if self.models.is_empty() {
+            return None;
+        }
+        let mut budget = Budget::new();
+        budget.allow_servers(self.every_server);
+        for (server, allowance) in self.servers {
+            budget.allow(Account::server(server), allowance);
+        }
+        // Names of tables are told apart by the reader of the file.
+        let catalogue = Catalogue::new(self.models).ok()?;
+        let sampler = Sampler::new(catalogue, budget);
+        Some(match self.review_timeout {
+            Some(timeout) => sampler.with_review_timeout(timeout),
+            None => sampler,
+        })
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        let known = |models: &[Model], name: &str| models.iter().any(|model| model.name == name);
+        for model in other.models {
+            if !known(&self.models, &model.name) {
+                self.models.push(model);
+            }
+        }
+        self.servers.extend(other.servers);
+        self.every_server = other.every_server.or_else(|| self.every_server.take());
+        self.review_timeout = other.review_timeout.or(self.review_timeout);
+    }
+}
+
+/// Reads `[models]`.
+pub(super) fn read_models(
+    table: &Table<'_>,
+    node: &Node,
+    scope: &Scope<'_>,
+    report: &mut Report,
+) -> Vec<Model> {
+    let Some(entries) = node.as_object() else {
+        return report.wrong_type(node, None, "models".to_owned(), "a table").unwrap_or_default();
+    };
+    let read = |entry: &Entry| {
+        let path = format!("models.{}", entry.key);
+        let mut config: ModelConfig = typed(table, entry, &path, report)?;
+        let expanded = config.expand(|setting, text| {
+            let field = format!("{path}.{setting}");
+            let at = &entry.node.get(setting).unwrap_or(&entry.node).at;
+            table.expand(text, at, &field, scope, report).map(|text| text.reveal().to_owned()).ok_or(())
+        });
+        expanded.ok()?;
+        if config.enabled == Some(false) {
+            return None;
+        }
+        match config.build(&entry.key) {
+            Ok(model) => Some(model),
+            Err(error) => {
+                let setting = error.setting.rsplit('.').next().unwrap_or_default();
+                let at = &entry.node.get(setting).unwrap_or(&entry.node).at;
+                table.invalid(at, &error.setting, "another value", format!("; {}", error.why), report)
+            }
+        }
+    };
+    entries.iter().filter_map(read).collect()
+}
+
+/// Reads `[sampling]`.
+pub(super) fn read_sampling(table: &mut Table<'_>, report: &mut Report) -> ModelsConfig {
+    let mut config = ModelsConfig::default();
+    if let Some(entry) = table.take(&["review_timeout"], report) {
+        config.review_timeout = table.duration(entry, Duration::from_secs(1), report);
+    }
+    if let Some(entry) = table.take(&["every_server"], report) {
+        config.every_server = allowance(table, entry, "sampling.every_server", report);
+    }
+    if let Some(entry) = table.take(&["servers"], report) {
+        match entry.node.as_object() {
+            Some(entries) => {
+                let read = |entry: &Entry| {
+                    let path = format!("sampling.servers.{}", entry.key);
+                    Some((entry.key.clone(), allowance(table, entry, &path, report)?))
+                };
+                config.servers = entries.iter().filter_map(read).collect();
+            }
+            None => {
+                report.wrong_type::<()>(&entry.node, None, table.field(entry), "a table");
+            }
+        }
+    }
+    table.refuse_unread(report);
+    config
+}
+
+fn allowance(table: &Table<'_>, entry: &Entry, path: &str, report: &mut Report) -> Option<Allowance> {
+    let config: AllowanceConfig = typed(table, entry, path, report)?;
+    match config.build(path) {
+        Ok(allowance) => Some(allowance),
+        Err(error) => {
+            table.invalid(&entry.node.at, &error.setting, "another value", format!("; {}", error.why), report)
+        }
+    }
+}
+
+/// A table as its type. What is wrong with it is told by its key: its value could be a secret.
+fn typed<T: DeserializeOwned>(
+    table: &Table<'_>,
+    entry: &Entry,
+    path: &str,
+    report: &mut Report,
+) -> Option<T> {
+    let Some(entries) = entry.node.as_object() else {
+        return report.wrong_type(&entry.node, None, path.to_owned(), "a table");
+    };
+    let all: Map<String, Json> = entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect();
+    let error = match serde_json::from_value::<T>(Json::Object(all.clone())) {
+        Ok(read) => return Some(read),
+        Err(error) => error.to_string(),
+    };
+    let is_about_a_key = ["unknown field", "missing field"].iter().any(|start| error.starts_with(start));
+    let culprit = entries.iter().find(|entry| {
+        let mut others = all.clone();
+        others.remove(&entry.key);
+        let without = serde_json::from_value::<T>(Json::Object(others));
+        without.map_or_else(|other| other.to_string() != error, |_| true)
+    });
+    let (at, field) = match culprit {
+        Some(culprit) => (&culprit.at, format!("{path}.{}", culprit.key)),
+        None => (&entry.node.at, path.to_owned()),
+    };
+    let hint = if is_about_a_key { format!("; {error}") } else { String::new() };
+    table.invalid(at, &field, "what this setting can be", hint, report)
+}
+
+fn json(node: &Node) -> Json {
+    match &node.value {
+        Value::Null | Value::Date => Json::Null,
+        Value::Boolean(value) => Json::Bool(*value),
+        Value::Number(text) => serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.clone())),
+        Value::String(text) => Json::String(text.clone()),
+        Value::Array(items) => Json::Array(items.iter().map(json).collect()),
+        Value::Object(entries) => {
+            Json::Object(entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect())
+        }
+    }
+}
