@@ -144,13 +144,24 @@ function editBar(name, draft, change, base) {
     h("button", { type: "button", class: "quiet", "aria-pressed": String(draft.tab === "raw"), onclick: () => change({ tab: draft.tab === "raw" ? "form" : "raw" }) }, "JSON"));
 }
 
+/** What a result has beside its blocks: it goes along, so it is shown. */
+function beside(now) {
+  const { content: _content, ...others } = now;
+  return Object.keys(others).length > 0 && h("pre", { class: "code", key: "beside" }, JSON.stringify(others, null, 2));
+}
+
 function result(card, matter, draft, change) {
   const now = draft.value ?? card.result;
+  // Structured content says the same again: with other words in the blocks it would say what was taken out of them.
+  const put = (index, block) => {
+    const { structuredContent: _same, ...others } = now;
+    change({ value: { ...others, content: replaced(now.content, index, block) } });
+  };
   return [
     facts(matter, fact("Came from", h("span", { class: "mono" }, card.name)), fact("Shown because", card.because)),
     h("section", { class: "values", key: "values" }, editBar("What would go to the application", draft, change, card.result),
       draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, JSON.stringify(now, null, 2)))
-        : Array.isArray(now?.content) ? textBlocks(now.content, draft, (index, block) => change({ value: { ...now, content: replaced(now.content, index, block) } }))
+        : Array.isArray(now?.content) ? [textBlocks(now.content, draft, put), beside(now)]
           : h("pre", { class: "code" }, JSON.stringify(now, null, 2)),
       draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem)),
     h("details", { key: "sent" }, h("summary", { class: "soft" }, "What was sent"), view(null, card.arguments ?? {})),
