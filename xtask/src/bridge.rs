@@ -98,9 +98,19 @@ fn examine(cells: &mut BTreeMap<(usize, usize), Cell>, failures: &mut Vec<String
     let config = config.to_string_lossy().into_owned();
     let hospes = place::program("hospes")?;
     let mut command = Command::new(&hospes);
-    command.args(["up", "--config", &config, "--listen", "127.0.0.1:0", "--start-wait", "60"]);
+    command.args([
+        "up",
+        "--config",
+        &config,
+        "--listen",
+        "127.0.0.1:0",
+        "--start-wait",
+        "60",
+        "--pins",
+        "off",
+    ]);
     let gateway = Server::start(away(command, &folder), "bridge up", START_LIMIT)?;
-    let stdio = format!("'{}' stdio --config '{config}' --start-wait 60", hospes.display());
+    let stdio = format!("'{}' stdio --config '{config}' --start-wait 60 --pins off", hospes.display());
     for (application, revision) in REVISIONS.iter().enumerate() {
         let mut fronts = vec![("HTTP", gateway.url.clone()), ("stdio", stdio.clone())];
         if *revision == OLDEST {

@@ -50,13 +50,14 @@ impl Eavesdropper {
         let mut folders: Vec<_> = ["state", "config", "run", "home"].map(|name| self.house.path(name)).into();
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                match entry.file_type().unwrap().is_dir() {
-                    true => folders.push(entry.path()),
-                    false => {
-                        let bytes = fs::read(entry.path()).unwrap();
-                        let read = String::from_utf8_lossy(&bytes).into_owned();
-                        files.push((entry.path().display().to_string(), read));
-                    }
+                let kind = entry.file_type().unwrap();
+                if kind.is_dir() {
+                    folders.push(entry.path());
+                } else if kind.is_file() {
+                    // Sockets, such as the console's, hold nothing.
+                    let bytes = fs::read(entry.path()).unwrap();
+                    let read = String::from_utf8_lossy(&bytes).into_owned();
+                    files.push((entry.path().display().to_string(), read));
                 }
             }
         }
