@@ -123,7 +123,8 @@ pub enum GitError {
 /// | `add`, `commit`, `reset` | stage files; commit what is staged; take files out of the index, and leave them on disk |
 /// | `create_branch`, `switch` | make a branch; work on another |
 ///
-/// What goes through a filter (files of Git LFS, say) is shown as it is stored, and refused by `add`.
+/// What goes through a filter (files of Git LFS, say) is shown as it is stored, and refused by `add`. Submodules that are
+/// checked out are not looked into, and `add` leaves them as they are.
 ///
 /// # Errors
 /// When there is no folder to serve, one of them is none, or there is no `git`.

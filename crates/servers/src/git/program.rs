@@ -19,7 +19,7 @@ const MAX_COMPLAINT: usize = 4096;
 /// What of the environment git gets to see.
 const KEPT: [&str; 6] = ["PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "USER", "LOGNAME"];
 /// What goes before the configuration of the repository.
-const SETTINGS: [(&str, &str); 37] = [
+const SETTINGS: [(&str, &str); 39] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
@@ -55,6 +55,9 @@ const SETTINGS: [(&str, &str); 37] = [
     ("diff.orderFile", "/dev/null"),
     ("diff.external", ""),
     ("blame.ignoreRevsFile", ""),
+    // They may name files anywhere, and what is in them would be shown.
+    ("mailmap.file", "/dev/null"),
+    ("mailmap.blob", ""),
     ("color.ui", "false"),
     ("i18n.logOutputEncoding", "UTF-8"),
     ("i18n.commitEncoding", "UTF-8"),
@@ -76,6 +79,8 @@ pub(super) struct Job<'a> {
     pub(super) settings: &'a [(OsString, &'static str)],
     /// Folders above which no repository is looked for.
     pub(super) ceilings: OsString,
+    /// Whether paths say themselves how they are meant; else they are nothing but paths.
+    pub(super) has_magic: bool,
     pub(super) input: Option<&'a str>,
     /// How much of what it says is passed over.
     pub(super) start: usize,
@@ -112,7 +117,8 @@ impl Program {
 
     async fn started(&self, folder: &Path, job: &Job<'_>, name: &str) -> Result<Said> {
         let mut command = Command::new(&self.file);
-        command.args(["--no-pager", "--no-optional-locks", "--literal-pathspecs"]).args(&job.arguments);
+        command.args(["--no-pager", "--no-optional-locks"]);
+        command.args((!job.has_magic).then_some("--literal-pathspecs")).args(&job.arguments);
         command.current_dir(folder).env_clear();
         for name in KEPT {
             if let Some(value) = std::env::var_os(name) {
@@ -173,12 +179,23 @@ impl Program {
             let complaint = String::from_utf8_lossy(&complaint);
             let complaint = complaint.trim().trim_start_matches("fatal: ").trim_start_matches("error: ");
             return Err(match complaint {
+                _ if is_of_configuration(complaint) => Error::msg(format!(
+                    "git {name}: the repository's configuration cannot be read; `git config --list` there says why"
+                )),
                 "" => Error::msg(format!("git {name} failed ({status})")),
                 complaint => Error::msg(format!("git {name}: {complaint}")),
             });
         }
         Ok(said)
     }
+}
+
+/// Whether git complains of its configuration. It may include any file, and what is there, and even what is in it, is not
+/// told.
+fn is_of_configuration(complaint: &str) -> bool {
+    let of_file = ["bad config", "bad numeric config", "bad boolean config", "maximum include depth"];
+    of_file.iter().any(|words| complaint.contains(words))
+        || (complaint.contains("config") && complaint.contains(" in file "))
 }
 
 /// A process and those that it started; they end when it is dropped.

@@ -13,6 +13,7 @@ use crate::testing::{call, done, is_well_described, refusal, text};
 mod confined;
 mod ended;
 mod hostile;
+mod submodules;
 
 /// A folder `served`, with a repository `code` in it, and one `elsewhere` beside it.
 struct House {

@@ -1,6 +1,8 @@
 //! The tools that change a repository; they are there only if the server was made so.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
 
 use hospes::prelude::*;
 use hospes::server::Json;
@@ -12,6 +14,10 @@ use super::repository::{MAX_LIST, Repository, check_name};
 
 /// The longest message of a commit, in bytes.
 const MAX_MESSAGE: usize = 64 * 1024;
+/// How much of the list of all files is read.
+const MAX_INDEX: usize = 128 * 1024 * 1024;
+/// How the entry of a submodule begins.
+const GITLINK: &[u8] = b"160000 ";
 /// How many files are named in an error.
 const MAX_NAMED: usize = 5;
 
@@ -40,7 +46,8 @@ struct OnBranch {
 
 #[hospes::server]
 impl Writing {
-    /// Stages files as they are on disk, deletions among them, for the next commit. Answers with the status.
+    /// Stages files as they are on disk, deletions among them, for the next commit; submodules are left out. Answers with
+    /// the status.
     #[tool(title = "Stage", destructive = false, idempotent, open_world = false)]
     async fn add(
         &self,
@@ -55,8 +62,11 @@ impl Writing {
         let repository = self.0.open(&roots, repository.as_deref()).await?;
         let paths = repository.paths(&paths)?;
         not_filtered(&repository, &paths).await?;
-        let arguments = ["add", "--all", "--"].map(OsString::from);
-        repository.run(arguments.into_iter().chain(paths)).await?;
+        let left_out = submodules(&repository, &paths).await?;
+        let mut arguments = ["add", "--all", "--"].map(OsString::from).to_vec();
+        arguments.extend(paths.iter().map(|path| pathspec(":(literal)", path)));
+        arguments.extend(left_out.iter().map(|path| pathspec(":(exclude,literal)", path)));
+        repository.job(arguments, |job| Job { has_magic: true, ..job }).await?;
         status(&repository).await
     }
 
@@ -96,16 +106,21 @@ impl Writing {
         }
         let roots = self.0.roots(ctx).await?;
         let repository = self.0.open(&roots, repository.as_deref()).await?;
-        let arguments =
-            ["commit", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "--no-status", "--file=-"];
-        let said =
-            repository.job(arguments, |job| Job { input: Some(&message), ..job }).await.map_err(|why| {
-                if why.to_string().ends_with("failed (exit status: 1)") {
-                    Error::msg("nothing is staged: use `add` first")
-                } else {
-                    why
-                }
-            })?;
+        // Git would say how everything stands, and look into submodules for it; so it is not left to git. A merge may be
+        // concluded with the tree as it was.
+        if !has_staged(&repository).await? && repository.commit("MERGE_HEAD").await.is_err() {
+            return Err(Error::msg("nothing is staged: use `add` first"));
+        }
+        let arguments = [
+            "commit",
+            "--no-verify",
+            "--no-gpg-sign",
+            "--cleanup=whitespace",
+            "--no-status",
+            "--allow-empty",
+            "--file=-",
+        ];
+        let said = repository.job(arguments, |job| Job { input: Some(&message), ..job }).await?;
         let summary = String::from_utf8_lossy(&said.bytes);
         // The first line is what we say ourselves.
         let summary = summary.trim().lines().skip(1).collect::<Vec<_>>().join("\n").trim().to_owned();
@@ -149,7 +164,10 @@ impl Writing {
         let hash = hash.map_err(|_| {
             Error::msg(format!("there is no branch {branch:?}; `branches` lists those there are"))
         })?;
-        repository.run(["switch", "--no-guess", "--no-recurse-submodules", "--no-progress", &branch]).await?;
+        // It would tell what has changed on disk, and look into submodules for it.
+        let arguments =
+            ["switch", "--quiet", "--no-guess", "--no-recurse-submodules", "--no-progress", &branch];
+        repository.run(arguments).await?;
         Ok(Json(OnBranch { repository: repository.top.display().to_string(), branch, hash }))
     }
 }
@@ -168,6 +186,47 @@ async fn head(repository: &Repository<'_>) -> Result<(String, Option<String>)> {
     let said = repository.run(["rev-parse", "--symbolic-full-name", "HEAD"]).await?;
     let name = String::from_utf8_lossy(&said.bytes).trim().to_owned();
     Ok((hash, name.strip_prefix("refs/heads/").map(str::to_owned)))
+}
+
+/// Whether the next commit would differ from the last.
+async fn has_staged(repository: &Repository<'_>) -> Result<bool> {
+    let mut arguments = vec!["diff", "--cached", "--name-only", "--no-renames", "--no-ext-diff"];
+    arguments.push("--ignore-submodules=dirty");
+    // The beginning is enough.
+    let said = repository.run(arguments).await?;
+    Ok(!said.bytes.is_empty())
+}
+
+/// A path that is nothing but one, with what else is to be said of it.
+fn pathspec(magic: &str, path: &OsString) -> OsString {
+    let mut whole = OsString::from(magic);
+    whole.push(path);
+    whole
+}
+
+/// The submodules that are checked out: git would start itself in them, where their own configuration holds, to see
+/// whether they have changed. Refuses paths in them.
+async fn submodules(repository: &Repository<'_>, paths: &[OsString]) -> Result<Vec<OsString>> {
+    let said =
+        repository.job(["ls-files", "--stage", "-z"], |job| Job { whole: Some(MAX_INDEX), ..job }).await?;
+    let mut found: Vec<OsString> = Vec::new();
+    for entry in said.bytes.split(|byte| *byte == 0).filter(|entry| entry.starts_with(GITLINK)) {
+        let Some(at) = entry.iter().position(|byte| *byte == b'\t') else { continue };
+        let path = OsString::from_vec(entry[at + 1..].to_vec());
+        // One that is gone has nothing in it, and is taken out as files are.
+        if repository.top.join(&path).symlink_metadata().is_err() {
+            continue;
+        }
+        if paths.iter().any(|named| Path::new(named).starts_with(&path)) {
+            return Err(Error::msg(format!(
+                "{} is a submodule, which is not looked into here; add it with git itself",
+                path.display()
+            )));
+        }
+        found.push(path);
+    }
+    found.dedup();
+    Ok(found)
 }
 
 /// Refuses files that a filter should see before they are stored: it is not run, and without it the wrong thing would be

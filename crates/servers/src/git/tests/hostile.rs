@@ -201,3 +201,31 @@ async fn names_are_never_options() {
     }
     assert!(!Path::new(&out).exists());
 }
+
+/// Files outside are neither read for names of people, nor is it told what is in them.
+#[tokio::test]
+async fn files_outside_are_not_read_by_way_of_the_configuration() {
+    let house = House::new();
+    house.write("people", "Secret Name <secret@example.org> <ada@example.org>\n");
+    house.git("served/code", &["config", "mailmap.file", &house.at("people")]);
+    let server = house.reading();
+    let said = text(&server, "blame", code(json!({ "path": "a.txt" }))).await;
+    assert!(said.contains("Ada") && !said.contains("Secret"), "{said}");
+    assert!(house.git("served/code", &["blame", "a.txt"]).contains("Secret"), "nothing would be read");
+    let config = house.at("served/code/.git/config");
+    let before = fs::read_to_string(&config).unwrap();
+    house.write("prose", "hunter2 is no configuration\n");
+    house.write(
+        "number",
+        "[pack]\n threads = hunter2\n[core]\n bigFileThreshold = hunter2\n filemode = hunter2\n",
+    );
+    house.write("loop", &format!("[include]\n path = {}\n", house.at("loop")));
+    let mut said = Vec::new();
+    for file in ["prose", "number", "loop"] {
+        fs::write(&config, format!("{before}[include]\n path = {}\n", house.at(file))).unwrap();
+        let why = refusal(&server, "status", code(json!({}))).await;
+        assert!(!why.contains(&house.at(file)) && !why.contains("hunter2"), "{why}");
+        said.push(why);
+    }
+    assert!(said.iter().all(|why| why.contains("configuration cannot be read")), "{said:?}");
+}
