@@ -19,6 +19,7 @@
 //! | files that are not granted | are not there | cannot be read, listed, written or executed; their names, modes and times can be seen, and changed as far as their owner may |
 //! | system programs and libraries, a few files of `/etc` | can be read | can be read |
 //! | `/tmp` | is empty and private | cannot be used; `TMPDIR` names a private folder |
+//! | terminals | are not there; new ones can be made | cannot be opened, nor made |
 //! | other processes | are not there | cannot be traced, nor (Linux 6.12) signalled; their command lines can be read |
 //! | network `none` | there is no interface | no socket but Unix ones can be made |
 //! | Unix sockets | only those in granted folders | none, where files are confined |

@@ -165,6 +165,33 @@ fn other_processes_are_left_alone() {
     }
 }
 
+/// What is typed in the terminals of its user is not a server's to read, be they of the same user.
+#[test]
+fn terminals_are_not_opened() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let own = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&own).unwrap();
+    unlockpt(&own).unwrap();
+    let terminal = ptsname(&own, Vec::new()).unwrap().into_string().unwrap();
+    let open = helper().launch(&Profile::new(), None).unwrap();
+    assert_eq!(said(&open, &[NAUGHTY, "open", &terminal]), "ok");
+    assert_eq!(said(&open, &[NAUGHTY, "open", "/dev/ptmx"]), "ok");
+    for launch in both(&confined(Files::new())) {
+        let by = &launch.confinement;
+        assert_ne!(said(&launch, &[NAUGHTY, "open", &terminal]), "ok", "{by}");
+        assert_ne!(said(&launch, &[NAUGHTY, "open", "/dev/tty"]), "ok", "{by}");
+        assert_eq!(said(&launch, &[NAUGHTY, "open", "/dev/null"]), "ok", "{by}");
+        // Bubblewrap makes others, which are nobody else's.
+        if by.means == Means::Landlock {
+            for path in [&terminal, "/dev/tty", "/dev/ptmx"] {
+                assert_eq!(said(&launch, &[NAUGHTY, "open", path]), "PermissionDenied", "{by}: {path}");
+            }
+            assert_eq!(said(&launch, &[NAUGHTY, "list", "/dev/pts"]), "PermissionDenied", "{by}");
+        }
+    }
+}
+
 #[test]
 fn temporary_files_are_private_and_go() {
     let (_folder, files) = folders();
