@@ -57,7 +57,11 @@ impl Gateway {
         let method = call.method.clone();
         let subject = call.params.view();
         let subject = subject.name.as_deref().or(subject.uri.as_deref()).map(str::to_owned);
-        self.will_answer(&call);
+        // What a task asks is asked of whoever fetches it.
+        let is_of_a_task = matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel);
+        if !is_of_a_task {
+            self.will_answer(&call);
+        }
         let (mut turn, mut rounds) = (turn, 0);
         let outcome = loop {
             let onward = Call::new(method.clone(), params.clone(), call.context.clone());

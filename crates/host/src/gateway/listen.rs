@@ -156,6 +156,11 @@ impl Gateway {
         let Some(upstream) = self.shared.upstreams[server].of(using.view.user.as_ref()) else { return };
         let mut starting = Some(starting);
         loop {
+            // Nothing is asked of what nobody has accepted, and no word of it is passed on.
+            if self.shared.upstreams[server].server.gate.as_ref().is_some_and(|gate| gate.whole().is_some()) {
+                sleep(AGAIN).await;
+                continue;
+            }
             // Once it is connected it is known whether applications may share the connection.
             let lease = || upstream.lease(&using.application, using.view.abilities);
             match lease() {

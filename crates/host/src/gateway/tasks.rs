@@ -57,6 +57,12 @@ impl Gateway {
             return Err(RpcError::invalid_params(why));
         };
         let (server, original) = self.task_place(&shown, &call.context)?;
+        if let Some(gate) = &self.shared.upstreams[server].server.gate
+            && let Some(why) = gate.whole()
+        {
+            let name = &self.shared.upstreams[server].server.name;
+            return Err(RpcError::invalid_request(why.words(name)));
+        }
         let reached = self.reach(server, using).await?;
         let catalogue = using.catalogue();
         let params = rewrite::with_text(call.params.raw(), "taskId", &original);

@@ -123,6 +123,24 @@ async fn a_new_server_is_in_quarantine_until_it_is_accepted_as_it_was_seen() {
     }
 }
 
+/// Whoever guesses the name of a task hears nothing of a server that nobody has accepted.
+#[tokio::test]
+async fn tasks_of_a_server_in_quarantine_are_not_asked_for() {
+    let (place, calls) = (Place::new(), Arc::default());
+    let host = house(&place, PinMode::Ask, Revision::LATEST, &calls, 1).start();
+    let client = plain(&host, Revision::LATEST).await;
+    refused(&client, "files__read").await;
+    let extension = json!({ "extensions": { (hospes::model::TASKS_EXTENSION): {} } });
+    let capabilities = serde_json::from_value(extension).unwrap();
+    let peer = Arc::new(hospes::Peer::new(Revision::LATEST, None, capabilities));
+    for method in [Method::TasksGet, Method::TasksCancel] {
+        let params = json!({ "taskId": "files__anything" }).into();
+        let call = Call::new(method, params, Context::new(Arc::clone(&peer)));
+        let Outcome::Failed(error) = host.gateway().call(call).await else { panic!("answered") };
+        assert!(error.message.contains("nobody has accepted"), "{error:?}");
+    }
+}
+
 #[tokio::test]
 async fn quarantine_survives_a_restart() {
     let (place, calls) = (Place::new(), Arc::default());
