@@ -34,6 +34,9 @@ const THROUGH_APPLICATION: &str = "the person, through the application";
 /// How often whoever waits is told that they do.
 const REMINDER: Duration = Duration::from_secs(5);
 
+/// How long the arguments of a call may be that a person is asked about: nobody reads more, and what waits is kept.
+const MAX_ASKED: usize = 256 * 1024;
+
 /// How many approved calls are remembered to be shown beside the next one.
 const MAX_LAST: usize = 256;
 
@@ -124,6 +127,10 @@ impl Guard {
             } else {
                 "it wants an approval, and this application cannot ask for one"
             };
+            return Err(stop(asking, passage, "deny", why).await);
+        }
+        if asking.text.len() > MAX_ASKED {
+            let why = "its arguments are more than a person can be asked about (262144 bytes)";
             return Err(stop(asking, passage, "deny", why).await);
         }
         let waiting = match self.desk.put(self.matter(call, asking, by_form)) {

@@ -11,6 +11,9 @@ use super::{Going, Guard};
 use crate::desk::{Asking, CallKind, Card, Offers, ResultCard, Settled};
 use crate::upstream::decoded;
 
+/// How long a result may be that a person is shown.
+const MAX_SHOWN: usize = 1024 * 1024;
+
 /// What has to be known when the result is there.
 #[derive(Debug)]
 pub(super) struct Review {
@@ -42,6 +45,10 @@ impl Review {
         }
         let unreadable = |error: RpcError| refused("the result cannot be shown", error.message.to_string());
         let shown = decoded(&method, reply.clone()).and_then(|reply| written(&reply)).map_err(unreadable)?;
+        if shown.as_str().len() > MAX_SHOWN {
+            let why = "it is more than a person can be shown (1048576 bytes)".to_owned();
+            return Err(refused("the result is to be reviewed", why));
+        }
         let arguments = edited.or_else(|| self.call.params.view().arguments.as_ref()).cloned();
         let peer = self.call.context.peer();
         let mut asker = Sha256::new();

@@ -254,3 +254,17 @@ async fn what_was_asked_under_other_rules_is_not_called() {
         assert_eq!(called.load(Ordering::SeqCst), 0);
     }
 }
+
+/// What nobody can read is not asked about, and not called.
+#[tokio::test]
+async fn what_is_too_long_to_be_read_is_refused() {
+    let called = Arc::default();
+    let rules = guard("");
+    let host = House::default().with("files", Revision::LATEST, counting(&called)).guarded(&rules).start();
+    let _attendance = rules.desk().attend(None);
+    let client = plain(&host, Revision::LATEST).await;
+    let long = json!({ "path": "x".repeat(300 * 1024) });
+    let result = client.call("files__write", long).await.unwrap();
+    assert!(result.failed() && result.all_text().contains("262144"), "{result:?}");
+    assert_eq!(called.load(Ordering::SeqCst), 0);
+}
