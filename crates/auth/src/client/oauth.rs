@@ -129,14 +129,15 @@ impl OAuthClient {
         }
     }
 
-    /// Forgets the tokens.
+    /// Forgets the tokens. A renewal that another program is at is waited for.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn sign_out(&self) -> Result<(), FlowError> {
-        let _turn = self.turn().await;
+        let turn = self.turn().await;
         self.load().await?;
-        self.forget().await
+        let this = self.clone();
+        Self::to_the_end(&turn, async move { this.give_up().await.1 }).await
     }
 
     /// Looks again at what is kept: another program may have signed in or out meanwhile. While tokens are being got

@@ -223,12 +223,24 @@ impl AuthServer {
         }
     }
 
-    /// Ends a grant, and all that came of it.
+    /// Ends a grant, and all that came of it. What is ours ends at once; the provider is told afterwards, and may take
+    /// its time.
     async fn revoke_grant_of(&self, record: &Record) -> Result<(), StoreError> {
-        let Some(grant) = &record.grant else { return Ok(()) };
-        tracing::info!(grant = fingerprint(grant), "a grant was revoked");
-        self.give_back(grant).await?;
-        self.store().revoke_grant(grant, self.now() + self.settings().lifetimes.grant.as_secs() + 3600).await
+        let Some(grant) = record.grant.clone() else { return Ok(()) };
+        tracing::info!(grant = fingerprint(&grant), "a grant was revoked");
+        let server = self.clone();
+        // In a task of its own: whoever asked may hang up, and it is done all the same.
+        let done = tokio::spawn(async move {
+            // It goes with the grant.
+            let theirs = server.rested_on(&grant).await?;
+            let until = server.now() + server.settings().lifetimes.grant.as_secs() + 3600;
+            server.store().revoke_grant(&grant, until).await?;
+            if let Some(token) = theirs {
+                tokio::spawn(async move { server.give_back(&token).await });
+            }
+            Ok(())
+        });
+        done.await.unwrap_or_else(|_| Err(StoreError("a revocation broke off".into())))
     }
 }
 

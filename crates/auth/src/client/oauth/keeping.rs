@@ -79,15 +79,40 @@ impl OAuthClient {
         Ok(tokens)
     }
 
+    /// Forgets the tokens, when no other process is renewing them any more: it would keep what comes back. Says what was
+    /// kept last, or else held.
+    pub(super) async fn give_up(&self) -> (Option<Arc<Tokens>>, Result<(), FlowError>) {
+        let name = store::tokens_key(&self.0.endpoint, &self.0.account);
+        // Nobody renews what is not there.
+        let lock = self.stored(move |store| match store.read(&name)? {
+            Some(_) => store.lock(),
+            None => Ok(None),
+        });
+        let lock = lock.await;
+        let kept = self.kept_document().await.ok().flatten();
+        let kept = kept.and_then(|document| self.read_tokens(&document)).map(Arc::new);
+        let last = kept.or_else(|| self.held().tokens.clone());
+        let forgotten = match lock {
+            Ok(_lock) => self.forget().await,
+            Err(error) => {
+                self.let_go();
+                Err(error)
+            }
+        };
+        (last, forgotten)
+    }
+
     pub(super) async fn forget(&self) -> Result<(), FlowError> {
         let name = store::tokens_key(&self.0.endpoint, &self.0.account);
-        {
-            let mut held = self.held();
-            held.tokens = None;
-            held.is_new = false;
-            held.is_unsaved = false;
-        }
+        self.let_go();
         self.stored(move |store| store.remove(&name)).await
+    }
+
+    fn let_go(&self) {
+        let mut held = self.held();
+        held.tokens = None;
+        held.is_new = false;
+        held.is_unsaved = false;
     }
 
     pub(super) async fn keep_registration(&self, registration: &Registration) -> Result<(), FlowError> {

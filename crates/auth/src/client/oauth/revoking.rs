@@ -31,23 +31,25 @@ pub enum Revoked {
 }
 
 impl OAuthClient {
-    /// Forgets the tokens, and has whoever made them out take them back.
+    /// Forgets the tokens, and has whoever made them out take them back. A renewal that another program is at is waited
+    /// for; once begun, it is done to its end.
     ///
     /// # Errors
     /// When the store fails: then they are still kept, but no longer held here, and were taken back if that could be done.
     pub async fn revoke(&self) -> Result<Revoked, FlowError> {
-        let _turn = self.turn().await;
+        let turn = self.turn().await;
         self.load().await?;
-        // What another program has renewed meanwhile is what is good there.
-        let kept = self.kept_document().await;
-        let kept = kept.ok().flatten().and_then(|document| self.read_tokens(&document));
-        let held = self.held().tokens.clone();
-        let forgotten = self.forget().await;
-        let revoked = match kept.as_ref().or(held.as_deref()) {
-            None => Revoked::Nothing,
-            Some(tokens) => self.take_back(tokens).await.unwrap_or_else(Revoked::Failed),
+        let this = self.clone();
+        let revoking = async move {
+            // What another program has renewed meanwhile is what is good there.
+            let (last, forgotten) = this.give_up().await;
+            let revoked = match last {
+                None => Revoked::Nothing,
+                Some(tokens) => this.take_back(&tokens).await.unwrap_or_else(Revoked::Failed),
+            };
+            forgotten.map(|()| revoked)
         };
-        forgotten.map(|()| revoked)
+        Self::to_the_end(&turn, revoking).await
     }
 
     async fn take_back(&self, tokens: &Tokens) -> Result<Revoked, FlowError> {

@@ -234,11 +234,13 @@ impl Kept {
         Url::parse(endpoint).is_ok_and(|url| tokens_key(&url, &self.account) == self.name)
     }
 
-    /// Forgets them. A program that has them in use finds out when it looks again.
+    /// Forgets them. A program that has them in use finds out when it looks again; one that is renewing them is waited
+    /// for.
     ///
     /// # Errors
     /// When they still stand.
     pub fn forget(&self, store: &dyn Store) -> Result<(), StepError> {
+        let _lock = store.lock()?;
         store.remove(&self.name)
     }
 }

@@ -198,16 +198,27 @@ impl AuthServer {
         }
     }
 
-    /// Gives back to the provider what a grant rests on.
-    pub(in crate::server) async fn give_back(&self, grant: &str) -> Result<(), StoreError> {
-        let Some(provider) = self.provider() else { return Ok(()) };
+    /// What the provider gave us for a grant and takes back, if it did.
+    pub(in crate::server) async fn rested_on(&self, grant: &str) -> Result<Option<SecretString>, StoreError> {
+        let Some(provider) = self.provider() else { return Ok(None) };
         let record = self.store().get(Kind::Upstream, grant, self.now()).await?;
         let known = record.and_then(|record| serde_json::from_str::<Upstream>(&record.value).ok());
-        let Some(known) = known else { return Ok(()) };
-        let token = provider.open(grant, known.refresh.as_deref().unwrap_or(&known.access));
-        if let (Some(token), Ok(found)) = (token, provider.find(self.now()).await) {
-            provider.take_back(&found, &token).await;
+        Ok(known.and_then(|known| provider.open(grant, known.refresh.as_deref().unwrap_or(&known.access))))
+    }
+
+    /// Gives a token back to the provider.
+    pub(in crate::server) async fn give_back(&self, token: &SecretString) {
+        let Some(provider) = self.provider() else { return };
+        let giving = async {
+            match provider.find(self.now()).await {
+                Ok(found) => provider.take_back(&found, token).await,
+                Err(_) => {
+                    tracing::warn!(provider = %provider.issuer, "a token could not be given back: the provider was not reached");
+                }
+            }
+        };
+        if tokio::time::timeout(WORK, giving).await.is_err() {
+            tracing::warn!(provider = %provider.issuer, "a token could not be given back: the provider did not answer");
         }
-        Ok(())
     }
 }

@@ -1,8 +1,13 @@
 //! Giving tokens up.
 
 use super::*;
+use std::path::Path;
+
+use secrecy::SecretString;
+
 use crate::ErrorCode;
-use crate::client::{MemoryStore, Store};
+use crate::client::{FileStore, Kept, MemoryStore, StepError, Store, StoreKey};
+use crate::testing::PATIENCE;
 
 async fn signed_in(site: &Arc<Site>) -> (OAuthClient, Arc<MemoryStore>) {
     let store = Arc::new(MemoryStore::new());
@@ -110,4 +115,85 @@ async fn the_tokens_that_are_kept_are_those_given_back() {
     assert_eq!(oauth.revoke().await.unwrap(), Revoked::Revoked);
     assert_eq!(site.script().revoked[0]["token"], "renewed");
     assert!(is_gone(&oauth, &store).await);
+}
+
+/// The store of another process, which tells when it waits for its turn.
+#[derive(Debug)]
+struct Other {
+    file: FileStore,
+    waits: Notify,
+}
+
+impl Store for Other {
+    fn read(&self, name: &str) -> Result<Option<SecretString>, StepError> {
+        self.file.read(name)
+    }
+
+    fn write(&self, name: &str, document: &SecretString) -> Result<(), StepError> {
+        self.file.write(name, document)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StepError> {
+        self.file.remove(name)
+    }
+
+    fn names(&self, beginning: &str) -> Result<Vec<String>, StepError> {
+        self.file.names(beginning)
+    }
+
+    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
+        self.waits.notify_one();
+        self.file.lock()
+    }
+}
+
+fn file(folder: &Path) -> FileStore {
+    FileStore::new(folder.join("credentials"), StoreKey::Random(zeroize::Zeroizing::new([1; 32])))
+}
+
+/// Whoever signs out while another process renews waits for it: what that one gets would be kept again.
+#[tokio::test]
+async fn a_renewal_in_another_process_does_not_undo_signing_out() {
+    for way in ["revoke", "sign out", "forget"] {
+        let site = Site::open().await;
+        site.script().revokes = Some(200);
+        let folder = tempfile::tempdir().unwrap();
+        let renewing = site.builder().sign_in(site.person()).store(Arc::new(file(folder.path()))).build();
+        renewing.sign_in(None).await.unwrap();
+        let other = Arc::new(Other { file: file(folder.path()), waits: Notify::new() });
+        let leaving = site.builder().store(Arc::clone(&other) as _).build();
+        leaving.tokens().await.unwrap().expect("the other's");
+
+        let hold = Arc::new(Hold::default());
+        site.script().hold = Some(Arc::clone(&hold));
+        let renewal = tokio::spawn(async move { renewing.repair().await.map(drop) });
+        tokio::time::timeout(PATIENCE, hold.arrived.notified()).await.unwrap();
+        let store = Arc::clone(&other);
+        let mut left = tokio::spawn(async move {
+            match way {
+                "revoke" => assert_eq!(leaving.revoke().await.unwrap(), Revoked::Revoked),
+                "sign out" => leaving.sign_out().await.unwrap(),
+                _ => {
+                    let forget = move || Kept::all(&*store).unwrap()[0].forget(&*store).unwrap();
+                    tokio::task::spawn_blocking(forget).await.unwrap();
+                }
+            }
+        });
+        let is_over = tokio::select! {
+            done = &mut left => { done.unwrap(); true }
+            () = other.waits.notified() => false,
+        };
+        site.script().hold = None;
+        hold.go.notify_one();
+        renewal.await.unwrap().unwrap();
+        if !is_over {
+            left.await.unwrap();
+        }
+        assert!(other.names("tokens ").unwrap().is_empty(), "{way}: it is kept again");
+        if way == "revoke" {
+            let script = site.script();
+            let given: Vec<&str> = script.revoked.iter().map(|form| form["token"].as_str()).collect();
+            assert_eq!(given, ["refresh 2", "token2"], "what came of the renewal");
+        }
+    }
 }

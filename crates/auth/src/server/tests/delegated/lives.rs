@@ -12,6 +12,7 @@ use crate::resource::Flaw;
 use crate::server::tests::grants::stores;
 use crate::server::tests::{APP, Browser, Site, basic, settings};
 use crate::server::{AccessTokens, AuthServer, MemoryStore, SignIn, Store};
+use crate::testing::PATIENCE;
 
 /// Two nodes, and what a token rests on runs out: it is renewed once, and checked from time to time.
 ///
@@ -142,4 +143,35 @@ async fn what_cannot_be_renewed_ends() {
     site.pass(241);
     assert_eq!(check(&site, &access).await, Err(Flaw::Invalid), "five minutes, not ten");
     assert_eq!(site.refresh(&refresh, APP, &[]).await.error().1, "invalid_grant");
+}
+
+/// Who gives a token up is not kept waiting by the provider, nor does anything last longer for it.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_ends_at_once_though_the_provider_never_answers() {
+    let third = Third::default();
+    let site = site(&third);
+    let (access, refresh) = tokens(&mut Browser::new(&site), &third).await;
+    third.break_off(Some("silent"));
+    let fields = [("token", &*refresh), ("client_id", APP)];
+    let revoking = site.form("/revoke", &fields);
+    let answer = tokio::time::timeout(PATIENCE, revoking).await.expect("nobody is waited for");
+    assert_eq!(answer.status(), StatusCode::OK);
+    assert_eq!(check(&site, &access).await, Err(Flaw::Invalid));
+    assert_eq!(site.refresh(&refresh, APP, &[]).await.error().1, "invalid_grant");
+}
+
+/// Whoever asked for it may be gone by then.
+#[tokio::test]
+async fn what_is_given_up_is_given_back_though_the_client_hangs_up() {
+    let third = Third::default();
+    let site = site(&third);
+    let (access, refresh) = tokens(&mut Browser::new(&site), &third).await;
+    let fields = [("token", &*refresh), ("client_id", APP)];
+    tokio::select! {
+        biased;
+        _ = site.form("/revoke", &fields) => panic!("it is not that fast"),
+        () = std::future::ready(()) => {}
+    }
+    assert_eq!(third.given_back().await, ["third-refresh-0"]);
+    assert_eq!(check(&site, &access).await, Err(Flaw::Invalid));
 }

@@ -12,13 +12,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::{Answer, Ask, Browser, Site, settings};
 use crate::fetch::{Fetch, FetchFuture};
 use crate::pkce::verify_challenge;
 use crate::resource::{Flaw, Verify as _};
 use crate::server::{AuthServer, MemoryStore, Provider, SignIn, Store};
+use crate::testing::PATIENCE;
 use crate::{ClientId, Clock, Issuer, Response};
 
 pub(in crate::server::tests) const THIRD: &str = "https://third.example";
@@ -35,6 +36,8 @@ pub(super) struct Inner {
     issued: AtomicUsize,
     refreshed: AtomicUsize,
     revoked: Mutex<Vec<String>>,
+    /// Something was.
+    was_revoked: Notify,
     /// What it does not do.
     broken: Mutex<Option<&'static str>>,
     /// The refresh token that is good: each is good once.
@@ -63,6 +66,12 @@ impl Third {
         let kept = (away["code_challenge"].clone(), away["nonce"].clone());
         self.0.codes.lock().unwrap().insert(code.clone(), kept);
         code
+    }
+
+    /// What was given back there, when something was.
+    async fn given_back(&self) -> Vec<String> {
+        tokio::time::timeout(PATIENCE, self.0.was_revoked.notified()).await.expect("something is given back");
+        self.0.revoked.lock().unwrap().clone()
     }
 
     fn tokens(&self, nonce: Option<&str>) -> Value {
@@ -145,6 +154,7 @@ impl Third {
             }
             "/revoke" => {
                 self.0.revoked.lock().unwrap().push(field("token").to_owned());
+                self.0.was_revoked.notify_one();
                 good(json!({}))
             }
             other => panic!("{other} is not asked for"),
@@ -154,6 +164,9 @@ impl Third {
 
 impl Fetch for Third {
     fn fetch(&self, request: crate::Request) -> FetchFuture<'_> {
+        if self.is(Some("silent")) {
+            return Box::pin(std::future::pending());
+        }
         let answer = self.answer(&request).ok_or_else(|| "nobody was reached there".into());
         let renewal = String::from_utf8_lossy(&request.body).contains("grant_type=refresh_token");
         let gate = self.0.gate.lock().unwrap().clone().filter(|_| renewal);
