@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use secrecy::ExposeSecret as _;
 use tokio::sync::{OnceCell, OwnedMutexGuard};
 use url::Url;
 
@@ -140,7 +141,7 @@ impl OAuthClient {
         Self::to_the_end(&turn, async move { this.give_up().await.1 }).await
     }
 
-    /// Looks again at what is kept: another program may have signed in or out meanwhile. While tokens are being got
+    /// Looks again at what is kept: another program may have signed in or out meanwhile, or as somebody else. While tokens are being got
     /// here, nothing is looked at.
     ///
     /// # Errors
@@ -151,8 +152,12 @@ impl OAuthClient {
         let Ok(_turn) = self.0.turn.try_lock() else { return Ok(()) };
         let kept = self.kept_document().await?.and_then(|document| self.read_tokens(&document));
         let mut held = self.held();
+        let is_same = match (&held.tokens, &kept) {
+            (Some(held), Some(kept)) => held.access.expose_secret() == kept.access.expose_secret(),
+            (held, kept) => held.is_none() && kept.is_none(),
+        };
         // What could never be kept is still good.
-        if !held.is_unsaved && held.tokens.is_some() != kept.is_some() {
+        if !held.is_unsaved && !is_same {
             (held.tokens, held.is_new) = (kept.map(Arc::new), false);
         }
         Ok(())

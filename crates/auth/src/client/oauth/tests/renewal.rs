@@ -101,6 +101,22 @@ async fn who_was_signed_out_by_another_process_is_signed_out() {
 }
 
 #[tokio::test]
+async fn who_looks_again_goes_on_as_whoever_has_signed_in_elsewhere() {
+    let site = Site::open().await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let oauth = || site.builder().sign_in(site.person()).store(Arc::clone(&store)).build();
+    let (one, two) = (oauth(), oauth());
+    one.sign_in(None).await.unwrap();
+    assert_eq!(post(&site, &two).await, "Bearer token1");
+    one.sign_in(None).await.unwrap();
+    two.recheck().await.unwrap();
+    assert_eq!(post(&site, &two).await, "Bearer token2");
+    one.sign_out().await.unwrap();
+    two.recheck().await.unwrap();
+    assert_eq!(post(&site, &two).await, "");
+}
+
+#[tokio::test]
 async fn nobody_is_asked_for_what_nobody_waits_for() {
     let site = Site::open().await;
     site.script().is_silent = true;
