@@ -26,7 +26,12 @@ fn end(mut host: Running) {
 /// Whether a tool can be called, and what is said.
 fn call(host: &mut Running, id: &mut u32, tool: &str) -> (bool, String) {
     *id += 1;
-    let result = host.ask(*id, "tools/call", &json!({ "name": tool, "arguments": {} }))["result"].clone();
+    let answer = host.ask(*id, "tools/call", &json!({ "name": tool, "arguments": {} }));
+    // A server that is only being started has no tool of the name yet.
+    if let Some(message) = answer["error"]["message"].as_str() {
+        return (false, message.to_owned());
+    }
+    let result = &answer["result"];
     (result["isError"] != true, result["content"][0]["text"].as_str().unwrap().to_owned())
 }
 
