@@ -2,9 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+use std::time::{Duration, Instant};
+
 use hospes_browser_tests::{Browser, Hospes, OpenIdProvider, Ran, Up};
 
 const ALLOW: &str = "button[value=allow]";
+
+/// How long is waited for what an account changes, and how often it is looked for.
+const LIMIT: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// A gateway before a server at which everybody has an account, and an application of Ann's that may use it.
 struct House {
@@ -32,11 +38,24 @@ impl House {
         self.gate.run(&words).await
     }
 
+    /// Calls until it says what is wanted: that an account came or went shows in the list of tools a moment later.
+    async fn until(&self, tool: &str, arguments: &[&str], wanted: &str) -> Ran {
+        let begun = Instant::now();
+        loop {
+            let ran = self.call(tool, arguments).await;
+            if ran.said.contains(wanted) {
+                return ran;
+            }
+            assert!(begun.elapsed() < LIMIT, "{wanted}: {ran:?}");
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     /// A link by which Ann connects her account.
     async fn link(&self) -> String {
-        let asked = self.call("there__connect_account", &[]).await;
         let start = format!("{}/connect/", self.up.origin());
-        let at = asked.said.find(&start).unwrap_or_else(|| panic!("no link: {asked:?}"));
+        let asked = self.until("there__connect_account", &[], &start).await;
+        let at = asked.said.find(&start).unwrap();
         asked.said[at..].split_whitespace().next().unwrap().to_owned()
     }
 
@@ -70,8 +89,7 @@ impl House {
         ann.see("Your account is connected").await;
         assert!(ann.url().await.as_str().starts_with(self.up.origin()));
         ann.picture("connected").await;
-        let called = self.call("there__time__now", &["timezone=Asia/Tokyo"]).await;
-        assert!(called.code == Some(0) && called.said.contains("+09:00"), "{called:?}");
+        self.until("there__time__now", &["timezone=Asia/Tokyo"], "+09:00").await;
     }
 
     /// Ann gives her account up, on the page of her accounts.

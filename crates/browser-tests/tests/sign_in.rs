@@ -40,7 +40,7 @@ async fn with_a_password_of_the_configuration() {
     browser.see("Sign in").await;
     browser.picture("sign-in").await;
     sign_in_here(&browser, "ann", "wrong").await;
-    browser.see("not right").await;
+    browser.see("do not belong together").await;
     browser.picture("sign-in-again").await;
     sign_in_here(&browser, "ann", "correct horse").await;
     let consent = browser.see("Allow Hospes").await;
