@@ -103,7 +103,8 @@ impl House {
         assert!(page.contains("Not connected"), "{page}");
         ann.picture("disconnected").await;
         // The other server knows nothing of her any more, and asks.
-        self.link().await;
+        let start = format!("{}/connect/", self.up.origin());
+        self.until("there__time__now", &["timezone=Asia/Tokyo"], &start).await;
     }
 }
 

@@ -60,7 +60,7 @@ async fn an_answer_to_somebody_elses_question_is_nobodys() {
     to_the_last_question(&mallory, &up, &back, &provider, "mallory").await;
     // Their browser does not hand the answer in: it has lost what it was known by.
     for cookie in mallory.driver().get_all_cookies().await.unwrap() {
-        if cookie.name.contains("hospes-up") {
+        if cookie.name.starts_with("hospes_up") {
             mallory.driver().delete_cookie(cookie.name).await.unwrap();
         }
     }

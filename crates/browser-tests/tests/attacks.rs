@@ -151,6 +151,7 @@ async fn who_is_signed_in_there_is_asked_here_for_each_application() {
     // The provider's cookie is alive: it does not ask the same application again.
     browser.open(&authorize(&up, "app", &back)).await;
     browser.press(ALLOW).await;
+    browser.arrive(&back.origin).await;
     browser.see("the application").await;
     assert_eq!(answers(&back).len(), 2, "the provider has asked nobody");
     assert!(answers(&back).iter().all(|answer| answer.contains("code=")), "{:?}", answers(&back));
