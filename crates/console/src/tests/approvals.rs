@@ -105,7 +105,7 @@ async fn a_lasting_permission_holds_within_its_rule() {
 
 #[tokio::test]
 async fn the_rules_are_shown_in_words() {
-    let policy = "trusted = ['git']\n[[rule]]\ndecide = 'deny'\nname = 'no keys'\ntool = 'read_*'\narguments.path = { under = '/root' }";
+    let policy = "trusted = ['git']\n[[rule]]\ndecide = 'deny'\nname = 'no keys'\ntool = 'read_*'\narguments.path = { under = '/private' }";
     let house = House::with(Lifetimes::default(), policy).await;
     let rules = house.browser().await.get("/api/rules").await.json();
     assert_eq!((&rules["hasPolicy"], &rules["trusted"]), (&json!(true), &json!(["git"])));
@@ -115,7 +115,7 @@ async fn the_rules_are_shown_in_words() {
         (&json!("deny"), &json!("no keys"), &json!(2))
     );
     assert_eq!(rule["conditions"][0], json!(["tool", "`read_*`"]));
-    assert!(rule["conditions"][1][1].as_str().unwrap().contains("/root"), "{rule}");
+    assert!(rule["conditions"][1][1].as_str().unwrap().contains("/private"), "{rule}");
 }
 
 /// Says that somebody is there, as the console does soon after it has let a browser in.
