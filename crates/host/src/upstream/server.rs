@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::abilities::Abilities;
 use super::application::Application;
 use super::connector::Connector;
-use super::line::{Epoch, Line, Server};
+use super::line::{Line, Server};
 use super::listing::Listing;
 use super::memory::Memory;
+use super::phase::Epoch;
 use super::seats::{Full, Lease, Seats};
 use super::status::UpstreamStatus;
 

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::line::{Phase, Server};
+use super::line::Server;
+use super::phase::Phase;
 use super::process::Process;
 
 /// How a server is.
