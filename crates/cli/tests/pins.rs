@@ -5,10 +5,8 @@
 #[allow(dead_code, clippy::unwrap_used, reason = "each test program uses its part, and tests may panic")]
 mod support;
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
-use support::{House, LIMIT, Running};
+use support::{House, Running, eventually};
 
 fn start(house: &House, config: &str, more: &[&str]) -> Running {
     let mut args = vec!["stdio", "--config", config, "--start-wait", "10"];
@@ -37,15 +35,13 @@ fn call(host: &mut Running, id: &mut u32, tool: &str) -> (bool, String) {
 
 /// Calls until it goes, or does not.
 fn until(host: &mut Running, id: &mut u32, tool: &str, goes: bool) -> String {
-    let begun = Instant::now();
-    loop {
-        let (went, said) = call(host, id, tool);
-        if went == goes {
-            return said;
-        }
-        assert!(begun.elapsed() < LIMIT, "{tool}: {said}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let mut said = String::new();
+    eventually(tool, || {
+        let (went, words) = call(host, id, tool);
+        said = words;
+        went == goes
+    });
+    said
 }
 
 fn json(house: &House, args: &[&str]) -> Value {
@@ -111,11 +107,7 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
     assert_eq!(house.run(&["pins", "reject", "one", "greet"]).code, Some(0));
     until(&mut host, &mut id, "one__greet", false);
     assert_eq!(house.run(&["pins", "reject", "one"]).code, Some(0));
-    let begun = Instant::now();
-    while house.is_running("one") {
-        assert!(begun.elapsed() < LIMIT, "a rejected server goes on");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    eventually("a rejected server ends", || !house.is_running("one"));
     let gone = host.ask(902, "tools/call", &json!({ "name": "one__more", "arguments": {} }));
     assert!(gone["error"]["message"].as_str().unwrap().contains("the server is rejected"), "{gone}");
     end(host);
@@ -199,28 +191,20 @@ fn with_rules_a_new_server_waits_and_a_replaced_program_is_not_started() {
     write("# replaced");
     std::fs::remove_file(house.path("one.log")).unwrap();
     let mut host = start(&house, &config, &with_rules);
-    let begun = Instant::now();
-    let status = loop {
-        let status = host.ask(901, "resources/read", &json!({ "uri": "hospes://status" }));
-        let status = status["result"]["contents"][0]["text"].as_str().unwrap();
-        let status: Value = serde_json::from_str(status).unwrap();
-        if status["servers"][0]["state"] == "withheld" {
-            break status;
-        }
-        assert!(begun.elapsed() < LIMIT, "{status}");
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    let mut status = Value::Null;
+    eventually("it is withheld", || {
+        let said = host.ask(901, "resources/read", &json!({ "uri": "hospes://status" }));
+        let said = said["result"]["contents"][0]["text"].as_str().unwrap();
+        status = serde_json::from_str(said).unwrap();
+        status["servers"][0]["state"] == "withheld"
+    });
     assert!(status["servers"][0]["problem"].as_str().unwrap().contains("program was replaced"), "{status}");
     let server = json(&house, &["--json", "pins", "list"])[0].clone();
     assert_eq!(server["state"], "changed", "{server}");
     assert_ne!(server["before"]["program_hash"], server["fingerprint"]["program_hash"]);
     assert_eq!(house.read("one.log"), "", "it was not started");
     assert_eq!(house.run(&["pins", "accept", "one", "--yes"]).code, Some(0));
-    let begun = Instant::now();
-    while !house.read("one.log").contains("tools/list") {
-        assert!(begun.elapsed() < LIMIT, "it is started once it is accepted");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    eventually("it is started once it is accepted", || house.read("one.log").contains("tools/list"));
     until(&mut host, &mut id, "one__greet", true);
     end(host);
 }

@@ -85,14 +85,20 @@ async fn a_renewal_that_failed_is_not_tried_again_at_once() {
     assert_eq!(post(&site, &oauth).await, "Bearer token2", "the old one is over, so it is tried");
 }
 
-#[tokio::test]
-async fn who_was_signed_out_by_another_process_is_signed_out() {
+/// Two that keep their tokens at one place, as two processes do; the first has signed in, and the other has used it.
+async fn two_processes() -> (Arc<Site>, Arc<dyn Store>, OAuthClient, OAuthClient) {
     let site = Site::open().await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let oauth = || site.builder().sign_in(site.person()).store(Arc::clone(&store)).build();
     let (one, two) = (oauth(), oauth());
     one.sign_in(None).await.unwrap();
     assert_eq!(post(&site, &two).await, "Bearer token1");
+    (site, store, one, two)
+}
+
+#[tokio::test]
+async fn who_was_signed_out_by_another_process_is_signed_out() {
+    let (site, store, one, two) = two_processes().await;
     one.sign_out().await.unwrap();
     site.pass(545);
     assert_eq!(shown(&site, &two, http::Method::POST).await, None);
@@ -102,12 +108,7 @@ async fn who_was_signed_out_by_another_process_is_signed_out() {
 
 #[tokio::test]
 async fn who_looks_again_goes_on_as_whoever_has_signed_in_elsewhere() {
-    let site = Site::open().await;
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let oauth = || site.builder().sign_in(site.person()).store(Arc::clone(&store)).build();
-    let (one, two) = (oauth(), oauth());
-    one.sign_in(None).await.unwrap();
-    assert_eq!(post(&site, &two).await, "Bearer token1");
+    let (site, _store, one, two) = two_processes().await;
     one.sign_in(None).await.unwrap();
     two.recheck().await.unwrap();
     assert_eq!(post(&site, &two).await, "Bearer token2");
