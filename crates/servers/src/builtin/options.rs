@@ -69,6 +69,9 @@ pub(super) struct Files {
     /// Also delete files and empty folders
     #[arg(long, requires = "write")]
     delete: bool,
+    /// Let nobody into this folder, though it lies in one that is served. May be repeated
+    #[arg(long, value_name = "FOLDER")]
+    except: Vec<PathBuf>,
     /// Serve to a client that has roots only what is in them as well
     #[arg(long)]
     within_roots: bool,
@@ -87,7 +90,8 @@ impl Files {
         } else {
             FilesConfig::new(self.folders).within_roots(self.within_roots)
         };
-        config = config.write(self.write).delete(self.delete);
+        // Keys, decisions and the record of this very program: no server gives them away, run in the home folder or above.
+        config = config.except(own_folders()).except(self.except).write(self.write).delete(self.delete);
         if let Some(bytes) = self.max_read_bytes {
             config = config.max_read_bytes(bytes);
         }
@@ -158,9 +162,22 @@ impl Memory {
 
 /// Where things are remembered unless said.
 fn knowledge() -> Option<PathBuf> {
-    let named = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let state = named.or_else(|| Some(std::env::home_dir()?.join(".local/state")))?;
-    Some(state.join("hospes/knowledge.db"))
+    Some(own_folder("XDG_STATE_HOME", Some(".local/state"))?.join("knowledge.db"))
+}
+
+/// Where this program keeps what is its own.
+fn own_folders() -> impl Iterator<Item = PathBuf> {
+    let folders = [
+        own_folder("XDG_CONFIG_HOME", Some(".config")),
+        own_folder("XDG_STATE_HOME", Some(".local/state")),
+        own_folder("XDG_RUNTIME_DIR", None),
+    ];
+    folders.into_iter().flatten()
+}
+
+fn own_folder(variable: &str, below_home: Option<&str>) -> Option<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    Some(named.or_else(|| Some(std::env::home_dir()?.join(below_home?)))?.join("hospes"))
 }
 
 fn seconds(text: &str) -> Result<Duration, &'static str> {

@@ -16,6 +16,7 @@ const DEFAULT_MAX_VISITS: usize = 200_000;
 #[must_use]
 pub struct FilesConfig {
     pub(super) folders: Vec<PathBuf>,
+    pub(super) closed: Vec<PathBuf>,
     pub(super) scope: Scope,
     pub(super) writes: bool,
     pub(super) deletes: bool,
@@ -51,13 +52,20 @@ impl FilesConfig {
             visits: DEFAULT_MAX_VISITS,
         };
         let folders = folders.into_iter().map(Into::into).collect();
-        Self { folders, scope: Scope::Folders, writes: false, deletes: false, limits }
+        Self { folders, closed: Vec::new(), scope: Scope::Folders, writes: false, deletes: false, limits }
     }
 
     /// No folders of its own: what each client names as its roots is served to that client, and nothing to one that has
     /// none. The roots are asked for in each call, so that changes of them are obeyed at once.
     pub fn of_client() -> Self {
         Self { scope: Scope::Client, ..Self::new([] as [PathBuf; 0]) }
+    }
+
+    /// Folders that nobody gets into although they lie in one that is served, such as one of keys; they need not be there
+    /// yet. A folder in one of them cannot be served.
+    pub fn except(mut self, folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        self.closed.extend(folders.into_iter().map(Into::into));
+        self
     }
 
     /// Whether a client that has roots gets nothing from outside of them: each call then asks for the roots first.

@@ -10,6 +10,8 @@ use hospes::serde::Serialize;
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
+use super::closed::Closed;
+
 /// What something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -83,10 +85,10 @@ pub(super) fn entries(folder: &OwnedFd) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Opens a folder in a folder; not if it is a link.
-pub(super) fn enter(folder: &OwnedFd, name: &OsString) -> io::Result<OwnedFd> {
+/// Opens a folder in a folder; not if it is a link, nor if it is closed.
+pub(super) fn enter(folder: &OwnedFd, name: &OsString, closed: &Closed) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(folder, name.as_os_str(), flags, Mode::empty())?)
+    Ok(closed.admit(rustix::fs::openat(folder, name.as_os_str(), flags, Mode::empty())?)?)
 }
 
 /// Opens a file in a folder; not if it is a link, and without waiting for anybody.

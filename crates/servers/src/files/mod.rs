@@ -1,5 +1,6 @@
 //! A server for files: it lists, reads and searches them in the folders it is given, and writes them if it is told to.
 
+mod closed;
 mod config;
 mod edit;
 mod folder;
@@ -21,6 +22,7 @@ use hospes::prelude::*;
 use hospes::server::{Json, Resource, Uri};
 use hospes::{IntoServer, Server};
 
+use closed::Closed;
 use config::{Limits, Scope};
 use folder::Kind;
 use roots::{Place, Roots};
@@ -62,8 +64,9 @@ const MAX_DEPTH: usize = 32;
 /// # Errors
 /// When there is no folder to serve, or one of them is none or cannot be opened.
 pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
-    let FilesConfig { folders, scope, writes, deletes, limits } = config;
-    let roots = if scope == Scope::Client { Roots::none() } else { Roots::open(&folders)? };
+    let FilesConfig { folders, closed, scope, writes, deletes, limits } = config;
+    let closed = Closed::new(&closed);
+    let roots = if scope == Scope::Client { Roots::none(closed) } else { Roots::open(&folders, closed)? };
     let files = Files(Arc::new(Inner { roots, scope, limits, turns: Arc::default() }));
     let mut roots: Vec<_> = files.0.roots.all().iter().map(|place| (place.uri(), place.shown())).collect();
     roots.sort();
@@ -316,7 +319,7 @@ impl Files {
         let uris: Vec<String> = ctx.roots().await?.into_iter().map(|root| root.uri).collect();
         work(all, move |all| {
             let roots = if all.scope == Scope::Client {
-                Roots::of_client(&uris)?
+                all.roots.of_client(&uris)?
             } else {
                 all.roots.within(&uris)?
             };

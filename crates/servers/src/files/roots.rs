@@ -17,6 +17,7 @@ use hospes::{Error, Result};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::closed::Closed;
 use super::folder::{Kind, Meta};
 use super::spot::Spot;
 
@@ -27,6 +28,12 @@ pub enum FilesError {
     /// No folder was given.
     #[error("no folder to serve files from")]
     NoFolder,
+    /// A folder is closed to this server, or lies in one that is.
+    #[error("{} is not served: what is in it is closed to this server", folder.display())]
+    Closed {
+        /// The folder, as it was given.
+        folder: PathBuf,
+    },
     /// A folder cannot be opened.
     #[error("cannot serve files from {}", folder.display())]
     Open {
@@ -39,7 +46,10 @@ pub enum FilesError {
 }
 
 /// All folders that are served.
-pub(super) struct Roots(Vec<Root>);
+pub(super) struct Roots {
+    all: Vec<Root>,
+    closed: Closed,
+}
 
 /// One of them.
 struct Root {
@@ -48,16 +58,20 @@ struct Root {
     /// As it was given, made absolute: peers may use the name they know.
     given: PathBuf,
     descriptor: OwnedFd,
+    closed: Closed,
 }
 
 impl Root {
-    fn open(folder: &Path) -> Result<Self, FilesError> {
+    fn open(folder: &Path, closed: &Closed) -> Result<Self, FilesError> {
         let failed = |source| FilesError::Open { folder: folder.to_owned(), source };
         let path = folder.canonicalize().map_err(failed)?;
         let given = plain(&std::path::absolute(folder).map_err(failed)?);
+        if closed.covers(&path) {
+            return Err(FilesError::Closed { folder: folder.to_owned() });
+        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(&path, flags, Mode::empty()).map_err(|why| failed(why.into()))?;
-        Ok(Self { path, given, descriptor })
+        Ok(Self { path, given, descriptor, closed: closed.clone() })
     }
 }
 
@@ -70,22 +84,23 @@ pub(super) struct Place<'r> {
 }
 
 impl Roots {
-    pub(super) fn open(folders: &[PathBuf]) -> Result<Self, FilesError> {
+    pub(super) fn open(folders: &[PathBuf], closed: Closed) -> Result<Self, FilesError> {
         if folders.is_empty() {
             return Err(FilesError::NoFolder);
         }
-        Ok(Self(folders.iter().map(|folder| Root::open(folder)).collect::<Result<_, _>>()?))
+        let all = folders.iter().map(|folder| Root::open(folder, &closed)).collect::<Result<_, _>>()?;
+        Ok(Self { all, closed })
     }
 
-    pub(super) fn none() -> Self {
-        Self(Vec::new())
+    pub(super) fn none(closed: Closed) -> Self {
+        Self { all: Vec::new(), closed }
     }
 
     /// Those of a client's roots that can be opened: they alone are served.
-    pub(super) fn of_client(uris: &[String]) -> Result<Self> {
+    pub(super) fn of_client(&self, uris: &[String]) -> Result<Self> {
         let mut roots: Vec<Root> = Vec::new();
         for path in uris.iter().filter_map(|uri| root_path(uri)) {
-            let Ok(root) = Root::open(&path) else { continue };
+            let Ok(root) = Root::open(&path, &self.closed) else { continue };
             if !roots.iter().any(|known| known.path == root.path) {
                 roots.push(root);
             }
@@ -93,7 +108,7 @@ impl Roots {
         if roots.is_empty() {
             return Err(Error::msg("none of the client's roots is a folder that can be opened"));
         }
-        Ok(Self(roots))
+        Ok(Self { all: roots, closed: self.closed.clone() })
     }
 
     /// As much of them as a client's roots cover, given as `file:` URIs. Roots that are not there, or are no folders,
@@ -103,14 +118,15 @@ impl Roots {
         for uri in uris {
             let Some(covered) = root_path(uri) else { continue };
             let Ok(path) = covered.canonicalize() else { continue };
-            for root in &self.0 {
+            for root in &self.all {
+                let closed = self.closed.clone();
                 let found = if root.path.starts_with(&path) {
                     let descriptor = root.descriptor.try_clone()?;
-                    Root { path: root.path.clone(), given: root.given.clone(), descriptor }
+                    Root { path: root.path.clone(), given: root.given.clone(), descriptor, closed }
                 } else if let Ok(inside) = path.strip_prefix(&root.path) {
                     // From the served folder's own descriptor: nothing is slipped in between.
                     let Ok(descriptor) = Place::at(root, inside.to_owned()).open_folder() else { continue };
-                    Root { path: path.clone(), given: plain(&covered), descriptor }
+                    Root { path: path.clone(), given: plain(&covered), descriptor, closed }
                 } else {
                     continue;
                 };
@@ -125,27 +141,27 @@ impl Roots {
                 "none of the client's roots is in a folder that is served, or can be read: {served}"
             )));
         }
-        Ok(Self(within))
+        Ok(Self { all: within, closed: self.closed.clone() })
     }
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// Their paths.
     pub(super) fn shown(&self) -> Vec<String> {
-        self.0.iter().map(|root| root.path.display().to_string()).collect()
+        self.all.iter().map(|root| root.path.display().to_string()).collect()
     }
 
     /// All of them.
     pub(super) fn all(&self) -> Vec<Place<'_>> {
-        self.0.iter().map(Place::of).collect()
+        self.all.iter().map(Place::of).collect()
     }
 
     /// The only one there is.
     pub(super) fn only(&self) -> Result<Place<'_>> {
-        match self.0.as_slice() {
+        match self.all.as_slice() {
             [root] => Ok(Place::of(root)),
             all => {
                 let shown: Vec<_> = all.iter().map(|root| root.path.display().to_string()).collect();
@@ -164,7 +180,7 @@ impl Roots {
         if path.is_absolute() {
             let path = plain(path);
             let mut missing = None;
-            for root in &self.0 {
+            for root in &self.all {
                 // By the longer name first: one folder may be given inside another.
                 for name in [&root.path, &root.given] {
                     if let Ok(inside) = path.strip_prefix(name) {
@@ -179,7 +195,7 @@ impl Roots {
         }
         let Some(inside) = plain_inside(path) else { return Err(self.outside(text)) };
         let mut missing = None;
-        for root in &self.0 {
+        for root in &self.all {
             match self.resolve(root, &inside, text) {
                 Err(why) => missing = missing.or(Some(why)),
                 found => return found,
@@ -202,7 +218,7 @@ impl Roots {
             };
             Error::msg(format!("{text:?} cannot be found: {why}"))
         })?;
-        let found = self.0.iter().find_map(|root| Some((root, real.strip_prefix(&root.path).ok()?)));
+        let found = self.all.iter().find_map(|root| Some((root, real.strip_prefix(&root.path).ok()?)));
         match found {
             Some((root, inside)) => Ok(Place::at(root, inside.to_owned())),
             None => Err(self.outside(text)),
@@ -218,7 +234,7 @@ impl Roots {
             return true;
         };
         // A link that cannot be followed may point anywhere.
-        let is_inside = |real: PathBuf| self.0.iter().any(|root| real.starts_with(&root.path));
+        let is_inside = |real: PathBuf| self.all.iter().any(|root| real.starts_with(&root.path));
         meta.is_symlink() || !there.canonicalize().is_ok_and(is_inside)
     }
 
@@ -317,6 +333,11 @@ impl<'r> Place<'r> {
         }
     }
 
+    /// What nobody gets into, in here.
+    pub(super) fn closed(&self) -> &'r Closed {
+        &self.root.closed
+    }
+
     /// An error with the place's name in it.
     pub(super) fn failed(&self, what: &str, why: &io::Error) -> Error {
         Error::msg(format!("cannot {what} {}: {why}", self.shown()))
@@ -326,6 +347,10 @@ impl<'r> Place<'r> {
     fn open(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         use rustix::fs::ResolveFlags;
 
+        if !self.root.closed.is_empty() {
+            // Each folder on the way is to be looked at.
+            return self.open_plainly(flags);
+        }
         let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let (root, flags) = (&self.root.descriptor, flags | OFlags::CLOEXEC);
         match rustix::fs::openat2(root, &self.inside, flags, Mode::empty(), inside) {
@@ -351,7 +376,8 @@ impl<'r> Place<'r> {
             };
             let from = folder.as_ref().unwrap_or(&self.root.descriptor);
             let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            folder = Some(rustix::fs::openat(from, step.as_os_str(), flags, Mode::empty())?);
+            let opened = rustix::fs::openat(from, step.as_os_str(), flags, Mode::empty())?;
+            folder = Some(self.root.closed.admit(opened)?);
         }
         folder.ok_or(Errno::NOENT)
     }

@@ -93,7 +93,7 @@ impl Search {
             if entry.meta.kind == Kind::Folder {
                 if depth == 0 {
                     self.found.complete = false;
-                } else if let Ok(inner) = folder::enter(folder, &entry.name) {
+                } else if let Ok(inner) = folder::enter(folder, &entry.name, place.closed()) {
                     self.folder(&inner, place, inside, depth - 1);
                 }
             }

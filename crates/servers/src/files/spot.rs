@@ -126,7 +126,7 @@ impl Roots {
         let (mut folder, mut made) = (place.open_folder()?, place.path());
         // What is left are plain names: the path has no `.` and `..`.
         for name in path.strip_prefix(above).unwrap_or(&path) {
-            folder = match enter(&folder, name) {
+            folder = match enter(&folder, name).and_then(|folder| place.closed().admit(folder)) {
                 Ok(folder) => folder,
                 // A link that leads out, or something that is no folder.
                 Err(Errno::LOOP | Errno::NOTDIR) => return Err(why),

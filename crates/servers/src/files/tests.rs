@@ -9,6 +9,7 @@ use hospes::{Peer, Server};
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod closed;
 mod writing;
 
 use super::pattern::Pattern;

@@ -4,13 +4,14 @@ use std::os::fd::OwnedFd;
 
 use hospes::Result;
 
+use super::closed::Closed;
 use super::folder::{self, Kind};
 use super::roots::Place;
 
 /// Draws what is in a folder, at most `most` entries in all.
 pub(super) fn draw(place: &Place<'_>, depth: usize, most: usize) -> Result<String> {
     let folder = place.open_folder()?;
-    let mut drawing = Drawing { text: place.shown(), left: most, left_out: 0 };
+    let mut drawing = Drawing { text: place.shown(), closed: place.closed(), left: most, left_out: 0 };
     drawing.text.push('\n');
     drawing.folder(&folder, depth, &mut String::new()).map_err(|why| place.failed("list", &why))?;
     if drawing.left_out > 0 {
@@ -19,13 +20,14 @@ pub(super) fn draw(place: &Place<'_>, depth: usize, most: usize) -> Result<Strin
     Ok(drawing.text)
 }
 
-struct Drawing {
+struct Drawing<'c> {
     text: String,
+    closed: &'c Closed,
     left: usize,
     left_out: usize,
 }
 
-impl Drawing {
+impl Drawing<'_> {
     fn folder(&mut self, folder: &OwnedFd, depth: usize, indent: &mut String) -> std::io::Result<()> {
         let entries = folder::entries(folder)?;
         let last = entries.len().saturating_sub(1);
@@ -48,7 +50,7 @@ impl Drawing {
                 let length = indent.len();
                 indent.push_str(below);
                 // One folder that cannot be opened does not spoil the rest.
-                if let Ok(inner) = folder::enter(folder, &entry.name) {
+                if let Ok(inner) = folder::enter(folder, &entry.name, self.closed) {
                     let _ = self.folder(&inner, depth - 1, indent);
                 }
                 indent.truncate(length);

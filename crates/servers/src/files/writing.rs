@@ -6,6 +6,7 @@ use hospes::server::{IntoToolResult, Json, ServerHandle};
 use super::edit;
 use super::folder::Kind;
 use super::save::{self, Over};
+use super::spot::Spot;
 use super::{Files, Inner};
 
 /// The tools that write.
@@ -179,6 +180,7 @@ impl Writing {
     ) -> Result<Json<Moved>> {
         let moved = self.0.run(ctx, move |files| {
             let (from, to) = (files.roots.spot(&source)?, files.roots.spot(&destination)?);
+            stays(&from)?;
             let _turn = files.turn();
             save::rename(&from, &to)?;
             Ok((from.place().uri(), to.place().uri(), Moved { from: from.shown(), to: to.shown() }))
@@ -197,6 +199,7 @@ impl Deleting {
     async fn delete_file(&self, ctx: &Context, server: &ServerHandle, path: String) -> Result<Json<Deleted>> {
         let deleted = self.0.run(ctx, move |files| {
             let spot = files.roots.spot(&path)?;
+            stays(&spot)?;
             let _turn = files.turn();
             let kind = save::delete(&spot)?;
             Ok((spot.place().uri(), Deleted { path: spot.shown(), kind }))
@@ -205,4 +208,15 @@ impl Deleting {
         server.resource_updated(&uri);
         Ok(Json(deleted))
     }
+}
+
+/// Refuses to take away what is closed, or what that lies in.
+fn stays(spot: &Spot<'_>) -> Result<()> {
+    if spot.folder.closed().lies_in(&spot.place().path()) {
+        return Err(Error::msg(format!(
+            "{} stays where it is: what is in it is closed to this server",
+            spot.shown()
+        )));
+    }
+    Ok(())
 }

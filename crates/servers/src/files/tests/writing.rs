@@ -238,11 +238,12 @@ async fn files_are_edited_word_for_word() {
 
 #[test]
 fn a_file_that_somebody_else_changed_is_not_overwritten() {
+    use super::super::closed::Closed;
     use super::super::roots::Roots;
     use super::super::save::{Over, save};
 
     let house = House::new();
-    let roots = Roots::open(&[house.at("served").into()]).unwrap();
+    let roots = Roots::open(&[house.at("served").into()], Closed::default()).unwrap();
     let (_, read) = super::super::read::text(&roots.find("readme.md").unwrap(), 1000).unwrap();
     fs::write(house.at("served/readme.md"), "theirs, and longer").unwrap();
     let spot = roots.target("readme.md").unwrap();

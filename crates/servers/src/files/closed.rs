@@ -1,0 +1,84 @@
+//! Folders that nobody gets into, whatever they lie in.
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+/// How many folders are remembered that have been in a closed place. More come only of somebody who makes them over and
+/// over.
+const MAX_KNOWN: usize = 256;
+
+/// They are known by what they are on the disk and not by name: under another name, reached by another way or moved
+/// elsewhere they are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Closed(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    paths: Vec<PathBuf>,
+    /// What has ever been at these paths: device and number.
+    known: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Closed {
+    pub(super) fn new(paths: &[PathBuf]) -> Self {
+        let paths = paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
+        let closed = Self(Arc::new(Inner { paths, known: Mutex::default() }));
+        closed.look();
+        closed
+    }
+
+    /// Remembers what is at the paths now: folders come and go.
+    fn look(&self) {
+        if self.0.paths.is_empty() {
+            return;
+        }
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for stat in self.0.paths.iter().filter_map(|path| rustix::fs::stat(path).ok()) {
+            let id = id(&stat);
+            if !known.contains(&id) && known.len() < MAX_KNOWN {
+                known.push(id);
+            }
+        }
+    }
+
+    /// Whether there are any.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.paths.is_empty()
+    }
+
+    /// Lets an opened folder pass that is none of them.
+    pub(super) fn admit<F: AsFd>(&self, folder: F) -> rustix::io::Result<F> {
+        if self.is_empty() {
+            return Ok(folder);
+        }
+        let found = id(&rustix::fs::fstat(&folder)?);
+        self.look();
+        let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(&found) { Err(Errno::ACCESS) } else { Ok(folder) }
+    }
+
+    /// Whether a folder, or one that it lies in, is one of them.
+    pub(super) fn covers(&self, folder: &Path) -> bool {
+        self.0.paths.iter().any(|path| folder.starts_with(path))
+            || folder.ancestors().any(|part| self.is(part))
+    }
+
+    fn is(&self, folder: &Path) -> bool {
+        let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        rustix::fs::stat(folder).is_ok_and(|stat| known.contains(&id(&stat)))
+    }
+
+    /// Whether one of them is at this path, or under it: it stays where it is.
+    pub(super) fn lies_in(&self, path: &Path) -> bool {
+        self.0.paths.iter().any(|closed| closed.starts_with(path)) || self.is(path)
+    }
+}
+
+#[expect(clippy::unnecessary_cast, reason = "the widths differ from system to system")]
+fn id(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
