@@ -17,19 +17,31 @@ pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &[] };
 
 const PACKAGE: &str = "hospes-models";
 
+/// What a model in our own process is tested with.
+const LOCAL: &str = "local-model";
+
 /// Runs the chore.
 pub(crate) fn run(_: &Flags) -> Result<()> {
-    match tests(&["-p", PACKAGE, "-E", "kind(test)"], &variables()?) {
-        Outcome::Passed(_) => Ok(()),
-        Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+    let variables = variables()?;
+    for outcome in [tests(&["-p", PACKAGE, "-E", "kind(test)"], &variables), local(&variables)] {
+        match outcome {
+            Outcome::Passed(_) => {}
+            Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+        }
     }
+    Ok(())
 }
 
 /// The same as a part of `cargo xtask test`; the programs are built.
 pub(crate) fn part() -> Outcome {
     match variables() {
         // Built with the features of the whole workspace, as everything is by then.
-        Ok(variables) => tests(&["--workspace", "-E", "package(hospes-models) and kind(test)"], &variables),
+        Ok(variables) => {
+            match tests(&["--workspace", "-E", "package(hospes-models) and kind(test)"], &variables) {
+                Outcome::Passed(_) => local(&variables),
+                other => other,
+            }
+        }
         Err(error) => Outcome::CannotRun(format!("{error:#}")),
     }
 }
@@ -42,6 +54,19 @@ fn tests(which: &[&str], variables: &[(&str, String)]) -> Outcome {
         return cargo::run_with(&arguments, variables);
     }
     cargo::run_with(&["test", "-p", PACKAGE, "--tests", "--quiet"], variables)
+}
+
+/// What only programs have that are built with the feature for it. A build of its own, and a large one: the rest of the
+/// workspace is not to wait for a library that multiplies matrices.
+fn local(variables: &[(&str, String)]) -> Outcome {
+    if tools::works("cargo-nextest") {
+        let profile = if place::ci() { "ci" } else { "default" };
+        let which = "test(local) or test(prompt::) or test(stops::) or test(config::)";
+        let arguments =
+            ["nextest", "run", "--profile", profile, "-p", PACKAGE, "--features", LOCAL, "-E", which];
+        return cargo::run_with(&arguments, variables);
+    }
+    cargo::run_with(&["test", "-p", PACKAGE, "--features", LOCAL, "--quiet", "local"], variables)
 }
 
 /// Where everything is that the tests start. A small model that cannot be run here is a line, and in CI an error.

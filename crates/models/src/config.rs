@@ -15,7 +15,7 @@ use crate::{
 ///
 /// ```
 /// let fast: hospes_models::ModelConfig = toml::from_str(r#"
-///     provider = "openai"                 # or anthropic, gemini, ollama, scripted
+///     provider = "openai"                 # or anthropic, gemini, ollama, local, scripted
 ///     model = "gpt-5-mini"                # its name there; the table's name if it is left out
 ///     api_key = "sk-…"                    # a reference in the file: "${OPENAI_API_KEY}"
 ///     # base_url = "http://127.0.0.1:8080/v1"
@@ -44,6 +44,8 @@ pub struct ModelConfig {
     pub provider: ProviderKind,
     /// The model's name at the provider; the table's name by default.
     pub model: Option<String>,
+    /// `local`: the GGUF file.
+    pub path: Option<String>,
     /// Where the provider is; its own public address by default, for Ollama this machine.
     pub base_url: Option<String>,
     /// The key.
@@ -108,6 +110,8 @@ pub enum ProviderKind {
     Gemini,
     /// Ollama.
     Ollama,
+    /// A GGUF file in this process, in programs that are built with the feature `local-model`.
+    Local,
     /// A script, for tests and to show the rest.
     Scripted,
 }
@@ -126,13 +130,15 @@ pub enum Modality {
 }
 
 impl ModelConfig {
-    /// Replaces the references in what may hold some: `model`, `base_url`, `api_key`, the headers. `replace` is told the
+    /// Replaces the references in what may hold some: `model`, `path`, `base_url`, `api_key`, the headers. `replace` is told the
     /// setting's name and the text as written.
     ///
     /// # Errors
     /// The first that `replace` gives.
     pub fn expand<E>(&mut self, mut replace: impl FnMut(&str, &str) -> Result<String, E>) -> Result<(), E> {
-        for (setting, text) in [("model", &mut self.model), ("base_url", &mut self.base_url)] {
+        for (setting, text) in
+            [("model", &mut self.model), ("path", &mut self.path), ("base_url", &mut self.base_url)]
+        {
             if let Some(text) = text {
                 *text = replace(setting, text)?;
             }
@@ -163,8 +169,9 @@ impl ModelConfig {
         model.abilities = Abilities {
             images: self.modalities.contains(&Modality::Image),
             audio: self.modalities.contains(&Modality::Audio),
-            tools: self.tools.unwrap_or(true),
-            context: self.context,
+            tools: self.tools.unwrap_or(self.provider != ProviderKind::Local),
+            // What is known to be too much is not believed.
+            context: self.context.into_iter().chain(model.provider.context()).min(),
             max_output: self.max_output,
         };
         Ok(model)
@@ -204,10 +211,51 @@ impl ModelConfig {
         of(ProviderKind::OpenAi, "stream_usage", self.stream_usage.is_some())?;
         of(ProviderKind::Ollama, "num_ctx", self.num_ctx.is_some())?;
         of(ProviderKind::Scripted, "replies", !self.replies.is_empty())?;
+        of(ProviderKind::Local, "path", self.path.is_some())?;
+        if self.provider == ProviderKind::Local {
+            self.check_local()?;
+        }
         if self.provider == ProviderKind::Scripted && self.replies.is_empty() {
             return Err(SettingError::new("replies", "a scripted model has to have some"));
         }
         Ok(())
+    }
+
+    /// What a model in this process has no use for.
+    fn check_local(&self) -> Result<(), SettingError> {
+        for (setting, set) in [
+            ("model", self.model.is_some()),
+            ("base_url", self.base_url.is_some()),
+            ("api_key", self.api_key.is_some()),
+            ("headers", !self.headers.is_empty()),
+            ("connect_timeout", self.connect_timeout.is_some()),
+            ("first_byte_timeout", self.first_byte_timeout.is_some()),
+            ("idle_timeout", self.idle_timeout.is_some()),
+            ("retries", self.retries.is_some()),
+            ("max_retry_wait", self.max_retry_wait.is_some()),
+        ] {
+            if set {
+                return Err(SettingError::new(setting, "a local model is reached over no network"));
+            }
+        }
+        if self.tools == Some(true) || self.modalities.iter().any(|kind| *kind != Modality::Text) {
+            return Err(SettingError::new("tools and modalities", "a local model takes text, and no tools"));
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "local-model")]
+    fn local(&self) -> Result<std::sync::Arc<dyn Provider>, SettingError> {
+        let missing = || SettingError::new("path", "a local model has to have one: its GGUF file");
+        let path = self.path.as_deref().ok_or_else(missing)?;
+        Ok(std::sync::Arc::new(crate::LocalModel::open(path, self.access().limits)?))
+    }
+
+    #[cfg(not(feature = "local-model"))]
+    fn local(&self) -> Result<std::sync::Arc<dyn Provider>, SettingError> {
+        let why = "this program was built without models of its own (cargo's feature `local-model`); \
+                   run the file behind Ollama, or build the program with it";
+        Err(SettingError::new("provider", why))
     }
 
     fn provider(&self, name: &str) -> Result<std::sync::Arc<dyn Provider>, SettingError> {
@@ -227,6 +275,7 @@ impl ModelConfig {
                 let ollama = Ollama::new(model, access)?;
                 std::sync::Arc::new(self.num_ctx.into_iter().fold(ollama, Ollama::num_ctx))
             }
+            ProviderKind::Local => self.local()?,
             ProviderKind::Scripted => {
                 std::sync::Arc::new(Scripted::repeating(self.replies.clone()).named(model))
             }

@@ -112,6 +112,22 @@ pub enum ModelError {
         /// What the provider calls it.
         reason: String,
     },
+    /// A model in this process cannot be loaded, or fails at its work.
+    #[error("the local model {model} cannot be used: {why}")]
+    Unusable {
+        /// The model's name.
+        model: String,
+        /// What happened.
+        why: String,
+    },
+    /// A model in this process answers one request at a time, and enough wait already.
+    #[error("{limit} requests wait for the local model {model} already, which is the most")]
+    Crowded {
+        /// The model's name.
+        model: String,
+        /// How many may wait.
+        limit: usize,
+    },
     /// A script came to its end, or says that it fails here.
     #[error("the scripted model fails: {0}")]
     Scripted(String),
@@ -126,7 +142,9 @@ impl ModelError {
             Self::Invalid(_) => RpcError::invalid_params(self.to_string()),
             Self::Unsupported { what, .. } => RpcError::internal(format!("the model cannot take {what}")),
             Self::Blocked { .. } => RpcError::internal("the model does not answer this prompt"),
-            Self::Busy { .. } => RpcError::internal("the model is busy; ask again later"),
+            Self::Busy { .. } | Self::Crowded { .. } => {
+                RpcError::internal("the model is busy; ask again later")
+            }
             Self::TimedOut { .. } => RpcError::internal("the model did not answer in time"),
             Self::TooLong { .. } => RpcError::internal("the model's answer is too long"),
             _ => RpcError::internal("the model could not be asked"),
@@ -149,6 +167,8 @@ impl ModelError {
             Self::Broken { .. } => "broken",
             Self::Reported { .. } => "reported",
             Self::Blocked { .. } => "blocked",
+            Self::Unusable { .. } => "unusable",
+            Self::Crowded { .. } => "crowded",
             Self::Scripted(_) => "scripted",
         }
     }
@@ -156,7 +176,7 @@ impl ModelError {
     /// Whether it was found before anything was sent.
     #[must_use]
     pub fn is_before_sending(&self) -> bool {
-        matches!(self, Self::Invalid(_) | Self::Unsupported { .. })
+        matches!(self, Self::Invalid(_) | Self::Unsupported { .. } | Self::Crowded { .. })
     }
 }
 

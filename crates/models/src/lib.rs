@@ -4,7 +4,7 @@
 //! crate is what stands behind that choice; the reviews by a person stand before it, in the host.
 //!
 //! - A [`Provider`] is one model that can be asked: [`OpenAi`] and what is compatible with it, [`Anthropic`], [`Gemini`],
-//!   [`Ollama`], and [`Scripted`] for tests. Requests and results are those of the specification; a part that the
+//!   [`Ollama`], a file in this process with the feature `local-model`, and [`Scripted`] for tests. Requests and results are those of the specification; a part that the
 //!   provider has no place for is an error before anything is sent.
 //! - A [`Catalogue`] holds the configured [`Model`]s and [chooses](Catalogue::choose) one for a request, with the
 //!   [`Reason`] in words.
@@ -78,4 +78,6 @@ pub use key::ApiKey;
 pub use limits::Limits;
 pub use money::{Money, Prices};
 pub use provider::{Answer, Delta, Generating, LeftOut, Listener, Provider, Usage};
+#[cfg(feature = "local-model")]
+pub use providers::LocalModel;
 pub use providers::{Access, Anthropic, Asked, Gemini, MaxTokensField, Ollama, OpenAi, Reply, Scripted};

@@ -43,6 +43,11 @@ pub trait Provider: fmt::Debug + Send + Sync + 'static {
     /// The model's name at the provider.
     fn model(&self) -> &str;
 
+    /// The tokens that prompt and answer may have together, where that is known without being configured.
+    fn context(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether the request could be sent, and what of it would be left out or changed then. Sends nothing.
     ///
     /// # Errors

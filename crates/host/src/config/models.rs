@@ -75,7 +75,12 @@ pub(super) fn read_models(
         let expanded = config.expand(|setting, text| {
             let field = format!("{path}.{setting}");
             let at = &entry.node.get(setting).unwrap_or(&entry.node).at;
-            table.expand(text, at, &field, scope, report).map(|text| text.reveal().to_owned()).ok_or(())
+            let text = table.expand(text, at, &field, scope, report).ok_or(())?;
+            if setting == "path" {
+                // Relative ones begin beside the configuration.
+                return Ok::<_, ()>(scope.path(scope.folder, text.reveal()).to_string_lossy().into_owned());
+            }
+            Ok(text.reveal().to_owned())
         });
         expanded.ok()?;
         if config.enabled == Some(false) {

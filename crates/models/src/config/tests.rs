@@ -171,3 +171,39 @@ fn an_allowance_says_what_it_limits() {
     }
     assert!(toml::from_str::<AllowanceConfig>("money = -1").is_err());
 }
+
+#[test]
+fn a_local_model_has_a_file_and_nothing_of_a_network() {
+    assert!(
+        mistake("provider = 'openai'\napi_key = 'k'\npath = 'x.gguf'")
+            .starts_with("models.m.path: it is a setting")
+    );
+    for (setting, text) in [
+        ("model", "model = 'x'"),
+        ("base_url", "base_url = 'http://127.0.0.1:1'"),
+        ("api_key", "api_key = 'k-123'"),
+        ("retries", "retries = 1"),
+        ("tools and modalities", "tools = true"),
+        ("tools and modalities", "modalities = ['image']"),
+    ] {
+        let said = mistake(&format!("provider = 'local'\npath = 'x.gguf'\n{text}"));
+        assert!(said.starts_with(&format!("models.m.{setting}: a local model")), "{said}");
+    }
+}
+
+#[cfg(not(feature = "local-model"))]
+#[test]
+fn a_program_without_models_of_its_own_says_so() {
+    let said = mistake("provider = 'local'\npath = 'x.gguf'");
+    assert!(said.starts_with("models.m.provider: this program was built without"), "{said}");
+}
+
+#[cfg(feature = "local-model")]
+#[test]
+fn a_file_that_holds_no_model_is_named() {
+    assert!(mistake("provider = 'local'").starts_with("models.m.path: a local model has to have one"));
+    let said = mistake("provider = 'local'\npath = 'Cargo.toml'");
+    assert_eq!(said, "models.m.path: Cargo.toml is no GGUF file");
+    let said = mistake("provider = 'local'\npath = 'nowhere.gguf'");
+    assert!(said.starts_with("models.m.path: nowhere.gguf cannot be read"), "{said}");
+}

@@ -2,12 +2,16 @@
 
 mod anthropic;
 mod gemini;
+#[cfg(feature = "local-model")]
+mod local;
 mod ollama;
 mod openai;
 mod scripted;
 
 pub use anthropic::Anthropic;
 pub use gemini::Gemini;
+#[cfg(feature = "local-model")]
+pub use local::LocalModel;
 pub use ollama::Ollama;
 pub use openai::{MaxTokensField, OpenAi};
 pub use scripted::{Asked, Reply, Scripted};

@@ -2,5 +2,7 @@
 //! variables; started otherwise these tests say that they skip.
 
 mod katan;
+#[cfg(feature = "local-model")]
+mod local;
 mod program;
 mod smollm;

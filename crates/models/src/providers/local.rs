@@ -1,0 +1,168 @@
+//! A model in this process, read from a file.
+
+mod file;
+mod prompt;
+mod stops;
+mod worker;
+
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hospes_model::{CreateMessageParams, CreateMessageResult, TextContent};
+use tokio::sync::mpsc;
+
+use self::file::Header;
+use self::worker::{Ended, Request, Said};
+use super::no_metadata;
+use crate::provider::Listener;
+use crate::{
+    Answer, Delta, Failure, Generating, LeftOut, Limits, ModelError, Provider, SettingError, Stage, Usage,
+};
+
+const NAME: &str = "a local model";
+
+/// How many requests may wait for the model, besides the one that it answers.
+const MAX_WAITING: usize = 8;
+/// How many pieces of an answer may wait for whoever listens.
+const MAX_PIECES: usize = 64;
+
+/// A model that runs in this process, on the processor, from a GGUF file: with the feature `local-model`. It reads files of
+/// the architecture `llama` (SmolLM2 and its like) whose tokenizer is byte-level BPE and that bring a chat template; text
+/// alone, no tools.
+///
+/// The file's header is read at once. The weights are loaded by the first request, on a thread of their own, and stay in
+/// memory until the last clone is dropped. One request is answered at a time; eight may wait.
+///
+/// What messages say is cut into ordinary pieces: marks that begin or end a turn for the model are only those of the
+/// template, whatever a server writes.
+///
+/// ```no_run
+/// use hospes_models::{Limits, LocalModel, Provider};
+///
+/// let model = LocalModel::open("models/smollm2.gguf", Limits::default())?;
+/// assert!(model.context().is_some_and(|tokens| tokens <= 4096));
+/// # Ok::<(), hospes_models::SettingError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LocalModel {
+    header: Arc<Header>,
+    limits: Limits,
+    /// The way to the thread that has the weights; none before the first request.
+    thread: Arc<Mutex<Option<SyncSender<Request>>>>,
+}
+
+impl LocalModel {
+    /// The model in this file. Of the limits, [`whole`](Limits::whole) and
+    /// [`max_answer_bytes`](Limits::max_answer_bytes) count here.
+    ///
+    /// # Errors
+    /// On the setting `path`: the file cannot be read, is no GGUF, or holds a model of a kind that is not read here.
+    pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<Self, SettingError> {
+        let header = Header::read(path.as_ref()).map_err(|why| SettingError::new("path", why))?;
+        Ok(Self { header: Arc::new(header), limits, thread: Arc::default() })
+    }
+
+    /// The model's thread, begun where there is none: before the first request, and after a panic of the library's.
+    fn hand_over(&self, request: Request) -> Result<(), ModelError> {
+        let crowded = || ModelError::Crowded { model: self.header.name.clone(), limit: MAX_WAITING };
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut request = request;
+        if let Some(queue) = thread.as_ref() {
+            match queue.try_send(request) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Full(_)) => return Err(crowded()),
+                Err(TrySendError::Disconnected(back)) => request = back,
+            }
+        }
+        let (queue, requests) = sync_channel(MAX_WAITING);
+        let header = Arc::clone(&self.header);
+        std::thread::Builder::new()
+            .name("local-model".to_owned())
+            .spawn(move || worker::run(&header, &requests))
+            .map_err(|error| self.unusable(format!("no thread for it could be begun ({error})")))?;
+        let taken = queue.try_send(request).map_err(|_| crowded());
+        *thread = Some(queue);
+        taken
+    }
+
+    fn unusable(&self, why: String) -> ModelError {
+        ModelError::Unusable { model: self.header.name.clone(), why }
+    }
+
+    async fn play(&self, params: &CreateMessageParams, heard: &mut Listener<'_>) -> Result<Answer, Failure> {
+        let left_out = self.check(params)?;
+        let (told, mut said) = mpsc::channel(MAX_PIECES);
+        self.hand_over(Request {
+            turns: prompt::turns(params)?,
+            max_tokens: params.max_tokens,
+            temperature: params.temperature,
+            stops: params.stop_sequences.clone(),
+            told,
+        })?;
+        let begun = tokio::time::sleep(self.limits.whole);
+        tokio::pin!(begun);
+        let mut partial = String::new();
+        let failure = loop {
+            let said = tokio::select! {
+                biased;
+                said = said.recv() => said,
+                () = &mut begun => {
+                    let (at, limit) = (self.header.name.clone(), self.limits.whole);
+                    break ModelError::TimedOut { at, stage: Stage::Whole, limit };
+                }
+            };
+            match said {
+                Some(Said::Piece(piece)) if partial.len() + piece.len() > self.limits.max_answer_bytes => {
+                    let (at, limit) = (self.header.name.clone(), self.limits.max_answer_bytes);
+                    break ModelError::TooLong { at, limit };
+                }
+                Some(Said::Piece(piece)) => {
+                    heard(Delta::Text(&piece));
+                    partial.push_str(&piece);
+                }
+                Some(Said::Ended(Ended { stop, input_tokens, output_tokens })) => {
+                    let result = CreateMessageResult::new(&self.header.name, TextContent::new(partial))
+                        .with_stop_reason(stop);
+                    let answer = Answer::new(result, Some(Usage::new(input_tokens, output_tokens)));
+                    return Ok(Answer { left_out, ..answer });
+                }
+                Some(Said::Failed(error)) => break error,
+                None => break self.unusable("its thread ended in the middle of the answer".to_owned()),
+            }
+        };
+        // Nothing is charged for here, but what was computed counts.
+        let may_have_cost = !failure.is_before_sending();
+        Err(Failure { error: failure, tries: 1, may_have_cost, usage: None, partial })
+    }
+}
+
+impl Provider for LocalModel {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn model(&self) -> &str {
+        &self.header.name
+    }
+
+    /// The file's own limit, and at most 4,096.
+    fn context(&self) -> Option<u64> {
+        Some(self.header.context as u64)
+    }
+
+    fn check(&self, params: &CreateMessageParams) -> Result<Vec<LeftOut>, ModelError> {
+        prompt::turns(params)?;
+        let mut left_out = Vec::new();
+        no_metadata(params, NAME, &mut left_out);
+        Ok(left_out)
+    }
+
+    fn generate<'a>(
+        &'a self,
+        params: &'a CreateMessageParams,
+        heard: &'a mut Listener<'_>,
+    ) -> Generating<'a> {
+        Box::pin(self.play(params, heard))
+    }
+}

@@ -1,0 +1,147 @@
+//! The thread that has the weights.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::mpsc::Receiver;
+
+use candle_core::{Device, Tensor};
+use candle_transformers::generation::{LogitsProcessor, Sampling};
+use hospes_model::StopReason;
+use tokio::sync::mpsc;
+
+use super::file::{Header, Loaded};
+use super::prompt::{self, Turn};
+use super::stops::{Passed, Stops};
+use crate::ModelError;
+
+/// How many tokens of a prompt are read between two looks at whether anybody still waits.
+const STRIDE: usize = 64;
+/// The temperature of a request that names none, and the share of likely tokens that are drawn from.
+const TEMPERATURE: f64 = 0.8;
+const TOP_P: f64 = 0.95;
+
+/// What is wanted of the model.
+pub(super) struct Request {
+    pub(super) turns: Vec<Turn>,
+    pub(super) max_tokens: u64,
+    pub(super) temperature: Option<f64>,
+    pub(super) stops: Vec<String>,
+    /// Where the answer goes. Once nobody listens, the work on it ends.
+    pub(super) told: mpsc::Sender<Said>,
+}
+
+/// What comes of it.
+#[derive(Debug)]
+pub(super) enum Said {
+    Piece(String),
+    Ended(Ended),
+    Failed(ModelError),
+}
+
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) stop: StopReason,
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+}
+
+/// Nobody listens any more, or something failed.
+enum Broken {
+    Gone,
+    Failed(ModelError),
+}
+
+/// Answers requests, one after the other, until there is nobody left who could ask.
+pub(super) fn run(header: &Header, requests: &Receiver<Request>) {
+    let mut loaded = None;
+    while let Ok(request) = requests.recv() {
+        if request.told.is_closed() {
+            continue;
+        }
+        let model = match loaded.take().map_or_else(|| header.load(), Ok) {
+            Ok(model) => model,
+            // The next request tries again: the file may be there by then.
+            Err(why) => {
+                let failed = ModelError::Unusable { model: header.name.clone(), why };
+                let _gone = request.told.blocking_send(Said::Failed(failed));
+                continue;
+            }
+        };
+        match answer(header, &model, &request) {
+            Ok(ended) => drop(request.told.blocking_send(Said::Ended(ended))),
+            Err(Broken::Failed(error)) => drop(request.told.blocking_send(Said::Failed(error))),
+            Err(Broken::Gone) => {}
+        }
+        loaded = Some(model);
+    }
+}
+
+fn answer(header: &Header, model: &Loaded, request: &Request) -> Result<Ended, Broken> {
+    let failed = |error: &dyn std::fmt::Display| {
+        let why = format!("it fails at its work ({error})");
+        Broken::Failed(ModelError::Unusable { model: header.name.clone(), why })
+    };
+    let prompt = prompt::encode(header, model, &request.turns).map_err(Broken::Failed)?;
+    // One token of the context is the answer's at least.
+    if prompt.len() >= header.context {
+        let what = format!("a prompt of {} tokens (its context is {})", prompt.len(), header.context);
+        return Err(Broken::Failed(ModelError::Unsupported { provider: super::NAME, what }));
+    }
+    let room = header.context - prompt.len();
+    let most = usize::try_from(request.max_tokens).map_or(room, |most| most.min(room));
+    let mut weights = model.weights.clone();
+    let mut forward = |tokens: &[u32], at: usize| -> candle_core::Result<Tensor> {
+        let input = Tensor::new(tokens, &Device::Cpu)?.unsqueeze(0)?;
+        weights.forward(&input, at)?.squeeze(0)
+    };
+    let mut logits = None;
+    for (index, stride) in prompt.chunks(STRIDE).enumerate() {
+        if request.told.is_closed() {
+            return Err(Broken::Gone);
+        }
+        logits = Some(forward(stride, index * STRIDE).map_err(|error| failed(&error))?);
+    }
+    let mut choice =
+        LogitsProcessor::from_sampling(RandomState::new().hash_one(()), sampling(request.temperature));
+    let mut words = model.marks.decode_stream(true);
+    let mut stops = Stops::new(request.stops.clone());
+    let (mut output_tokens, mut stop) = (0, StopReason::MaxTokens);
+    let say = |text: String| {
+        if text.is_empty() {
+            return if request.told.is_closed() { Err(Broken::Gone) } else { Ok(()) };
+        }
+        request.told.blocking_send(Said::Piece(text)).map_err(|_| Broken::Gone)
+    };
+    while let Some(known) = logits.take() {
+        let token = choice.sample(&known).map_err(|error| failed(&error))?;
+        output_tokens += 1;
+        if header.ends.contains(&token) {
+            stop = StopReason::EndTurn;
+            break;
+        }
+        if let Some(piece) = words.step(token).map_err(|error| failed(&error))? {
+            let Passed { text, ended } = stops.pass(&piece);
+            say(text)?;
+            if ended {
+                stop = StopReason::StopSequence;
+                break;
+            }
+        } else {
+            say(String::new())?;
+        }
+        if output_tokens < most {
+            logits =
+                Some(forward(&[token], prompt.len() + output_tokens - 1).map_err(|error| failed(&error))?);
+        }
+    }
+    if stop != StopReason::StopSequence {
+        say(stops.rest())?;
+    }
+    Ok(Ended { stop, input_tokens: prompt.len() as u64, output_tokens: output_tokens as u64 })
+}
+
+fn sampling(temperature: Option<f64>) -> Sampling {
+    match temperature.unwrap_or(TEMPERATURE) {
+        cold if cold < 1e-3 => Sampling::ArgMax,
+        temperature => Sampling::TopP { p: TOP_P, temperature },
+    }
+}
