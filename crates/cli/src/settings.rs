@@ -102,7 +102,10 @@ pub(crate) async fn host(
     let answers_questions = config.console_questions;
     let sampler = std::mem::take(&mut config.models).sampler();
     let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
-    if let Some(sampler) = sampler {
+    if let Some(mut sampler) = sampler {
+        if let Some(state) = &state {
+            sampler = sampler.kept_in(state);
+        }
         builder = builder.sampler(Arc::new(sampler));
     }
     if let Some(accounts) = accounts {

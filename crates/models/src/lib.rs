@@ -66,7 +66,9 @@ mod names;
 mod provider;
 mod providers;
 
-pub use budget::{Account, Allowance, BadAccount, Budget, Left, Rate, Refused, Reservation, Spent};
+pub use budget::{
+    Account, Allowance, BadAccount, Budget, Left, Rate, Refused, Reservation, Spending, Spent, Standing,
+};
 pub use catalogue::{
     Abilities, Catalogue, Choice, DuplicateModel, Estimate, Matched, Model, NoModel, PassedOver, Reason,
     Scores, Shortage, Weighed, Wish,

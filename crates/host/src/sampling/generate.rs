@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use hospes::Call;
 use hospes_model::{CreateMessageParams, CreateMessageResult, RpcError};
-use hospes_models::{Account, Choice, Estimate, Money, Reservation, Spent, Usage};
+use hospes_models::{Account, Choice, Estimate, Money, Spent, Usage};
 use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::Sampler;
+use super::purse::PurseError;
 
 /// How often whoever waits for the model is told that they do.
 const REMINDER: Duration = Duration::from_secs(5);
@@ -18,25 +19,6 @@ pub(super) struct Generated {
     pub(super) result: CreateMessageResult,
     pub(super) usage: Option<Usage>,
     pub(super) cost: Money,
-}
-
-/// What is set aside. Whoever goes away in the middle pays for all of it: nobody knows what it took.
-struct SetAside<'s> {
-    sampler: &'s Sampler,
-    reservation: Option<Reservation>,
-}
-
-impl SetAside<'_> {
-    fn settle(&mut self, spent: Spent) -> Money {
-        let Some(reservation) = self.reservation.take() else { return Money::ZERO };
-        self.sampler.budget().settle(reservation, spent, Timestamp::now()).1
-    }
-}
-
-impl Drop for SetAside<'_> {
-    fn drop(&mut self) {
-        self.settle(Spent::Unknown);
-    }
 }
 
 impl Sampler {
@@ -51,9 +33,13 @@ impl Sampler {
         let model = found.ok_or_else(|| RpcError::invalid_params(format!("there is no model `{model}`")))?;
         // The person may have changed what is sent, and others may have spent meanwhile.
         let estimate = Estimate::of(model, params);
-        let reserved = self.budget().reserve(accounts, &estimate, Timestamp::now());
-        let reservation = reserved.map_err(|refused| RpcError::invalid_request(refused.to_string()))?;
-        let mut aside = SetAside { sampler: self, reservation: Some(reservation) };
+        let mut aside = self.purse.set_aside(accounts, &estimate).await.map_err(|error| match error {
+            PurseError::Refused(refused) => RpcError::invalid_request(refused.to_string()),
+            unknown => RpcError::internal(unknown.to_string()),
+        })?;
+        // Whoever goes away from here on pays for all of it: nobody knows what it took.
+        aside.begin();
+        self.history.changed();
         let mut say = |_: hospes_models::Delta<'_>| {};
         let mut generating = model.provider.generate(params, &mut say);
         let mut reminders = interval_at(Instant::now() + REMINDER, REMINDER);
@@ -72,11 +58,11 @@ impl Sampler {
         drop(generating);
         match outcome {
             Ok(answer) => {
-                let cost = aside.settle(Spent::of_answer(&answer, &estimate));
+                let cost = aside.settle(Spent::of_answer(&answer, &estimate)).await;
                 Ok(Generated { usage: answer.usage, result: answer.result, cost })
             }
             Err(failure) => {
-                aside.settle(Spent::of_failure(&failure));
+                aside.settle(Spent::of_failure(&failure)).await;
                 Err(RpcError::internal(format!("the model gave no answer: {}", failure.error)))
             }
         }
@@ -84,7 +70,7 @@ impl Sampler {
 
     /// What is left to the accounts, in words.
     pub(super) fn remaining(&self, accounts: &[Account]) -> String {
-        let (budget, now) = (self.budget(), Timestamp::now());
+        let (budget, now) = (self.purse.view(), Timestamp::now());
         let each = accounts.iter().map(|account| match budget.left(account, now) {
             None => format!("{account}: nothing is set"),
             Some(left) => {

@@ -4,20 +4,25 @@
 //! gets it. Both can be changed or denied. What a server may spend is nothing until it is set.
 
 mod generate;
+mod overview;
+mod purse;
 mod review;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::Call;
-use hospes_model::{CreateMessageParams, CreateMessageResult, RpcError, code};
+use hospes_model::{CreateMessageParams, CreateMessageResult, IncludeContext, RpcError, code};
 use hospes_models::{Account, Budget, Catalogue, Choice, Money};
 use hospes_policy::Decision;
-use hospes_store::{Ending, Entry, EntryKind};
+use hospes_store::{Ending, Entry, EntryKind, State};
 use jiff::Timestamp;
-use serde::Serialize;
 
 use crate::guard::{Guard, Note};
+use overview::{History, Mark};
+use purse::Purse;
+
+pub use overview::{AllowanceOverview, BudgetOverview, Chosen, ChosenState, ModelOverview, Overview};
 
 /// How long a person has for each look at a server's request for a model's answer: the setting `review_timeout`. Silence is
 /// a no.
@@ -27,7 +32,8 @@ pub const DEFAULT_REVIEW_TIMEOUT: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub struct Sampler {
     catalogue: Catalogue,
-    budget: Mutex<Budget>,
+    purse: Purse,
+    history: History,
     review_timeout: Duration,
 }
 
@@ -39,23 +45,34 @@ pub(crate) struct Cause<'a> {
     pub(crate) subject: Option<&'a str>,
 }
 
-/// What an account may spend, and has left.
-#[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
-pub struct AccountStatus {
-    /// Whose it is: `server:files`.
-    pub account: String,
-    /// Tokens that may still be spent; nothing for as many as it likes.
-    pub tokens: Option<u64>,
-    /// Money that may still be spent; nothing for as much as it likes.
-    pub money: Option<Money>,
+/// What is to be done about a request.
+struct Plan<'a> {
+    choice: Choice<'a>,
+    /// Who pays.
+    accounts: Vec<Account>,
+    context: Option<IncludeContext>,
+    /// Whether a person looks at the request.
+    asks: bool,
+    /// Whether a person looks at the answer.
+    reviews: bool,
 }
 
 impl Sampler {
-    /// These models, for what the budget allows.
+    /// These models, for what the budget allows. What is spent is forgotten when this is dropped, unless it is
+    /// [kept](Self::kept_in).
     #[must_use]
     pub fn new(catalogue: Catalogue, budget: Budget) -> Self {
-        Self { catalogue, budget: Mutex::new(budget), review_timeout: DEFAULT_REVIEW_TIMEOUT }
+        let (purse, history) = (Purse::new(budget, None), History::default());
+        Self { catalogue, purse, history, review_timeout: DEFAULT_REVIEW_TIMEOUT }
+    }
+
+    /// Keeps what is spent in the host's state: it is known after a restart, and to other processes that share the state.
+    /// While it cannot be read or written nothing is spent.
+    #[must_use]
+    pub fn kept_in(mut self, state: &State) -> Self {
+        let budget = self.purse.view().clone();
+        self.purse = Purse::new(budget, Some(state.budgets()));
+        self
     }
 
     /// How long a person has for each look; by default [`DEFAULT_REVIEW_TIMEOUT`].
@@ -71,25 +88,9 @@ impl Sampler {
         &self.catalogue
     }
 
-    /// What these servers have left.
-    #[must_use]
-    pub fn left<'s>(&self, servers: impl IntoIterator<Item = &'s str>) -> Vec<AccountStatus> {
-        let (budget, now) = (self.budget(), Timestamp::now());
-        let accounts = servers.into_iter().map(Account::server);
-        let left = accounts.filter_map(|account| {
-            let left = budget.left(&account, now)?;
-            Some(AccountStatus { account: account.to_string(), tokens: left.tokens, money: left.money })
-        });
-        left.collect()
-    }
-
     /// Whether there is a model to ask at all: without one nothing is offered to servers.
     pub(crate) fn is_empty(&self) -> bool {
         self.catalogue.is_empty()
-    }
-
-    fn budget(&self) -> MutexGuard<'_, Budget> {
-        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers a server's request, if the rules and the person let it.
@@ -138,14 +139,38 @@ impl Sampler {
         }
         // What of the conversation could be added is the application's, and not known here.
         let context = params.include_context.take();
+        // What others have spent is known before anybody chooses, or nothing is.
+        self.purse.refresh().await.map_err(|error| RpcError::internal(error.to_string()))?;
         let accounts = self.accounts(call, cause.server);
         let choice = self.choose(&params, &accounts)?;
         params.max_tokens = choice.estimate.max_tokens;
-        let mut model = choice.model.name.clone();
+        let model = choice.model.name.clone();
         note.subject(&model);
-        if asks {
-            let asked =
-                review::Request { cause, choice: &choice, accounts: &accounts, context: context.as_ref() };
+        let mark = self.history.begin(cause.server, cause.subject, &model, choice.reason.to_string());
+        let plan = Plan { choice, accounts, context, asks, reviews };
+        let answered = self.answer_chosen(guard, call, cause, params, &plan, (note, &mark)).await;
+        mark.end(match &answered {
+            Ok(_) => ChosenState::Answered,
+            Err(error) if error.code == code::USER_REJECTED => ChosenState::Refused,
+            Err(_) => ChosenState::Failed,
+        });
+        answered
+    }
+
+    /// The same once a model is chosen.
+    async fn answer_chosen(
+        &self,
+        guard: &Arc<Guard>,
+        call: &Call,
+        cause: Cause<'_>,
+        mut params: CreateMessageParams,
+        plan: &Plan<'_>,
+        (note, mark): (&mut Note, &Mark),
+    ) -> Result<CreateMessageResult, RpcError> {
+        let Plan { choice, accounts, context, asks, reviews } = plan;
+        let mut model = choice.model.name.clone();
+        if *asks {
+            let asked = review::Request { cause, choice, accounts, context: context.as_ref() };
             let (edited, other, by) =
                 self.review_request(guard, call, &asked, &params).await.inspect_err(|_| {
                     note.decided("deny", "the person");
@@ -154,9 +179,12 @@ impl Sampler {
             params = edited;
             model = other.unwrap_or(model);
             note.subject(&model);
+            mark.named(&model);
         }
-        let generated = self.generate(call, &model, &accounts, &params).await?;
-        if !reviews {
+        let generated = self.generate(call, &model, accounts, &params).await?;
+        let cost = Some(generated.cost).filter(|cost| *cost != Money::ZERO).map(|cost| cost.to_string());
+        mark.answered(generated.usage, cost);
+        if !*reviews {
             return Ok(generated.result);
         }
         self.review_result(guard, call, cause, &params, generated).await.inspect_err(|_| {
@@ -168,12 +196,12 @@ impl Sampler {
     fn accounts(&self, call: &Call, server: &str) -> Vec<Account> {
         let mut accounts = vec![Account::server(server)];
         let principal = call.context.principal().map(Account::principal);
-        accounts.extend(principal.filter(|account| self.budget().allowance(account).is_some()));
+        accounts.extend(principal.filter(|account| self.purse.view().allowance(account).is_some()));
         accounts
     }
 
     fn choose(&self, params: &CreateMessageParams, accounts: &[Account]) -> Result<Choice<'_>, RpcError> {
-        let (budget, now) = (self.budget().clone(), Timestamp::now());
+        let (budget, now) = (self.purse.view().clone(), Timestamp::now());
         let affordable = |_: &_, estimate: &_| {
             budget.check(accounts, estimate, now).map_err(|refused| refused.to_string())
         };

@@ -4,7 +4,7 @@ mod account;
 mod ledger;
 mod refused;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,13 +19,18 @@ pub use refused::Refused;
 /// How many requests may be open at once: a wall against what forgets to settle.
 const MAX_OPEN: usize = 10_000;
 
+/// How long a reservation counts at least that nobody settles, whatever the window: longer than any request takes.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+
 /// What servers and principals may spend, and what they have spent.
 ///
 /// An account without an allowance may spend nothing. Before a request the most that it can take is
 /// [reserved](Self::reserve) from every account that pays for it, or it is refused; after it what it took is
 /// [settled](Self::settle), so that two requests at once can never spend the same tokens. Amounts count for as long as the
-/// allowance's window after they were spent. Serialized, it is whole; after it is read back, [`recover`](Self::recover)
-/// closes what was open.
+/// allowance's window after they were spent.
+///
+/// What was [spent](Self::spending) is kept apart from what may be: it is a value of its own, which can be written down and
+/// [put back](Self::replace_spending) after a restart, or shared by several processes that take turns.
 ///
 /// ```
 /// use hospes_models::{Account, Allowance, Budget, Model, Scripted, Estimate, Spent, Usage};
@@ -44,13 +49,22 @@ const MAX_OPEN: usize = 10_000;
 /// assert_eq!(budget.left(&files, now).unwrap().tokens, Some(985));
 /// # Ok::<(), hospes_models::Refused>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Budget {
     allowances: BTreeMap<Account, Allowance>,
     /// For servers, and for principals, that have none of their own.
     servers: Option<Allowance>,
     principals: Option<Allowance>,
+    spending: Spending,
+}
+
+/// What was spent and what is reserved, by account: all of a [`Budget`] that must not be forgotten.
+///
+/// What is reserved counts until it is settled. Where whoever reserved it is gone, and cannot settle it, it counts until
+/// its window ends, and at least for an hour: that is longer than a request takes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Spending {
     ledgers: BTreeMap<Account, Ledger>,
     open: BTreeMap<u64, Open>,
     next: u64,
@@ -64,12 +78,17 @@ struct Open {
     money: Money,
     /// For a million tokens in and out.
     prices: Option<(Money, Money)>,
+    /// When it was reserved, in microseconds since 1970.
+    since: i64,
 }
 
 /// What was reserved for one request. It counts as spent until it is [settled](Budget::settle).
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 #[must_use = "what is reserved counts as spent until it is settled"]
-pub struct Reservation(u64);
+pub struct Reservation {
+    id: u64,
+    open: Open,
+}
 
 /// What a request took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +123,22 @@ impl Spent {
             None => Self::Nothing,
         }
     }
+}
+
+/// How an account stands at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Standing {
+    /// What it may spend; none where nothing has been set for it, which is nothing.
+    pub allowance: Option<Allowance>,
+    /// Tokens that were spent within the window.
+    pub spent_tokens: u64,
+    /// Money that was spent within the window.
+    pub spent_money: Money,
+    /// Tokens that are set aside for requests that are being made.
+    pub reserved_tokens: u64,
+    /// Money that is set aside for them.
+    pub reserved_money: Money,
 }
 
 /// What an account can still spend. None means: as much as it likes.
@@ -145,6 +180,12 @@ impl Budget {
         self.principals = allowance;
     }
 
+    /// What every server may spend that has no allowance of its own; none is nothing.
+    #[must_use]
+    pub fn of_every_server(&self) -> Option<&Allowance> {
+        self.servers.as_ref()
+    }
+
     /// What an account may spend; none if nothing has been set for it.
     #[must_use]
     pub fn allowance(&self, account: &Account) -> Option<&Allowance> {
@@ -160,7 +201,7 @@ impl Budget {
     /// # Errors
     /// Which account cannot pay, and why.
     pub fn check(&self, accounts: &[Account], estimate: &Estimate, now: Timestamp) -> Result<(), Refused> {
-        if self.open.len() >= MAX_OPEN {
+        if self.spending.open.len() >= MAX_OPEN {
             return Err(Refused::TooManyOpen { limit: MAX_OPEN });
         }
         accounts.iter().try_for_each(|account| self.check_one(account, estimate, now))
@@ -169,13 +210,13 @@ impl Budget {
     fn check_one(&self, account: &Account, estimate: &Estimate, now: Timestamp) -> Result<(), Refused> {
         let who = || account.clone();
         let Some(allowance) = self.allowance(account) else { return Err(Refused::NotSet { account: who() }) };
-        let ledger = self.ledgers.get(account);
+        let ledger = self.spending.ledgers.get(account);
         if let Some(rate) = allowance.rate
             && let Some(wait) = ledger.and_then(|ledger| ledger.wait(rate, now))
         {
             return Err(Refused::Rate { account: who(), rate, wait });
         }
-        let (spent_tokens, spent_money) = self.spent(account, allowance.window, now);
+        let (spent_tokens, spent_money) = self.spent(account, now);
         if let Some(limit) = allowance.tokens {
             let (needed, left) = (estimate.most_tokens(), limit.saturating_sub(spent_tokens));
             if needed > left {
@@ -213,27 +254,28 @@ impl Budget {
         for account in accounts {
             let rate = self.allowance(account).and_then(|allowance| allowance.rate);
             if let Some(rate) = rate {
-                self.ledgers.entry(account.clone()).or_default().called(rate, now);
+                self.spending.ledgers.entry(account.clone()).or_default().called(rate, now);
             }
         }
+        self.tidy(now);
         let open = Open {
             accounts: accounts.to_vec(),
             tokens: estimate.most_tokens(),
             money: estimate.cost.unwrap_or_default(),
             prices: estimate.prices.map(|prices| (prices.input, prices.output)),
+            since: now.as_microsecond(),
         };
-        let id = self.next;
-        self.next = self.next.wrapping_add(1);
-        self.open.insert(id, open);
-        self.tidy(now);
-        Ok(Reservation(id))
+        let id = self.spending.next;
+        self.spending.next = id.wrapping_add(1);
+        self.spending.open.insert(id, open.clone());
+        Ok(Reservation { id, open })
     }
 
     /// Counts what a request took in place of what was reserved for it, even if it is more, and says what it was.
-    #[expect(clippy::needless_pass_by_value, reason = "what is reserved is settled once")]
     pub fn settle(&mut self, reservation: Reservation, spent: Spent, now: Timestamp) -> (u64, Money) {
-        let Reservation(id) = reservation;
-        let Some(open) = self.open.remove(&id) else { return (0, Money::ZERO) };
+        let Reservation { id, open } = reservation;
+        // One that ran out meanwhile is counted all the same: it is known now what it took.
+        self.spending.open.remove(&id);
         let (tokens, money) = match spent {
             Spent::Nothing => return (0, Money::ZERO),
             Spent::Unknown => (open.tokens, open.money),
@@ -242,24 +284,54 @@ impl Budget {
                 (usage.total(), open.prices.map(cost).unwrap_or_default())
             }
         };
-        self.charge(&open.accounts, tokens, money, now);
+        for account in &open.accounts {
+            let window = self.window(account);
+            let ledger = self.spending.ledgers.entry(account.clone()).or_default();
+            ledger.spend(tokens, money, window, now);
+        }
         (tokens, money)
     }
 
-    /// Counts everything that is open as spent: after a restart nobody can settle it any more. Says how many it was.
-    pub fn recover(&mut self, now: Timestamp) -> usize {
-        let open = std::mem::take(&mut self.open);
-        for open in open.values() {
-            self.charge(&open.accounts, open.tokens, open.money, now);
+    /// What was spent and what is reserved.
+    #[must_use]
+    pub fn spending(&self) -> &Spending {
+        &self.spending
+    }
+
+    /// Goes on from here: what was written down before, or what others have made of it.
+    pub fn replace_spending(&mut self, spending: Spending) {
+        self.spending = spending;
+    }
+
+    /// The accounts that something was set for, has spent something, or has something reserved.
+    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
+        let open = self.spending.open.values().flat_map(|open| &open.accounts);
+        let all: BTreeSet<&Account> =
+            self.allowances.keys().chain(self.spending.ledgers.keys()).chain(open).collect();
+        all.into_iter()
+    }
+
+    /// How an account stands.
+    #[must_use]
+    pub fn standing(&self, account: &Account, now: Timestamp) -> Standing {
+        let ledger = self.spending.ledgers.get(account);
+        let (spent_tokens, spent_money) =
+            ledger.map(|ledger| ledger.spent(self.window(account), now)).unwrap_or_default();
+        let (mut reserved_tokens, mut reserved_money) = (0_u64, Money::ZERO);
+        let open = self.spending.open.values();
+        for open in open.filter(|open| open.accounts.contains(account) && self.counts(open, now)) {
+            reserved_tokens = reserved_tokens.saturating_add(open.tokens);
+            reserved_money = reserved_money.plus(open.money);
         }
-        open.len()
+        let allowance = self.allowance(account).cloned();
+        Standing { allowance, spent_tokens, spent_money, reserved_tokens, reserved_money }
     }
 
     /// What an account can still spend; none if nothing has been set for it.
     #[must_use]
     pub fn left(&self, account: &Account, now: Timestamp) -> Option<Left> {
         let allowance = self.allowance(account)?;
-        let (tokens, money) = self.spent(account, allowance.window, now);
+        let (tokens, money) = self.spent(account, now);
         Some(Left {
             tokens: allowance.tokens.map(|limit| limit.saturating_sub(tokens)),
             money: allowance.money.map(|limit| limit.minus(money)),
@@ -268,34 +340,34 @@ impl Budget {
     }
 
     /// What counts against an account now: spent within the window, or reserved.
-    fn spent(&self, account: &Account, window: Duration, now: Timestamp) -> (u64, Money) {
-        let (mut tokens, mut money) = match self.ledgers.get(account) {
-            Some(ledger) => ledger.spent(window, now),
-            None => (0, Money::ZERO),
-        };
-        for open in self.open.values().filter(|open| open.accounts.contains(account)) {
-            tokens = tokens.saturating_add(open.tokens);
-            money = money.plus(open.money);
-        }
-        (tokens, money)
+    fn spent(&self, account: &Account, now: Timestamp) -> (u64, Money) {
+        let standing = self.standing(account, now);
+        (
+            standing.spent_tokens.saturating_add(standing.reserved_tokens),
+            standing.spent_money.plus(standing.reserved_money),
+        )
     }
 
-    fn charge(&mut self, accounts: &[Account], tokens: u64, money: Money, now: Timestamp) {
-        for account in accounts {
-            let window = self.allowance(account).map_or(Allowance::WINDOW, |allowance| allowance.window);
-            self.ledgers.entry(account.clone()).or_default().spend(tokens, money, window, now);
-        }
+    fn window(&self, account: &Account) -> Duration {
+        self.allowance(account).map_or(Allowance::WINDOW, |allowance| allowance.window)
+    }
+
+    /// Whether a reservation is still one: whoever made it may be gone.
+    fn counts(&self, open: &Open, now: Timestamp) -> bool {
+        let window = open.accounts.iter().map(|account| self.window(account)).max();
+        let longest = i64::try_from(window.unwrap_or_default().max(LONGEST).as_micros()).unwrap_or(i64::MAX);
+        open.since.saturating_add(longest) > now.as_microsecond()
     }
 
     /// Forgets what no longer counts.
     fn tidy(&mut self, now: Timestamp) {
-        let mut ledgers = std::mem::take(&mut self.ledgers);
-        ledgers.retain(|account, ledger| {
-            let window = self.allowance(account).map_or(Allowance::WINDOW, |allowance| allowance.window);
-            ledger.tidy(window, now);
+        let mut spending = std::mem::take(&mut self.spending);
+        spending.ledgers.retain(|account, ledger| {
+            ledger.tidy(self.window(account), now);
             !ledger.is_empty(now)
         });
-        self.ledgers = ledgers;
+        spending.open.retain(|_, open| self.counts(open, now));
+        self.spending = spending;
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Refused {
         account: Account,
     },
     /// Not enough tokens are left.
-    #[error("{account} has {left} of {limit} tokens left in {window:?}, and the request may take {needed}")]
+    #[error("{account} has {left} of {limit} tokens left in {}, and the request may take {needed}", shown(*window))]
     Tokens {
         /// Who cannot pay.
         account: Account,
@@ -30,7 +30,7 @@ pub enum Refused {
         window: Duration,
     },
     /// Not enough money is left.
-    #[error("{account} has {left} of {limit} left in {window:?}, and the request may cost {needed}")]
+    #[error("{account} has {left} of {limit} left in {}, and the request may cost {needed}", shown(*window))]
     Money {
         /// Who cannot pay.
         account: Account,
@@ -65,4 +65,10 @@ pub enum Refused {
         /// How many may be.
         limit: usize,
     },
+}
+
+/// As people say it: `24h`, not `86400s`.
+fn shown(window: Duration) -> String {
+    jiff::SignedDuration::try_from(window)
+        .map_or_else(|_| format!("{window:?}"), |window| format!("{window:#}"))
 }

@@ -3,6 +3,7 @@
 //! To add a part: a module beside `pins` with its `STEPS` and a type that wraps [`State`], a line in `PARTS`, and a method
 //! here that hands it out. A part reads with `State::read` and writes with `State::write`.
 
+pub mod budgets;
 pub mod grants;
 pub mod pins;
 #[cfg(test)]
@@ -25,7 +26,7 @@ use watch::Watch;
 type Part = (&'static str, &'static [&'static str]);
 
 /// All parts. Their order does not matter.
-const PARTS: &[Part] = &[("grants", grants::STEPS), ("pins", pins::STEPS)];
+const PARTS: &[Part] = &[("budgets", budgets::STEPS), ("grants", grants::STEPS), ("pins", pins::STEPS)];
 
 /// What the file is made of before any part is.
 const STEPS: &[&str] =
@@ -78,6 +79,12 @@ impl State {
     #[must_use]
     pub fn grants(&self) -> grants::Grants {
         grants::Grants::new(self.clone())
+    }
+
+    /// What was spent on models.
+    #[must_use]
+    pub fn budgets(&self) -> budgets::Budgets {
+        budgets::Budgets::new(self.clone())
     }
 
     /// Its file.

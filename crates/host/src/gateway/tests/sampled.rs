@@ -9,6 +9,7 @@ use super::guarded::{guard, pairs};
 use super::*;
 use crate::Sampler;
 use crate::desk::{Card, Decision, Matter, Scope};
+use crate::sampling::ChosenState;
 
 /// A server that has questions in the middle of its calls.
 fn curious() -> Server {
@@ -105,6 +106,11 @@ async fn a_person_sees_what_is_sent_and_what_comes_back() {
         assert_eq!(asked.len(), 1);
         assert_eq!(asked[0].max_tokens, 20);
         assert!(serde_json::to_string(&asked[0].messages).unwrap().contains("And of Spain?"));
+        let lately = models.sampler.overview([]).await.unwrap().lately;
+        assert_eq!(
+            (lately[0].model.as_str(), lately[0].is_named, lately[1].is_named),
+            ("large", true, false)
+        );
     }
 }
 
@@ -203,8 +209,13 @@ async fn what_a_rule_allows_is_not_asked_about_and_ends_with_the_budget() {
             assert!(answered < 100, "the budget has no end");
         }
         assert!(answered > 0 && models.asked() == answered, "{up} behind {down}: {answered}");
-        let left = models.sampler.left(["curious"]);
-        assert!(left[0].tokens.unwrap() < 150 && left[0].account == "server:curious", "{left:?}");
+        let seen = models.sampler.overview(["curious", "other"]).await.unwrap();
+        let [curious, other] = seen.budgets.as_slice() else { panic!("two: {seen:?}") };
+        assert!(curious.left_tokens.unwrap() < 150 && curious.account == "server:curious", "{curious:?}");
+        assert_eq!(curious.left_tokens.unwrap() + curious.spent_tokens, 150);
+        assert_eq!((&other.allowance, curious.reserved_tokens), (&None, 0));
+        assert_eq!((seen.lately.len(), seen.lately[0].state), (answered, ChosenState::Answered));
+        assert!(seen.lately[0].reason.starts_with("`small`") && !seen.is_kept, "{seen:?}");
     }
 }
 

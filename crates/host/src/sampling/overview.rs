@@ -1,0 +1,317 @@
+//! The models, what they were chosen for lately, and what was spent, for whoever shows it to a person.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hospes_models::{Account, Allowance, Budget, Model, Usage};
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::Sampler;
+
+/// How many choices are remembered.
+const MAX_LATELY: usize = 50;
+
+/// All that a person may want to know of the models. Amounts of money are texts, in the currency of the prices.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Overview {
+    /// The models, in the order of the configuration.
+    pub models: Vec<ModelOverview>,
+    /// How long a person has for each look at a request, in milliseconds.
+    pub review_timeout_ms: u64,
+    /// What a server may spend that has no allowance of its own; nothing where it may spend nothing.
+    pub every_server: Option<AllowanceOverview>,
+    /// What servers and principals may spend and have spent, by name.
+    pub budgets: Vec<BudgetOverview>,
+    /// Whether what was spent is known after a restart.
+    pub is_kept: bool,
+    /// What was chosen lately, the newest first: at most 50, and none from before the host started.
+    pub lately: Vec<Chosen>,
+}
+
+/// A model as it is configured, without anything that is secret.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ModelOverview {
+    /// The name it is configured under.
+    pub name: String,
+    /// Whose wire it is, such as `OpenAI`.
+    pub provider: String,
+    /// Its name there.
+    pub model: String,
+    /// What else it is found by.
+    pub aliases: Vec<String>,
+    /// How cheap it is, from 0 to 1.
+    pub cost: f64,
+    /// How fast it is, from 0 to 1.
+    pub speed: f64,
+    /// How much it can, from 0 to 1.
+    pub intelligence: f64,
+    /// What a million tokens of the prompt cost, and of the answer.
+    pub prices: Option<(String, String)>,
+    /// Whether it takes pictures.
+    pub images: bool,
+    /// Whether it takes sounds.
+    pub audio: bool,
+    /// Whether it takes tools.
+    pub tools: bool,
+    /// The tokens that prompt and answer may have together.
+    pub context: Option<u64>,
+    /// The tokens that an answer may have.
+    pub max_output: Option<u64>,
+}
+
+/// What may be spent. A limit that is nothing does not bind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct AllowanceOverview {
+    /// Tokens, in and out, within the window.
+    pub tokens: Option<u64>,
+    /// Money within the window.
+    pub money: Option<String>,
+    /// How long what is spent counts, in milliseconds.
+    pub window_ms: u64,
+    /// How many requests there may be in `per_ms`.
+    pub calls: Option<u32>,
+    /// In what time, in milliseconds.
+    pub per_ms: Option<u64>,
+}
+
+/// How an account stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct BudgetOverview {
+    /// Whose it is: `server:files`.
+    pub account: String,
+    /// What it may spend; nothing where nothing was set, which is nothing.
+    pub allowance: Option<AllowanceOverview>,
+    /// Tokens that were spent within the window.
+    pub spent_tokens: u64,
+    /// Tokens that are set aside for what is under way.
+    pub reserved_tokens: u64,
+    /// Tokens that may still be spent; nothing for as many as it likes.
+    pub left_tokens: Option<u64>,
+    /// Money that was spent within the window.
+    pub spent_money: String,
+    /// Money that is set aside.
+    pub reserved_money: String,
+    /// Money that may still be spent; nothing for as much as it likes.
+    pub left_money: Option<String>,
+}
+
+/// A model that was chosen for a request, and what became of that.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Chosen {
+    /// Counts the choices.
+    pub number: u64,
+    /// When.
+    pub at: Timestamp,
+    /// The server that asked.
+    pub server: String,
+    /// The tool, prompt or URI whose call it came from.
+    pub cause: Option<String>,
+    /// The model; another than was chosen where the person named one.
+    pub model: String,
+    /// Why it was chosen, in words.
+    pub reason: String,
+    /// Whether the person named it instead of what was chosen.
+    pub is_named: bool,
+    /// What became of the request.
+    pub state: ChosenState,
+    /// Tokens that were sent and received, where the provider said so.
+    pub usage: Option<(u64, u64)>,
+    /// What it cost, where there are prices.
+    pub cost: Option<String>,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ChosenState {
+    /// It waits for a person or for the model.
+    UnderWay,
+    /// The server got an answer.
+    Answered,
+    /// A person or a rule said no.
+    Refused,
+    /// There was no answer.
+    Failed,
+    /// Whoever asked went away.
+    Cancelled,
+}
+
+/// What was chosen lately. Cheap to clone; all clones are one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History(Arc<Lately>);
+
+#[derive(Debug, Default)]
+struct Lately {
+    /// The newest last.
+    chosen: Mutex<VecDeque<Chosen>>,
+    changes: watch::Sender<u64>,
+}
+
+/// One that is under way. Dropped before it has ended, it was cancelled.
+pub(super) struct Mark {
+    history: History,
+    number: u64,
+}
+
+impl History {
+    pub(super) fn begin(&self, server: &str, cause: Option<&str>, model: &str, reason: String) -> Mark {
+        let mut chosen = self.chosen();
+        let number = chosen.back().map_or(1, |last| last.number + 1);
+        if chosen.len() >= MAX_LATELY {
+            chosen.pop_front();
+        }
+        chosen.push_back(Chosen {
+            number,
+            at: Timestamp::now(),
+            server: server.to_owned(),
+            cause: cause.map(str::to_owned),
+            model: model.to_owned(),
+            reason,
+            is_named: false,
+            state: ChosenState::UnderWay,
+            usage: None,
+            cost: None,
+        });
+        drop(chosen);
+        self.changed();
+        Mark { history: self.clone(), number }
+    }
+
+    pub(super) fn changed(&self) {
+        self.0.changes.send_modify(|count| *count += 1);
+    }
+
+    fn chosen(&self) -> MutexGuard<'_, VecDeque<Chosen>> {
+        self.0.chosen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Mark {
+    pub(super) fn named(&self, model: &str) {
+        self.change(|chosen| {
+            chosen.is_named |= chosen.model != model;
+            model.clone_into(&mut chosen.model);
+        });
+    }
+
+    pub(super) fn answered(&self, usage: Option<Usage>, cost: Option<String>) {
+        self.change(|chosen| {
+            chosen.usage = usage.map(|usage| (usage.input_tokens, usage.output_tokens));
+            chosen.cost = cost;
+        });
+    }
+
+    pub(super) fn end(self, state: ChosenState) {
+        self.change(|chosen| chosen.state = state);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Chosen)) {
+        if let Some(chosen) = self.history.chosen().iter_mut().find(|chosen| chosen.number == self.number) {
+            change(chosen);
+        }
+        self.history.changed();
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        self.change(|chosen| {
+            if chosen.state == ChosenState::UnderWay {
+                chosen.state = ChosenState::Cancelled;
+            }
+        });
+    }
+}
+
+impl Sampler {
+    /// All that a person may want to know, with what these servers may spend.
+    ///
+    /// # Errors
+    /// In words, when what was spent cannot be read.
+    pub async fn overview<'s>(&self, servers: impl IntoIterator<Item = &'s str>) -> Result<Overview, String> {
+        self.purse.refresh().await.map_err(|error| error.to_string())?;
+        let (budget, now) = (self.purse.view(), Timestamp::now());
+        let mut accounts: BTreeSet<Account> = servers.into_iter().map(Account::server).collect();
+        accounts.extend(budget.accounts().cloned());
+        Ok(Overview {
+            models: self.catalogue.iter().map(ModelOverview::new).collect(),
+            review_timeout_ms: millis(self.review_timeout),
+            every_server: budget.of_every_server().map(AllowanceOverview::new),
+            budgets: accounts.iter().map(|account| BudgetOverview::new(&budget, account, now)).collect(),
+            is_kept: self.purse.is_kept(),
+            lately: self.history.chosen().iter().rev().cloned().collect(),
+        })
+    }
+
+    /// Counts the changes of what was chosen or spent here.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.history.0.changes.subscribe()
+    }
+}
+
+impl ModelOverview {
+    fn new(model: &Model) -> Self {
+        Self {
+            name: model.name.clone(),
+            provider: model.provider.name().to_owned(),
+            model: model.provider.model().to_owned(),
+            aliases: model.aliases.clone(),
+            cost: model.scores.cost,
+            speed: model.scores.speed,
+            intelligence: model.scores.intelligence,
+            prices: model.prices.map(|prices| (prices.input.to_string(), prices.output.to_string())),
+            images: model.abilities.images,
+            audio: model.abilities.audio,
+            tools: model.abilities.tools,
+            context: model.abilities.context,
+            max_output: model.abilities.max_output,
+        }
+    }
+}
+
+impl AllowanceOverview {
+    fn new(allowance: &Allowance) -> Self {
+        Self {
+            tokens: allowance.tokens,
+            money: allowance.money.map(|money| money.to_string()),
+            window_ms: millis(allowance.window),
+            calls: allowance.rate.map(|rate| rate.calls),
+            per_ms: allowance.rate.map(|rate| millis(rate.per)),
+        }
+    }
+}
+
+impl BudgetOverview {
+    fn new(budget: &Budget, account: &Account, now: Timestamp) -> Self {
+        let (standing, left) = (budget.standing(account, now), budget.left(account, now));
+        Self {
+            account: account.to_string(),
+            allowance: standing.allowance.as_ref().map(AllowanceOverview::new),
+            spent_tokens: standing.spent_tokens,
+            reserved_tokens: standing.reserved_tokens,
+            left_tokens: left.and_then(|left| left.tokens),
+            spent_money: standing.spent_money.to_string(),
+            reserved_money: standing.reserved_money.to_string(),
+            left_money: left.and_then(|left| left.money).map(|money| money.to_string()),
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

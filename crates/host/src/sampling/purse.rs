@@ -1,0 +1,255 @@
+//! What may be spent, and was: in the host's state, where it has one.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hospes_models::{Account, Budget, Estimate, Money, Refused, Reservation, Spending, Spent};
+use hospes_store::StoreError;
+use hospes_store::budgets::Budgets;
+use jiff::Timestamp;
+
+/// The budget, as it is known here, and where it is kept. Cheap to clone; all clones are one.
+#[derive(Clone, Debug)]
+pub(super) struct Purse(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// What may be spent, with what was spent as it was read or written last.
+    budget: Mutex<Budget>,
+    kept: Option<Budgets>,
+}
+
+/// Why nothing is paid.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PurseError {
+    /// It is too much.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// What was spent is not known: nothing more is, then.
+    #[error("what was spent on models cannot be read or written, so nothing more is: {0}")]
+    Store(#[from] StoreError),
+    /// What was kept is nothing of ours.
+    #[error("what was spent on models cannot be understood, so nothing more is: {0}")]
+    Misread(String),
+}
+
+/// What is set aside for a request. Dropped, it is settled as `otherwise` says.
+pub(super) struct SetAside {
+    purse: Purse,
+    reservation: Option<Reservation>,
+    otherwise: Spent,
+}
+
+impl Purse {
+    pub(super) fn new(budget: Budget, kept: Option<Budgets>) -> Self {
+        Self(Arc::new(Inner { budget: Mutex::new(budget), kept }))
+    }
+
+    /// The budget as it was known last.
+    pub(super) fn view(&self) -> MutexGuard<'_, Budget> {
+        self.0.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.0.kept.is_some()
+    }
+
+    /// Looks what others have spent meanwhile.
+    pub(super) async fn refresh(&self) -> Result<(), PurseError> {
+        let Some(kept) = &self.0.kept else { return Ok(()) };
+        let spending = read(kept.read().await?.as_deref())?;
+        self.view().replace_spending(spending);
+        Ok(())
+    }
+
+    /// Sets aside the most that a request can take. It is written down before anything is sent: whoever is killed in the
+    /// middle has spent it.
+    pub(super) async fn set_aside(
+        &self,
+        accounts: &[Account],
+        estimate: &Estimate,
+    ) -> Result<SetAside, PurseError> {
+        let (accounts, estimate) = (accounts.to_vec(), *estimate);
+        let set_aside = move |budget: &mut Budget| budget.reserve(&accounts, &estimate, Timestamp::now());
+        let reserved = |purse: Self, reservation| SetAside {
+            purse,
+            reservation: Some(reservation),
+            otherwise: Spent::Nothing,
+        };
+        if self.0.kept.is_none() {
+            return Ok(reserved(self.clone(), self.change(set_aside).await??));
+        }
+        // Whoever goes away while it is written has it given back: nothing is sent for them.
+        let purse = self.clone();
+        let done = tokio::spawn(async move {
+            let reservation = purse.change(set_aside).await??;
+            Ok(reserved(purse, reservation))
+        });
+        done.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+
+    /// Changes what was spent, alone.
+    async fn change<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Budget) -> T + Send + 'static,
+    ) -> Result<T, PurseError> {
+        let Some(kept) = &self.0.kept else { return Ok(work(&mut self.view())) };
+        let mut budget = self.view().clone();
+        let change = move |body: Option<String>| {
+            let spending = match read(body.as_deref()) {
+                Ok(spending) => spending,
+                Err(error) => return (None, Err(error)),
+            };
+            budget.replace_spending(spending.clone());
+            let made = work(&mut budget);
+            if *budget.spending() == spending {
+                return (None, Ok((made, spending)));
+            }
+            match serde_json::to_string(budget.spending()) {
+                Ok(body) => (Some(body), Ok((made, budget.spending().clone()))),
+                Err(error) => (None, Err(PurseError::Misread(error.to_string()))),
+            }
+        };
+        let (made, spending) = kept.update(change).await??;
+        self.view().replace_spending(spending);
+        Ok(made)
+    }
+
+    async fn settle(&self, reservation: Reservation, spent: Spent) -> Money {
+        let settled = self.change(move |budget| budget.settle(reservation, spent, Timestamp::now())).await;
+        settled.map(|(_, money)| money).unwrap_or_else(|error| {
+            tracing::error!(%error, "all that was set aside for a request counts as spent");
+            Money::ZERO
+        })
+    }
+}
+
+fn read(body: Option<&str>) -> Result<Spending, PurseError> {
+    let Some(body) = body else { return Ok(Spending::default()) };
+    serde_json::from_str(body).map_err(|error| PurseError::Misread(error.to_string()))
+}
+
+impl SetAside {
+    /// From now on nobody knows what it took, until it is settled.
+    pub(super) fn begin(&mut self) {
+        self.otherwise = Spent::Unknown;
+    }
+
+    /// Counts what it took; how much money that was.
+    pub(super) async fn settle(mut self, spent: Spent) -> Money {
+        // Whoever goes away meanwhile spends no more than that.
+        self.otherwise = spent;
+        let Some(reservation) = self.reservation.take() else { return Money::ZERO };
+        let purse = self.purse.clone();
+        if self.purse.0.kept.is_none() {
+            return purse.settle(reservation, spent).await;
+        }
+        tokio::spawn(async move { purse.settle(reservation, spent).await }).await.unwrap_or_default()
+    }
+}
+
+impl Drop for SetAside {
+    fn drop(&mut self) {
+        let Some(reservation) = self.reservation.take() else { return };
+        let (purse, spent) = (self.purse.clone(), self.otherwise);
+        if purse.0.kept.is_none() {
+            purse.view().settle(reservation, spent, Timestamp::now());
+        } else if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { purse.settle(reservation, spent).await });
+        }
+        // Where nothing runs any more it counts for as long as its window, as if the process had been killed.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hospes_model::{CreateMessageParams, SamplingMessage};
+    use hospes_models::{Allowance, Model, Scripted, Usage};
+    use hospes_store::State;
+
+    use super::*;
+
+    fn files() -> Account {
+        Account::server("files")
+    }
+
+    fn estimate(max_tokens: u64) -> Estimate {
+        let model = Model::new("m", Scripted::new(["x"]));
+        Estimate::of(&model, &CreateMessageParams::new(vec![SamplingMessage::user("x")], max_tokens))
+    }
+
+    /// As a process has it that shares the file.
+    fn purse(folder: &std::path::Path, tokens: u64) -> Purse {
+        let mut budget = Budget::new();
+        budget.allow(files(), Allowance::tokens(tokens));
+        let state = State::open(folder.join("state.db")).unwrap();
+        Purse::new(budget, Some(state.budgets()))
+    }
+
+    async fn left(purse: &Purse) -> u64 {
+        purse.refresh().await.unwrap();
+        purse.view().left(&files(), Timestamp::now()).unwrap().tokens.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_was_spent_is_not_forgotten_by_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let aside = purse(folder.path(), 1_000).set_aside(&[files()], &estimate(100)).await.unwrap();
+        aside.settle(Spent::Used(Usage::new(12, 30))).await;
+        assert_eq!(left(&purse(folder.path(), 1_000)).await, 958);
+        // What is allowed is what the configuration says now.
+        assert_eq!(left(&purse(folder.path(), 500)).await, 458);
+    }
+
+    #[tokio::test]
+    async fn two_processes_cannot_spend_the_same_tokens() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = estimate(100);
+        let limit = one.most_tokens() * 3 + 1;
+        let (here, there) = (purse(folder.path(), limit), purse(folder.path(), limit));
+        let mut held = Vec::new();
+        for purse in [&here, &there, &here] {
+            held.push(purse.set_aside(&[files()], &one).await.unwrap());
+        }
+        // Neither knows what the other has reserved until it looks; nothing is paid out of what is not known.
+        for purse in [&here, &there] {
+            let refused = purse.set_aside(&[files()], &one).await.err().expect("it is all reserved");
+            assert!(matches!(refused, PurseError::Refused(Refused::Tokens { left: 1, .. })), "{refused}");
+        }
+        held.remove(0).settle(Spent::Nothing).await;
+        assert!(there.set_aside(&[files()], &one).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn whoever_goes_away_pays_for_what_was_sent_and_for_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let purse = purse(folder.path(), 1_000);
+        let one = estimate(100);
+        let state = State::open(folder.path().join("state.db")).unwrap();
+        let mut changes = state.changes();
+        drop(purse.set_aside(&[files()], &one).await.unwrap());
+        while left(&purse).await != 1_000 {
+            changes.changed().await.unwrap();
+        }
+        let mut aside = purse.set_aside(&[files()], &one).await.unwrap();
+        aside.begin();
+        drop(aside);
+        while purse.view().standing(&files(), Timestamp::now()).reserved_tokens > 0 {
+            changes.changed().await.unwrap();
+            purse.refresh().await.unwrap();
+        }
+        assert_eq!(left(&purse).await, 1_000 - one.most_tokens());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_is_no_empty_budget() {
+        let folder = tempfile::tempdir().unwrap();
+        let purse = purse(folder.path(), 1_000);
+        let state = State::open(folder.path().join("state.db")).unwrap();
+        state.budgets().update(|_| (Some("{".to_owned()), ())).await.unwrap();
+        assert!(matches!(purse.refresh().await, Err(PurseError::Misread(_))));
+        let refused = purse.set_aside(&[files()], &estimate(1)).await.err().expect("nothing is paid");
+        assert!(matches!(refused, PurseError::Misread(_)), "{refused}");
+        let kept = state.budgets().read().await.unwrap();
+        assert_eq!(kept.as_deref(), Some("{"), "it is left for somebody to look at");
+    }
+}
