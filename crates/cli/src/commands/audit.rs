@@ -70,6 +70,7 @@ fn line(one: &Recorded) -> String {
     rest.extend(entry.principal.as_deref().map(printable));
     rest.extend(entry.application.as_deref().map(printable));
     rest.extend(entry.by.as_deref().map(printable));
+    rest.extend(entry.scope.as_deref().filter(|scope| *scope != "once").map(printable));
     format!(
         "{} {}  {}  {what}  {}",
         paint(DIM, format!("{:>6}", one.seq)),

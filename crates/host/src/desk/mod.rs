@@ -8,16 +8,17 @@ mod entry;
 mod grant;
 mod grants;
 mod matter;
+mod record;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use hospes_model::RawJson;
-use hospes_store::{State, StoreError};
+use hospes_store::{Audit, State, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -68,6 +69,8 @@ struct Inner {
     /// Where what lasts is kept.
     kept: Option<hospes_store::grants::Grants>,
     changes: watch::Sender<u64>,
+    /// Where every decision is recorded.
+    audit: OnceLock<Audit>,
 }
 
 #[derive(Default)]
@@ -202,6 +205,10 @@ impl Desk {
             let entry = waiting(&mut state, id)?;
             entry.allows(&decision)?.map(|lasting| entry.grant(lasting, by))
         };
+        // What cannot be recorded is not decided.
+        if let Some(audit) = self.0.audit.get() {
+            audit.ready().await.map_err(|error| DecideError::Store(error.to_string()))?;
+        }
         let turn = if grant.is_some() { Some(self.0.turn.lock().await) } else { None };
         // What lasts is kept before anybody can believe that it is.
         if let (Some(grant), Some(kept)) = (grant.as_ref().filter(|grant| grant.is_kept()), &self.0.kept) {
@@ -217,6 +224,9 @@ impl Desk {
         }
         drop(turn);
         self.changed();
+        if let Ok(matter) = &settled {
+            self.record(matter).await;
+        }
         settled
     }
 
@@ -362,7 +372,8 @@ impl Desk {
                 (Err(_), Decision::Deny { .. }) => Decision::deny(),
                 (Ok(_), decision) => decision,
             };
-            entry.settle(decision, by);
+            let matter = entry.settle(decision, by);
+            self.record_at_once(&matter);
         }
         let settled = entry.settled();
         if settled.is_some() {

@@ -377,3 +377,53 @@ fn matters_and_decisions_come_through_json_as_they_were() {
     }
     drop(waiting);
 }
+
+/// The call may never come back for its decision; that it was made is recorded all the same, with nothing of what was said.
+#[tokio::test]
+async fn every_decision_is_recorded_when_it_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = Audit::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
+    let desk = Desk::new();
+    desk.record_in(&audit);
+    let put = || desk.put(asking(1, 1)).unwrap().detach();
+    let edited = RawJson::parse(r#"{"path":"/srv/secret"}"#).unwrap();
+    let always = Scope::Always(Permission::default());
+    let ids = [put(), put(), put()];
+    desk.decide(&ids[0], Decision::Deny { reason: Some("a secret".to_owned()), block: true }, CONSOLE)
+        .await
+        .unwrap();
+    desk.decide(&ids[1], Decision::Allow { edited: Some(edited), scope: always }, CONSOLE).await.unwrap();
+    assert!(desk.decide("none", Decision::allow(), CONSOLE).await.is_err());
+    assert!(desk.decide(&ids[1], Decision::deny(), CONSOLE).await.is_err(), "it is decided");
+    desk.redeem(&ids[2], &[1; 32], Some((Decision::deny(), "the person, in the application"))).unwrap();
+    // The last one is written soon after.
+    let mut all = audit.search(hospes_store::Search::new()).await.unwrap();
+    while all.len() < 3 {
+        tokio::task::yield_now().await;
+        all = audit.search(hospes_store::Search::new()).await.unwrap();
+    }
+    all.reverse();
+    let told: Vec<_> = all
+        .iter()
+        .map(|one| {
+            let entry = &one.entry;
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            (text(&entry.decision), text(&entry.scope), text(&entry.by), text(&entry.matter))
+        })
+        .collect();
+    let row = |decision: &str, scope: &str, by: &str, id: &str| {
+        (decision.to_owned(), scope.to_owned(), by.to_owned(), id.to_owned())
+    };
+    assert_eq!(
+        told,
+        [
+            row("deny", "block", CONSOLE, &ids[0]),
+            row("allow", "always", "the person at the console, in another form", &ids[1]),
+            row("deny", "once", "the person, in the application", &ids[2]),
+        ]
+    );
+    let entry = &all[0].entry;
+    assert_eq!((entry.kind, entry.subject.as_deref()), (hospes_store::EntryKind::Decision, Some("write")));
+    assert_eq!((entry.principal.as_deref(), entry.application.as_deref()), (Some("alice"), Some("editor")));
+    assert!(!format!("{all:?}").contains("secret"));
+}

@@ -82,6 +82,7 @@ impl Guard {
     /// Records what happens.
     #[must_use]
     pub fn with_audit(mut self, audit: Audit) -> Self {
+        self.desk.record_in(&audit);
         self.audit = Some(audit);
         self
     }
@@ -103,6 +104,9 @@ impl Guard {
     /// Puts what a person is to decide on this desk; by default on one of its own.
     #[must_use]
     pub fn with_desk(mut self, desk: Desk) -> Self {
+        if let Some(audit) = &self.audit {
+            desk.record_in(audit);
+        }
         self.desk = desk;
         self
     }

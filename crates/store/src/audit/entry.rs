@@ -30,6 +30,12 @@ pub struct Entry {
     /// By what or whom: a rule, a person at the console.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// For how long a person decided: `once`, `session`, `always`, `block`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// What was on the desk that was decided about, by its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matter: Option<String>,
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
@@ -66,6 +72,8 @@ impl Entry {
             subject: None,
             decision: None,
             by: None,
+            scope: None,
+            matter: None,
             ending: None,
             code: None,
             micros: None,

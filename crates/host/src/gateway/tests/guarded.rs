@@ -350,18 +350,18 @@ async fn everything_that_is_called_or_refused_is_recorded() {
         all.pop();
         let told: Vec<_> = all
             .iter()
-            .map(|one| {
-                (one.subject.as_deref().unwrap(), one.decision.as_deref().unwrap(), one.ending.unwrap())
-            })
+            .map(|one| (one.subject.as_deref().unwrap(), one.decision.as_deref().unwrap(), one.ending))
             .collect();
         assert_eq!(
             told,
             [
-                ("fail", "allow", Ending::ToolError),
-                ("write", "deny", Ending::Refused),
-                ("move", "ask", Ending::Asked),
-                ("move", "allow", Ending::Asked),
-                ("move", "allow", Ending::Done),
+                ("fail", "allow", Some(Ending::ToolError)),
+                ("write", "deny", Some(Ending::Refused)),
+                ("move", "ask", Some(Ending::Asked)),
+                // The decision itself.
+                ("move", "allow", None),
+                ("move", "allow", Some(Ending::Asked)),
+                ("move", "allow", Some(Ending::Done)),
             ],
             "{up} behind {down}"
         );
@@ -370,6 +370,7 @@ async fn everything_that_is_called_or_refused_is_recorded() {
         assert_eq!((first.server.as_deref(), first.sent), (Some("files"), Some(22)));
         assert!(first.micros.is_some() && first.application.is_some() && first.sealed.is_none());
         assert!(all[3].by.as_deref().unwrap().contains("the person"));
+        assert_eq!((all[3].kind, all[3].scope.as_deref()), (EntryKind::Decision, Some("once")));
         drop((client, host, guard, audit));
         let whole = std::fs::read(at("db")).unwrap();
         assert!(!whole.windows(7).any(|bytes| bytes == b"hunter2"));

@@ -1,0 +1,74 @@
+//! Every decision is recorded when it is made: what comes of it may never come back, or come days later.
+
+use hospes_store::{Audit, Entry, EntryKind};
+
+use super::Desk;
+use super::decision::Decision;
+use super::grant::Scope;
+use super::matter::{Card, Matter};
+
+impl Desk {
+    /// Records every decision from now on: who made it, about what, and for how long. The first such record stays.
+    pub(crate) fn record_in(&self, audit: &Audit) {
+        let _another = self.0.audit.set(audit.clone());
+    }
+
+    /// Records what was decided about a matter.
+    pub(super) async fn record(&self, matter: &Matter) {
+        let (Some(audit), Some(entry)) = (self.0.audit.get(), entry(matter)) else { return };
+        if let Err(error) = audit.note(entry).await {
+            tracing::error!(%error, "what a person decided could not be recorded");
+        }
+    }
+
+    /// The same without waiting.
+    pub(super) fn record_at_once(&self, matter: &Matter) {
+        let (Some(audit), Some(entry)) = (self.0.audit.get(), entry(matter)) else { return };
+        if audit.try_note(entry).is_err() {
+            tracing::error!("what a person decided could not be recorded: too much is waiting");
+        }
+    }
+}
+
+/// Nothing where nothing was decided. Reasons and edits are not in it: they may hold anything.
+fn entry(matter: &Matter) -> Option<Entry> {
+    let decided = matter.decided.as_ref()?;
+    let mut entry = Entry::new(EntryKind::Decision);
+    entry.at = decided.at.as_microsecond();
+    entry.server = Some(matter.server.clone());
+    entry.subject = Some(subject(&matter.card));
+    entry.principal.clone_from(&matter.principal);
+    entry.application.clone_from(&matter.application);
+    entry.matter = Some(matter.id.clone());
+    let (decision, scope, is_edited) = match &decided.decision {
+        Decision::Allow { edited, scope } => {
+            let scope = match scope {
+                Scope::Once => "once",
+                Scope::Session => "session",
+                Scope::Always(_) => "always",
+            };
+            // A form's content is no edit of anything.
+            ("allow", scope, edited.is_some() && !matches!(matter.card, Card::Form(_)))
+        }
+        Decision::Deny { block: true, .. } => ("deny", "block", false),
+        Decision::Deny { .. } => ("deny", "once", false),
+    };
+    entry.decision = Some(decision.to_owned());
+    entry.scope = Some(scope.to_owned());
+    let changed = if is_edited { ", in another form" } else { "" };
+    entry.by = Some(format!("{}{changed}", decided.by));
+    Some(entry)
+}
+
+/// What it was about: names, never what was said.
+fn subject(card: &Card) -> String {
+    let (what, cause) = match card {
+        Card::Call(card) => return card.name.clone(),
+        Card::Result(card) => return format!("the result of {}", card.name),
+        Card::SamplingRequest(card) => ("a request to a model", &card.cause),
+        Card::SamplingResult(card) => ("the answer of a model", &card.cause),
+        Card::Form(card) => ("a form", &card.cause),
+        Card::Url(card) => ("an address", &card.cause),
+    };
+    cause.as_ref().map_or_else(|| what.to_owned(), |cause| format!("{what}, in the call of {cause}"))
+}
