@@ -1,5 +1,7 @@
 // Talks to the host. The cookie goes by itself; the key beside it lies where only pages of this origin find it.
 
+import { parse, stringify } from "./json.js";
+
 const KEY = "hospes-key";
 
 /** Keeps the key of a session. */
@@ -23,13 +25,13 @@ export async function request(method, path, body, signal) {
   let response;
   try {
     response = await fetch(`/api/${path}`, {
-      method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), redirect: "error",
+      method, headers, signal, body: body === undefined ? undefined : stringify(body), redirect: "error",
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "away", "the host does not answer");
   }
-  const answer = await response.json().catch(() => ({}));
+  const answer = await response.text().then(parse).catch(() => ({}));
   if (response.ok) return answer;
   const said = answer.error ?? {};
   if (response.status === 401) dispatchEvent(new Event("hospes:out"));
@@ -48,7 +50,7 @@ export function query(wanted) {
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
 
-const TOPICS = ["hello", "servers", "activity", "sessions", "approvals", "definitions", "grants"];
+const TOPICS = ["hello", "servers", "activity", "sessions", "approvals", "definitions", "grants", "models"];
 
 /** The stream itself. `over` is called when it cannot be had any more. */
 function stream(heard, linked, over) {

@@ -1,7 +1,7 @@
 // What waits for a person.
 
 import { get, path, post } from "./api.js";
-import { body, original, risk, title, yes } from "./card.js";
+import { body, done, original, risk, title, yes } from "./card.js";
 import { isEqual } from "./diff.js";
 import { announce, h, toast } from "./dom.js";
 import { ago, many } from "./format.js";
@@ -140,6 +140,7 @@ function card(matter, open, app) {
       h("p", { class: "countdown", title: "Silence is a no" }, h("span", { class: "until", "data-until": matter.expires_at, role: "timer" }, left(matter.expires_at)))),
     h("div", { class: "matter-body" }, body(matter, draft, change)),
     h("footer", { class: "matter-foot" },
+      draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem),
       h("div", { class: "deny" },
         h("button", { type: "button", class: "no", "data-deny": true, "data-focus": true, disabled: isBusy, "aria-disabled": String(waits), "aria-keyshortcuts": "d", onclick: () => deny(matter, app) }, "Deny ", h("kbd", null, "d")),
         h("input", { id: "reason", class: "reason", placeholder: "Reason, told to the model", "aria-label": "Reason, told to the model", maxlength: 500, value: draft.reason, autocomplete: "off",
@@ -159,7 +160,7 @@ function decided(one) {
   return h("li", { class: "entry", key: one.id }, h("a", { class: "entry-line decided", href: `/approvals/${one.id}`, onclick: (event) => { event.preventDefault(); go(`/approvals/${one.id}`); } },
     h("span", { class: "when" }, ago(new Date(one.decided?.at ?? one.asked_at))), h("span", { class: `ending ${kind}` }, word),
     h("span", { class: "what" }, h("span", { class: "soft" }, server), " ", h("span", { class: "mono" }, what)),
-    h("span", { class: "who soft" }, one.decided ? [one.decided.by, one.decided.edited !== undefined && ", edited"] : "")));
+    h("span", { class: "who soft" }, one.decided ? [one.decided.by, one.decided.edited !== undefined && one.card.kind !== "form" && ", edited"] : "")));
 }
 
 function over(matter) {
@@ -214,7 +215,7 @@ function deny(matter, app, block = false) {
 function allow(matter, app, scope) {
   const [what] = title(matter);
   if (draftOf(matter).problem?.startsWith("This is no JSON")) return undefined;
-  return decide(matter, { decision: "allow", ...edited(matter), ...(scope && { scope }) }, scope ? `${what} is allowed for this session.` : `Allowed once: ${what}.`, app).catch(() => {});
+  return decide(matter, { decision: "allow", ...edited(matter), ...(scope && { scope }) }, scope ? `${what} is allowed for this session.` : done(matter), app).catch(() => {});
 }
 
 function always(matter, app) {

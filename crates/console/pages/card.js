@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { count, many } from "./format.js";
+import { clone, parse, stringify } from "./json.js";
 import { isEqual, objectDiff } from "./diff.js";
 import { effects } from "./servers.js";
 import { edit, shown, view } from "./values.js";
@@ -24,6 +25,12 @@ export function title({ server, card }) {
 /** What happens if it is allowed, in a word. */
 export function yes({ card }) {
   return { sampling_request: "Send once", sampling_result: "Deliver", result: "Deliver", form: "Send the form", url: "I will go there" }[card.kind] ?? "Allow once";
+}
+
+/** What has happened once it was allowed. */
+export function done({ card }) {
+  const words = { sampling_request: "It is sent to the model.", sampling_result: "The server gets the answer.", result: "The result is delivered.", form: "The form is sent.", url: "The server is told that you go there." };
+  return words[card.kind] ?? `Allowed once: ${card.name}.`;
 }
 
 /** How much there is to lose: `sharp`, `wide` or `calm`. */
@@ -62,7 +69,7 @@ const fact = (name, ...value) => h("div", null, h("dt", null, name), h("dd", nul
 /** The body of a card. `draft` is what would happen instead, and how it is looked at; `change` is told of every edit. */
 export function body(matter, draft, change) {
   const make = { call, result, sampling_request: samplingRequest, sampling_result: samplingResult, form, url }[matter.card.kind];
-  return make ? make(matter.card, matter, draft, change) : h("pre", { class: "code" }, JSON.stringify(matter.card, null, 2));
+  return make ? make(matter.card, matter, draft, change) : h("pre", { class: "code" }, stringify(matter.card, 2));
 }
 
 function facts({ principal, application, server }, ...more) {
@@ -97,21 +104,20 @@ function values(name, schema, base, draft, change, last) {
         type: "button", key: one, "aria-pressed": String(one === tab), class: one === tab ? "here" : "", onclick: () => change({ tab: one }),
       }, words))),
       isEdited && h("span", { class: "chip wide", key: "edited" }, "edited by you"),
-      draft.canEdit && tab !== "diff" && h("button", { type: "button", class: "quiet end", key: "edit", "data-edit": true, onclick: () => change({ isEditing: !draft.isEditing, ...(draft.isEditing ? {} : { value: draft.value ?? structuredClone(base) }) }) },
+      draft.canEdit && tab !== "diff" && h("button", { type: "button", class: "quiet end", key: "edit", "data-edit": true, onclick: () => change({ isEditing: !draft.isEditing, ...(draft.isEditing ? {} : { value: draft.value ?? clone(base) }) }) },
         draft.isEditing ? "Done" : "Edit"),
       isEdited && h("button", { type: "button", class: "quiet", key: "undo", onclick: () => change({ value: undefined, isEditing: false, text: undefined }) }, "As it was")),
     tab === "form" && (draft.isEditing ? edit(schema, now, (value) => change({ value })) : view(schema, now)),
-    tab === "raw" && (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, JSON.stringify(now, null, 2))),
+    tab === "raw" && (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, stringify(now, 2))),
     tab === "diff" && (changed ?? h("p", { class: "soft" }, "The same as the last time that it was approved.")),
-    draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem),
     isEdited && tab === "form" && !draft.isEditing && h("details", { key: "edits", open: true }, h("summary", { class: "soft small" }, "What you changed"), objectDiff(base, now)));
 }
 
 function rawEditor(now, draft, change) {
-  return h("textarea", { class: "mono wide-field", rows: 12, spellcheck: "false", "aria-label": "As JSON", key: "raw", value: draft.text ?? JSON.stringify(now, null, 2),
+  return h("textarea", { class: "mono wide-field", rows: 12, spellcheck: "false", "aria-label": "As JSON", key: "raw", value: draft.text ?? stringify(now, 2),
     oninput: (event) => {
       try {
-        change({ text: event.target.value, value: JSON.parse(event.target.value), problem: undefined });
+        change({ text: event.target.value, value: parse(event.target.value), problem: undefined });
       } catch {
         change({ text: event.target.value, problem: "This is no JSON yet." });
       }
@@ -123,7 +129,7 @@ function content(block) {
   if (block?.type === "image" || block?.type === "audio") {
     return h("p", { class: "soft" }, `${block.type === "image" ? "An image" : "A sound"}, ${block.mimeType ?? "of no known type"}, ${count(Math.round((block.data?.length ?? 0) * 0.75))} bytes`);
   }
-  return h("pre", { class: "code" }, JSON.stringify(block, null, 2));
+  return h("pre", { class: "code" }, stringify(block, 2));
 }
 
 const blocks = (one) => (Array.isArray(one) ? one : one ? [one] : []).map(content);
@@ -140,14 +146,14 @@ const replaced = (list, index, block) => (Array.isArray(list) ? list.map((one, a
 function editBar(name, draft, change, base) {
   const isEdited = draft.value !== undefined && !isEqual(draft.value, base);
   return h("div", { class: "bar" }, h("h3", null, name), isEdited && h("span", { class: "chip wide", key: "edited" }, "edited by you"),
-    draft.canEdit && h("button", { type: "button", class: "quiet end", "data-edit": true, onclick: () => change({ isEditing: !draft.isEditing, ...(draft.isEditing ? {} : { value: draft.value ?? structuredClone(base) }) }) }, draft.isEditing ? "Done" : "Edit"),
+    draft.canEdit && h("button", { type: "button", class: "quiet end", "data-edit": true, onclick: () => change({ isEditing: !draft.isEditing, ...(draft.isEditing ? {} : { value: draft.value ?? clone(base) }) }) }, draft.isEditing ? "Done" : "Edit"),
     h("button", { type: "button", class: "quiet", "aria-pressed": String(draft.tab === "raw"), onclick: () => change({ tab: draft.tab === "raw" ? "form" : "raw" }) }, "JSON"));
 }
 
 /** What a result has beside its blocks: it goes along, so it is shown. */
 function beside(now) {
   const { content: _content, ...others } = now;
-  return Object.keys(others).length > 0 && h("pre", { class: "code", key: "beside" }, JSON.stringify(others, null, 2));
+  return Object.keys(others).length > 0 && h("pre", { class: "code", key: "beside" }, stringify(others, 2));
 }
 
 function result(card, matter, draft, change) {
@@ -160,10 +166,9 @@ function result(card, matter, draft, change) {
   return [
     facts(matter, fact("Came from", h("span", { class: "mono" }, card.name)), fact("Shown because", card.because)),
     h("section", { class: "values", key: "values" }, editBar("What would go to the application", draft, change, card.result),
-      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, JSON.stringify(now, null, 2)))
+      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, stringify(now, 2)))
         : Array.isArray(now?.content) ? [textBlocks(now.content, draft, put), beside(now)]
-          : h("pre", { class: "code" }, JSON.stringify(now, null, 2)),
-      draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem)),
+          : h("pre", { class: "code" }, stringify(now, 2))),
     h("details", { key: "sent" }, h("summary", { class: "soft" }, "What was sent"), view(null, card.arguments ?? {})),
   ];
 }
@@ -172,16 +177,17 @@ function samplingRequest(card, matter, draft, change) {
   const now = draft.value ?? card.request;
   const put = (more) => change({ value: { ...now, ...more } });
   const [system, most] = [now.systemPrompt, now.maxTokens];
+  const isOther = now.model !== undefined && now.model !== card.model;
   return [
     facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause)),
       fact("Model", draft.isEditing && card.models.length > 1
         ? h("select", { "aria-label": "Model", value: now.model ?? card.model, onchange: (event) => put({ model: event.target.value }) },
           card.models.map((name) => h("option", { value: name, selected: name === (now.model ?? card.model) }, name)))
-        : h("strong", null, now.model ?? card.model), h("p", { class: "soft small" }, card.reason)),
-      fact("Size", `about ${many(card.tokens, "token")} sent, at most ${count(most ?? card.max_tokens)} back`, card.cost !== undefined && `, at most ${card.cost}`),
+        : h("strong", null, now.model ?? card.model), h("p", { class: "soft small" }, isOther ? `named by you, in place of ${card.model}` : card.reason)),
+      fact("Size", `about ${many(card.tokens, "token")} sent, at most ${count(most ?? card.max_tokens)} back`, card.cost !== undefined && (isOther ? `, at the price of ${now.model}` : `, at most ${card.cost}`)),
       fact("Budget left", card.remaining)),
     h("section", { class: "values", key: "values" }, editBar("What would be sent", draft, change, card.request),
-      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, JSON.stringify(now, null, 2))) : [
+      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, stringify(now, 2))) : [
         draft.isEditing && h("div", { class: "field", key: "most" }, h("label", { for: "most" }, "Tokens of the answer, at most"),
           h("input", { id: "most", type: "number", min: 1, max: card.max_tokens, value: String(most ?? card.max_tokens), oninput: (event) => put({ maxTokens: Number(event.target.value) }) })),
         (system || draft.isEditing) && h("div", { class: "message", key: "system" }, h("p", { class: "soft small" }, "system prompt"),
@@ -190,8 +196,7 @@ function samplingRequest(card, matter, draft, change) {
           textBlocks(message.content, draft, (index, block) => put({ messages: now.messages.map((one, other) => (other === at ? { ...one, content: replaced(one.content, index, block) } : one)) })))),
         card.context && h("div", { class: "message", key: "context" }, h("p", { class: "soft small" }, "context that is added"), h("p", { class: "words said" }, card.context)),
         now.tools?.length > 0 && h("p", { class: "soft", key: "tools" }, `Tools that the model may call: ${now.tools.map((one) => one.name).join(", ")}`),
-      ],
-      draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem)),
+      ]),
   ];
 }
 
@@ -202,9 +207,8 @@ function samplingResult(card, matter, draft, change) {
     facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause)), fact("Model", now.model ?? ""),
       card.usage && fact("Size", `${many(card.usage[0], "token")} sent, ${count(card.usage[1])} back`), card.cost !== undefined && fact("Cost", String(card.cost))),
     h("section", { class: "values", key: "values" }, editBar("What the server would get", draft, change, card.result),
-      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, JSON.stringify(now, null, 2)))
-        : textBlocks(now.content, draft, (index, block) => change({ value: { ...now, content: replaced(now.content, index, block) } })),
-      draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem)),
+      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, stringify(now, 2)))
+        : textBlocks(now.content, draft, (index, block) => change({ value: { ...now, content: replaced(now.content, index, block) } }))),
     h("details", { key: "sent" }, h("summary", { class: "soft" }, "What was sent"), (card.request.messages ?? []).map((message) => [h("p", { class: "soft small" }, message.role), blocks(message.content)])),
   ];
 }
@@ -214,8 +218,7 @@ function form(card, matter, draft, change) {
     card.secrets.length > 0 && h("p", { class: "problem", key: "secrets" }, `It seems to ask for a secret (${card.secrets.join(", ")}). No server may do that in a form: do not answer.`),
     facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause))),
     h("section", { class: "values", key: "values" }, h("p", { class: "words said" }, card.message),
-      edit(card.schema, draft.value ?? original(matter), (value) => change({ value })),
-      draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem)),
+      edit(card.schema, draft.value ?? original(matter), (value) => change({ value }))),
   ];
 }
 

@@ -1,6 +1,7 @@
 // What differs, word by word.
 
 import { h } from "./dom.js";
+import { Numeral, stringify } from "./json.js";
 
 const MOST = 600;
 
@@ -57,11 +58,12 @@ export function textDiff(before, after) {
     kind === "same" ? h("span", null, text) : h(kind === "new" ? "ins" : "del", null, text))));
 }
 
-const told = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+const told = (value) => (typeof value === "string" ? value : stringify(value, 2));
 
 /** What is equal as JSON, whatever the order of its members. */
 export function isEqual(a, b) {
   if (a === b) return true;
+  if (a instanceof Numeral || b instanceof Numeral) return a instanceof Numeral && b instanceof Numeral && a.text === b.text;
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null || Array.isArray(a) !== Array.isArray(b)) return false;
   const [left, right] = [Object.keys(a), Object.keys(b)];
   return left.length === right.length && left.every((key) => Object.hasOwn(b, key) && isEqual(a[key], b[key]));

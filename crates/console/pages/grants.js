@@ -2,6 +2,7 @@
 
 import { get, path, post } from "./api.js";
 import { h, toast } from "./dom.js";
+import { stringify } from "./json.js";
 import { ago, many, moment, span } from "./format.js";
 import { head } from "./parts.js";
 
@@ -51,8 +52,8 @@ function grant(one, app) {
 const KINDS = { is: "is", under: "in", like: "like", at_least: "at least", at_most: "at most", regex: "fits", longer_than: "longer than", present: "there:" };
 
 function words(condition) {
-  if (typeof condition !== "object" || condition === null || Array.isArray(condition)) return `is ${JSON.stringify(condition)}`;
-  return Object.entries(condition).map(([kind, value]) => `${KINDS[kind] ?? kind} ${typeof value === "string" ? value : JSON.stringify(value)}`).join(" and ");
+  if (typeof condition !== "object" || condition === null || Array.isArray(condition)) return `is ${stringify(condition)}`;
+  return Object.entries(condition).map(([kind, value]) => `${KINDS[kind] ?? kind} ${typeof value === "string" ? value : stringify(value)}`).join(" and ");
 }
 
 async function revoke(one, app) {

@@ -3,6 +3,7 @@
 import { get, path, post, query } from "./api.js";
 import { textDiff } from "./diff.js";
 import { h, toast } from "./dom.js";
+import { parse, stringify } from "./json.js";
 import { ago, many } from "./format.js";
 
 /** How something stands: the words for it, and its colour. */
@@ -94,7 +95,7 @@ function one(pinned, item, app) {
         of.difference.before !== undefined && of.difference.changes.length > 0
           ? h("dl", { class: "facts", key: "changes" }, of.difference.changes.map((change) => h("div", { key: change.at }, h("dt", null, h("span", { class: "mono" }, change.at || "all of it")),
             h("dd", null, textDiff(change.before ?? "", change.after ?? "")))))
-          : of.difference.after !== undefined && h("pre", { class: "code", key: "after" }, JSON.stringify(of.difference.after, null, 2)),
+          : of.difference.after !== undefined && h("pre", { class: "code", key: "after" }, stringify(of.difference.after, 2)),
         of.history.length > 1 && h("details", { class: "raw", key: "history" }, h("summary", null, `${many(of.history.length, "version")} so far`),
           h("ol", { class: "history" }, of.history.map((version) => h("li", { key: version.hash },
             h("p", { class: "soft small" }, `first seen ${ago(fromMicros(version.seen_at))}, ${version.state}${version.decided_by ? ` by ${version.decided_by}` : ""}${version.is_current ? ", offered now" : ""}`),
@@ -106,7 +107,7 @@ function one(pinned, item, app) {
 
 function pretty(text) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return stringify(parse(text), 2);
   } catch {
     return text;
   }

@@ -1,6 +1,7 @@
 // The editor of a lasting permission: as narrow as it can be, until a day.
 
 import { dialog, h, patch } from "./dom.js";
+import { parse } from "./json.js";
 
 const KINDS = [["is", "is"], ["under", "is in the folder"], ["like", "looks like"], ["any", "may be anything"]];
 const DAYS = [[1, "1 day"], [7, "7 days"], [30, "30 days"], [90, "90 days"], [365, "a year"]];
@@ -19,7 +20,7 @@ export function editRule(matter, value, send) {
   const permission = () => {
     const conditions = rows.filter((row) => row.kind !== "any").map(({ name, kind, text }) => {
       const given = value[name];
-      const as = kind === "is" && typeof given !== "string" ? JSON.parse(text) : text;
+      const as = kind === "is" && typeof given !== "string" ? parse(text) : text;
       return [name, { [kind]: as }];
     });
     const destinations = rule.destinations.split("\n").map((line) => line.trim()).filter(Boolean);

@@ -1,12 +1,13 @@
 // JSON Schema for people: what a tool's arguments are.
 
 import { h } from "./dom.js";
+import { stringify } from "./json.js";
 
 /** The type that a schema asks for, in a word or two. */
 export function typeOf(schema) {
   if (typeof schema !== "object" || schema === null) return "anything";
   if (schema.enum) return "one of a few";
-  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.const !== undefined) return stringify(schema.const);
   if (Array.isArray(schema.type)) return schema.type.join(" or ");
   if (schema.type === "array") return schema.items?.type ? `list of ${schema.items.type}` : "list";
   if (schema.type) return schema.format ? `${schema.type}, ${schema.format}` : schema.type;
@@ -23,6 +24,6 @@ export function fields(schema) {
   return h("dl", { class: "facts" }, properties.map(([name, of]) => h("div", { key: name },
     h("dt", null, h("span", { class: "mono" }, name), h("span", { class: "soft" }, owed.has(name) ? " owed" : "")),
     h("dd", null, h("span", { class: "type" }, typeOf(of)), " ", of?.description ?? "",
-      of?.enum && h("span", { class: "soft" }, ` ${of.enum.map((one) => JSON.stringify(one)).join(", ")}`),
-      of?.default !== undefined && h("span", { class: "soft" }, ` By default ${JSON.stringify(of.default)}.`)))));
+      of?.enum && h("span", { class: "soft" }, ` ${of.enum.map((one) => stringify(one)).join(", ")}`),
+      of?.default !== undefined && h("span", { class: "soft" }, ` By default ${stringify(of.default)}.`)))));
 }

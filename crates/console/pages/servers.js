@@ -2,6 +2,7 @@
 
 import { get, path, post, query } from "./api.js";
 import { h, toast } from "./dom.js";
+import { stringify } from "./json.js";
 import { head, inside } from "./parts.js";
 import { count, many, span } from "./format.js";
 import { currentRow } from "./keys.js";
@@ -162,7 +163,7 @@ export function effects(annotations = {}) {
   return said.filter(([is]) => is).map(([, text, kind]) => h("span", { class: `chip ${kind}` }, text));
 }
 
-const json = (value) => h("details", { class: "raw", key: "raw" }, h("summary", null, "As JSON"), h("pre", { class: "code" }, JSON.stringify(value, null, 2)));
+const json = (value) => h("details", { class: "raw", key: "raw" }, h("summary", null, "As JSON"), h("pre", { class: "code" }, stringify(value, 2)));
 
 function definition(key, name, title, text, beside, more) {
   return h("li", { class: "definition", key, "data-row": true },

@@ -1,15 +1,15 @@
 // Values by their schema: shown as text in which nothing hides, or as fields to be changed.
 
 import { h } from "./dom.js";
+import { clone, kindOf, numeral, parse, stringify } from "./json.js";
+import { isEqual } from "./diff.js";
 import { typeOf } from "./schema.js";
-
-const clone = (value) => structuredClone(value);
 
 /** How a value is shown: a text as it is, anything else as JSON. */
 export function shown(value) {
   if (typeof value === "string") return value === "" ? h("span", { class: "soft" }, "empty text") : h("span", { class: "said" }, value);
-  if (value !== null && typeof value === "object") return h("pre", { class: "code" }, JSON.stringify(value, null, 2));
-  return h("span", { class: "mono" }, JSON.stringify(value));
+  if (value !== null && kindOf(value) === "object") return h("pre", { class: "code" }, stringify(value, 2));
+  return h("span", { class: "mono" }, stringify(value));
 }
 
 const propertiesOf = (schema, value) => {
@@ -54,12 +54,12 @@ export function edit(schema, value, change, idOf = "field") {
 function field(id, of, value, owed, put) {
   const choices = of.enum ?? of.oneOf?.filter((one) => one.const !== undefined).map((one) => one.const);
   if (choices?.length) {
-    const at = choices.findIndex((one) => one === value);
+    const at = choices.findIndex((one) => isEqual(one, value));
     return h("select", { id, value: String(at), onchange: (event) => put(event.target.value === "-1" ? undefined : choices[Number(event.target.value)]) },
       (at < 0 || !owed) && h("option", { value: "-1", selected: at < 0 }, "–"),
       choices.map((one, index) => h("option", { value: String(index), selected: index === at }, String(of.enumNames?.[index] ?? of.oneOf?.[index]?.title ?? one))));
   }
-  const type = Array.isArray(of.type) ? of.type.find((one) => one !== "null") : of.type ?? (value === undefined ? undefined : typeof value);
+  const type = Array.isArray(of.type) ? of.type.find((one) => one !== "null") : of.type ?? (value === undefined ? undefined : kindOf(value));
   if (type === "boolean") {
     return h("input", { id, type: "checkbox", checked: value === true, onchange: (event) => put(event.target.checked) });
   }
@@ -68,7 +68,7 @@ function field(id, of, value, owed, put) {
       oninput: (event) => {
         const text = event.target.value.trim();
         // What is no number goes as it is, and the host says what is wrong with it.
-        put(text === "" ? undefined : Number.isNaN(Number(text)) ? text : Number(text));
+        put(text === "" ? undefined : numeral(text) ?? (Number.isNaN(Number(text)) ? text : Number(text)));
       } });
   }
   if (type === "string") {
@@ -76,11 +76,11 @@ function field(id, of, value, owed, put) {
     return h(long ? "textarea" : "input", { id, value: value ?? "", rows: long ? 5 : null, spellcheck: "false", autocomplete: "off",
       oninput: (event) => put(event.target.value === "" && !owed ? undefined : event.target.value) });
   }
-  return h("textarea", { id, class: "mono", rows: 4, spellcheck: "false", value: value === undefined ? "" : JSON.stringify(value, null, 2),
+  return h("textarea", { id, class: "mono", rows: 4, spellcheck: "false", value: value === undefined ? "" : stringify(value, 2),
     oninput: (event) => {
       const text = event.target.value.trim();
       try {
-        put(text === "" ? undefined : JSON.parse(text));
+        put(text === "" ? undefined : parse(text));
         event.target.setCustomValidity("");
       } catch {
         event.target.setCustomValidity("This is no JSON.");

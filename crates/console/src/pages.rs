@@ -27,8 +27,8 @@ macro_rules! modules {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The modules.
-const MODULES: [(&str, &str, &str); 19] = modules! {
-    "open.js" "app.js" "api.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
+const MODULES: [(&str, &str, &str); 20] = modules! {
+    "open.js" "app.js" "api.js" "json.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
     "values.js" "diff.js" "card.js" "rule.js" "pins.js"
     "approvals.js" "servers.js" "activity.js" "grants.js" "sessions.js"
 };

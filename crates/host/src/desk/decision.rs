@@ -1,8 +1,9 @@
+use std::collections::BTreeMap;
+
 use hospes_model::RawJson;
 use jiff::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Map;
 
 use super::grant::Scope;
 
@@ -111,12 +112,12 @@ pub struct Decided {
 impl<'de> Deserialize<'de> for Decided {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // As for a decision: what is flattened keeps no JSON as it came.
-        let mut members = Map::deserialize(deserializer)?;
-        let mut take = |name: &str| members.remove(name).unwrap_or_default();
+        let mut members = BTreeMap::<String, RawJson>::deserialize(deserializer)?;
+        let mut take = |name: &str| members.remove(name).unwrap_or_else(RawJson::null);
         let (at, by) = (take("at"), take("by"));
         let read = || {
-            let (at, by) = (serde_json::from_value(at)?, serde_json::from_value(by)?);
-            Ok(Self { at, by, decision: serde_json::from_value(members.into())? })
+            let decision = serde_json::from_str(&serde_json::to_string(&members)?)?;
+            Ok(Self { at: at.decode()?, by: by.decode()?, decision })
         };
         read().map_err(|error: serde_json::Error| D::Error::custom(error))
     }
@@ -136,7 +137,7 @@ pub enum DecideError {
     #[error("{0} is not offered here")]
     NotOffered(&'static str),
     /// What would happen instead cannot.
-    #[error("it cannot be changed to this: {0}")]
+    #[error("this does not do: {0}")]
     Edit(String),
     /// The lasting permission is none.
     #[error("the permission cannot be given: {0}")]

@@ -1,9 +1,10 @@
+use std::collections::BTreeMap;
+
 use hospes_model::RawJson;
 use hospes_policy::Effects;
 use jiff::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
 
 use super::decision::Decided;
 
@@ -91,18 +92,20 @@ pub enum Card {
 
 impl<'de> Deserialize<'de> for Card {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // JSON that is kept as it came does not get through an enum with a tag that serde makes.
-        let mut members = Map::deserialize(deserializer)?;
-        let kind = members.remove("kind").unwrap_or_default();
-        let card = Value::Object(members);
+        // JSON that is kept as it came does not get through an enum with a tag that serde makes, and what is read into
+        // values loses digits of its numbers.
+        let mut members = BTreeMap::<String, RawJson>::deserialize(deserializer)?;
+        let kind = members.remove("kind");
         let read = || {
-            Ok(match kind.as_str().unwrap_or_default() {
-                "call" => Self::Call(serde_json::from_value(card)?),
-                "result" => Self::Result(serde_json::from_value(card)?),
-                "sampling_request" => Self::SamplingRequest(serde_json::from_value(card)?),
-                "sampling_result" => Self::SamplingResult(serde_json::from_value(card)?),
-                "form" => Self::Form(serde_json::from_value(card)?),
-                "url" => Self::Url(serde_json::from_value(card)?),
+            let kind: String = kind.map(|kind| kind.decode()).transpose()?.unwrap_or_default();
+            let card = serde_json::to_string(&members)?;
+            Ok(match kind.as_str() {
+                "call" => Self::Call(serde_json::from_str(&card)?),
+                "result" => Self::Result(serde_json::from_str(&card)?),
+                "sampling_request" => Self::SamplingRequest(serde_json::from_str(&card)?),
+                "sampling_result" => Self::SamplingResult(serde_json::from_str(&card)?),
+                "form" => Self::Form(serde_json::from_str(&card)?),
+                "url" => Self::Url(serde_json::from_str(&card)?),
                 other => return Err(serde_json::Error::custom(format!("unknown kind `{other}`"))),
             })
         };

@@ -427,3 +427,21 @@ async fn every_decision_is_recorded_when_it_is_made() {
     assert_eq!((entry.principal.as_deref(), entry.application.as_deref()), (Some("alice"), Some("editor")));
     assert!(!format!("{all:?}").contains("secret"));
 }
+
+/// Whoever shows a matter reads it from JSON first: the terminal does.
+#[test]
+fn a_matter_that_is_read_keeps_the_digits_of_its_numbers() {
+    let arguments = r#"{"a":9007199254740993,"b":1.50,"c":1E2,"d":12345678901234567890123}"#;
+    let desk = Desk::new();
+    let id = desk.put(Asking { card: card(arguments), ..asking(1, 1) }).unwrap().detach();
+    let text = serde_json::to_string(&desk.matter(&id).unwrap()).unwrap();
+    assert!(text.contains(arguments), "{text}");
+    let read: Matter = serde_json::from_str(&text).unwrap();
+    let Card::Call(card) = &read.card else { panic!("a call") };
+    assert_eq!(card.arguments.as_str(), arguments);
+    let decided =
+        format!(r#"{{"at":"2026-01-01T00:00:00Z","by":"me","decision":"allow","edited":{arguments}}}"#);
+    let decided: decision::Decided = serde_json::from_str(&decided).unwrap();
+    let Decision::Allow { edited: Some(edited), .. } = decided.decision else { panic!("{decided:?}") };
+    assert_eq!(edited.as_str(), arguments);
+}
