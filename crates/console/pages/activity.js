@@ -2,6 +2,7 @@
 
 import { get, query } from "./api.js";
 import { h, toast } from "./dom.js";
+import { stringify } from "./json.js";
 import { head } from "./parts.js";
 import { KIND_WORDS, latency, timeline, volume } from "./chart.js";
 import { bytes, count, many, micros, moment, time } from "./format.js";
@@ -12,6 +13,8 @@ const KINDS = { call: "tool call", prompt: "prompt", resource: "resource", decis
 const DECISIONS = ["allow", "ask", "deny", "expired"];
 const RANGES = [["1h", "1 hour", 3600], ["24h", "24 hours", 86400], ["7d", "7 days", 604800], ["30d", "30 days", 2592000]];
 const ENDINGS = { done: "done", tool_error: "tool error", failed: "failed", refused: "refused", cancelled: "cancelled", asked: "asked" };
+
+const SCOPES = { once: "once", session: "as long as the host runs", always: "longer, within a rule", block: "from now on" };
 
 const wanted = { text: "", kind: "", server: "", decision: "", range: "24h" };
 let more = PAGE;
@@ -121,6 +124,7 @@ function kindOf(one) {
 
 function word(one) {
   if (one.ending === "refused" && one.decision === "expired") return "expired";
+  if (one.ending === undefined && one.decision !== undefined) return one.decision;
   return ENDINGS[one.ending] ?? one.ending ?? KINDS[one.kind] ?? one.kind;
 }
 
@@ -134,14 +138,14 @@ function entry(recorded, app) {
       h("span", { class: `ending ${kindOf(one)}` }, word(one)),
       h("span", { class: "what" }, h("span", { class: "soft" }, one.server ?? KINDS[one.kind] ?? one.kind), " ", h("span", { class: "mono" }, one.subject ?? "")),
       h("span", { class: "took" }, one.micros === undefined ? "" : micros(one.micros)),
-      h("span", { class: "who soft" }, one.principal ?? one.application ?? one.by ?? "")),
+      h("span", { class: "who soft" }, (one.kind === "decision" ? one.by : undefined) ?? one.principal ?? one.application ?? one.by ?? "")),
     isOpen && details(recorded, opened.get(seq), app));
 }
 
 function details({ seq, bound, entry: one }, more, app) {
   const facts = [
     ["Number", count(seq)], ["When", moment(new Date(one.at / 1000))], ["Kind", KINDS[one.kind] ?? one.kind], ["Server", one.server], ["What", one.subject],
-    ["Application", one.application], ["Who", one.principal], ["Decision", one.decision], ["By", one.by], ["Ended", ENDINGS[one.ending]],
+    ["Application", one.application], ["Who", one.principal], ["Decision", one.decision], ["By", one.by], ["For", SCOPES[one.scope]], ["Matter", one.matter], ["Ended", ENDINGS[one.ending]],
     ["Error", one.code], ["Took", one.micros !== undefined && micros(one.micros)], ["Sent", one.sent !== undefined && bytes(one.sent)],
     ["Received", one.received !== undefined && bytes(one.received)], ["Call", one.call], ["Bound by", bound.slice(0, 16)],
   ].filter(([, value]) => value !== undefined && value !== false && value !== null);
@@ -149,7 +153,7 @@ function details({ seq, bound, entry: one }, more, app) {
     h("dl", { class: "facts tight" }, facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, String(value))))),
     one.sealed && (more.arguments === undefined
       ? h("button", { type: "button", class: "quiet", onclick: () => unseal(seq, app) }, "Show its arguments")
-      : h("pre", { class: "code" }, JSON.stringify(more.arguments, null, 2))));
+      : h("pre", { class: "code" }, stringify(more.arguments, 2))));
 }
 
 function toggle(seq, app) {

@@ -8,6 +8,7 @@ import { approvals } from "./approvals.js";
 import { servers } from "./servers.js";
 import { grants } from "./grants.js";
 import { activity } from "./activity.js";
+import { models } from "./models.js";
 import { sessions } from "./sessions.js";
 
 /**
@@ -15,7 +16,7 @@ import { sessions } from "./sessions.js";
  * it; `load(found, signal)` fetches what it shows; `view(data, found, app)` makes it; `topics` are the news after which it is
  * fetched again; `keys(data, found, app)` is what it has on the keyboard; `badge(data)` a number beside its name.
  */
-const pages = [approvals, servers, activity, grants, sessions];
+const pages = [approvals, servers, activity, grants, models, sessions];
 
 const main = document.getElementById("main");
 let page;

@@ -29,7 +29,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use hospes_host::{Desk, Guard, Host, Pins, Servers};
+use hospes_host::{Desk, Guard, Host, Pins, Sampler, Servers};
 use hospes_store::Audit;
 
 pub use client::{ClientError, LocalConsole, NewsStream};
@@ -51,6 +51,7 @@ struct Inner {
     servers: Servers,
     guard: Option<Arc<Guard>>,
     pins: Option<Pins>,
+    sampler: Option<Arc<Sampler>>,
     sessions: Sessions,
     news: News,
     /// Where it listens, once it does.
@@ -72,6 +73,7 @@ impl Console {
             servers: host.servers(),
             guard: host.guard().cloned(),
             pins: host.pins().cloned(),
+            sampler: host.sampler().cloned(),
             sessions,
             news,
             address: OnceLock::new(),
@@ -107,6 +109,10 @@ impl Console {
 
     fn pins(&self) -> Option<&Pins> {
         self.0.pins.as_ref()
+    }
+
+    fn sampler(&self) -> Option<&Sampler> {
+        self.0.sampler.as_deref()
     }
 
     fn guard(&self) -> Option<&Guard> {

@@ -27,10 +27,10 @@ macro_rules! modules {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The modules.
-const MODULES: [(&str, &str, &str); 20] = modules! {
+const MODULES: [(&str, &str, &str); 21] = modules! {
     "open.js" "app.js" "api.js" "json.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
     "values.js" "diff.js" "card.js" "rule.js" "pins.js"
-    "approvals.js" "servers.js" "activity.js" "grants.js" "sessions.js"
+    "approvals.js" "servers.js" "models.js" "activity.js" "grants.js" "sessions.js"
 };
 
 /// Everything else that pages fetch.
@@ -40,13 +40,14 @@ const OTHERS: [(&str, &str, &str); 2] = [
 ];
 
 /// Where the frame is served: each page has an address, so that it can be kept.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "/",
     "/approvals",
     "/approvals/{id}",
     "/grants",
     "/servers",
     "/servers/{name}",
+    "/models",
     "/activity",
     "/sessions",
 ];

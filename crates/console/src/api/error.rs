@@ -35,6 +35,8 @@ pub(crate) enum Refused {
     Undecided(#[from] DecideError),
     #[error(transparent)]
     Pins(#[from] PinsError),
+    #[error("{0}")]
+    Spending(String),
     #[error("the record cannot be read")]
     Store(#[from] StoreError),
 }
@@ -66,6 +68,7 @@ impl Refused {
                 PinsError::ServerFirst(_) => (StatusCode::CONFLICT, "server-first"),
                 _ => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
             },
+            Self::Spending(_) => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
             Self::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
         }
     }

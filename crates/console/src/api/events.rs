@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::Stream;
 use hospes_host::desk::Attendance;
-use hospes_host::{Desk, Pins};
+use hospes_host::{Desk, Pins, Sampler};
 use hospes_store::Search;
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -35,6 +35,7 @@ pub(super) async fn stream(
     let sessions = console.news().sessions();
     let desk = console.desk().map(Desk::subscribe);
     let pins = console.pins().map(Pins::changes);
+    let models = console.sampler().map(Sampler::changes);
     // Whoever follows can decide. Browsers say where, once for all of them.
     let attendance = console.desk().filter(|_| caller.session().is_none()).map(|desk| desk.attend(None));
     let follower = Follower {
@@ -43,6 +44,7 @@ pub(super) async fn stream(
         sessions,
         desk,
         pins,
+        models,
         servers: None,
         recorded: None,
         expiry: None,
@@ -64,6 +66,7 @@ struct Follower {
     sessions: watch::Receiver<u64>,
     desk: Option<watch::Receiver<u64>>,
     pins: Option<watch::Receiver<u64>>,
+    models: Option<watch::Receiver<u64>>,
     servers: Option<u64>,
     recorded: Option<u64>,
     /// When the next matter is over if nobody decides.
@@ -108,6 +111,7 @@ impl Follower {
                     return Some(if is_granted { Topic::Grants } else { Topic::Approvals });
                 }
                 () = moved(&mut self.pins) => return Some(Topic::Definitions),
+                () = moved(&mut self.models) => return Some(Topic::Models),
                 () = tokio::time::sleep(LOOK) => {
                     // What runs out does so only when somebody looks.
                     if self.expiry.is_some_and(|expiry| expiry <= Timestamp::now()) {

@@ -5,6 +5,7 @@ mod approvals;
 mod definitions;
 mod error;
 mod events;
+mod models;
 mod servers;
 mod sessions;
 mod summary;
@@ -75,6 +76,7 @@ fn api() -> Router<Console> {
         .route("/definitions/{server}/history", get(definitions::history))
         .route("/definitions/{server}/accept", post(definitions::accept))
         .route("/definitions/{server}/reject", post(definitions::reject))
+        .route("/models", get(models::all))
         .route("/servers", get(servers::all))
         .route("/servers/{name}", get(servers::one))
         .route("/servers/{name}/restart", post(servers::restart))

@@ -14,14 +14,16 @@ async fn calling(house: &House, arguments: Value) -> JoinHandle<Result<CallToolR
 }
 
 /// The matter that waits, once it does.
-async fn waiting(browser: &Browser) -> Value {
+async fn waiting(house: &House, browser: &Browser) -> Value {
+    let mut changes = house.host.guard().unwrap().desk().subscribe();
     let look = async {
         loop {
+            changes.mark_unchanged();
             let all = browser.get("/api/approvals").await.json();
             if let Some(matter) = all["open"].get(0) {
                 return matter.clone();
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            changes.changed().await.unwrap();
         }
     };
     tokio::time::timeout(LIMIT, look).await.expect("it is asked about")
@@ -37,7 +39,7 @@ async fn a_call_waits_for_the_console_and_goes_as_it_was_edited() {
     let browser = house.browser().await;
     let _there = attended(&house);
     let call = calling(&house, json!({ "path": "/a", "text": "x" })).await;
-    let matter = waiting(&browser).await;
+    let matter = waiting(&house, &browser).await;
     assert_eq!(matter["card"]["kind"], "call");
     assert_eq!(matter["card"]["arguments"], json!({ "path": "/a", "text": "x" }));
     assert_eq!(matter["card"]["input_schema"]["properties"]["path"]["type"], "string");
@@ -63,7 +65,7 @@ async fn a_no_is_told_with_its_reason_and_may_last() {
     let browser = house.browser().await;
     let _there = attended(&house);
     let call = calling(&house, json!({ "path": "/a", "text": "x" })).await;
-    let matter = waiting(&browser).await;
+    let matter = waiting(&house, &browser).await;
     let no = json!({ "decision": "deny", "reason": "not on a Sunday", "block": true });
     assert_eq!(browser.post(&path(&matter), no).await.json()["state"], "denied");
     let result = tokio::time::timeout(LIMIT, call).await.unwrap().unwrap().unwrap();
@@ -80,6 +82,17 @@ async fn a_no_is_told_with_its_reason_and_may_last() {
     assert_eq!(browser.post(&format!("/api/grants/{id}/revoke"), json!({})).await.status, 200);
     assert_eq!(browser.get("/api/grants").await.json()["grants"], json!([]));
     assert_eq!(browser.post(&format!("/api/grants/{id}/revoke"), json!({})).await.code(), "nothing");
+    // Each decision is in the record, newest first, as it was made.
+    let recorded = browser.get("/api/activity?kind=decision").await.json();
+    let word = |at: usize, name: &str| recorded["entries"][at]["entry"][name].as_str().unwrap().to_owned();
+    assert_eq!(
+        (word(0, "decision"), word(1, "decision"), word(1, "scope")),
+        ("revoke".into(), "deny".into(), "block".into())
+    );
+    assert_eq!(
+        (word(1, "subject"), word(1, "matter")),
+        ("write".into(), matter["id"].as_str().unwrap().into())
+    );
 }
 
 #[tokio::test]
@@ -89,7 +102,7 @@ async fn a_lasting_permission_holds_within_its_rule() {
     let browser = house.browser().await;
     let _there = attended(&house);
     let call = calling(&house, json!({ "path": "/srv/a", "text": "x" })).await;
-    let matter = waiting(&browser).await;
+    let matter = waiting(&house, &browser).await;
     let wrong = json!({ "decision": "allow", "scope": { "always": { "arguments": { "path": { "undre": "/srv" } } } } });
     assert_eq!(browser.post(&path(&matter), wrong).await.code(), "rule");
     let always = json!({ "decision": "allow", "scope": { "always": { "arguments": { "path": { "under": "/srv" } } } } });
@@ -99,7 +112,7 @@ async fn a_lasting_permission_holds_within_its_rule() {
     let unasked = tokio::time::timeout(LIMIT, unasked).await.expect("nobody is asked").unwrap().unwrap();
     assert_eq!(unasked.all_text(), "2 bytes are in /srv/b");
     let outside = calling(&house, json!({ "path": "/etc/b", "text": "xy" })).await;
-    assert_eq!(waiting(&browser).await["card"]["arguments"]["path"], "/etc/b");
+    assert_eq!(waiting(&house, &browser).await["card"]["arguments"]["path"], "/etc/b");
     outside.abort();
 }
 

@@ -21,15 +21,17 @@ impl Connector for InMemory {
 }
 
 /// What is pinned of the server, once it was seen.
-async fn seen(browser: &Browser) -> Value {
+async fn seen(host: &Host, browser: &Browser) -> Value {
+    let mut changes = host.pins().unwrap().changes();
     let look = async {
         loop {
+            changes.mark_unchanged();
             let all = browser.get("/api/definitions").await.json();
             if all["servers"][0]["items"][0].is_object() {
                 assert_eq!(all["isPinned"], true);
                 return all["servers"][0].clone();
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            changes.changed().await.unwrap();
         }
     };
     tokio::time::timeout(LIMIT, look).await.expect("it is seen")
@@ -49,7 +51,7 @@ async fn what_was_looked_at_is_accepted_and_nothing_else() {
     let listening = Console::new(&host).listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let browser = let_in(&listening).await;
 
-    let server = seen(&browser).await;
+    let server = seen(&host, &browser).await;
     assert_eq!((&server["state"], &server["items"][0]["name"]), (&json!("new"), &json!("write")));
     let path = "/api/definitions/notes";
     let other = json!({ "hash": "0".repeat(64) });

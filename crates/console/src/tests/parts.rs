@@ -61,6 +61,48 @@ async fn what_was_recorded_is_found_counted_and_opened() {
 }
 
 #[tokio::test]
+async fn where_no_model_is_configured_it_is_said() {
+    let house = House::new().await;
+    let browser = house.browser().await;
+    assert_eq!(browser.get("/api/models").await.json(), json!({ "isOffered": false }));
+    assert_eq!(browser.get("/models").await.status, 200, "the page has an address");
+}
+
+/// Everything that is configured, but nothing that is secret.
+#[tokio::test]
+async fn models_and_budgets_are_shown_without_their_keys() {
+    let text = "[models.fast]\nprovider = 'openai'\nmodel = 'gpt-5-mini'\nbase_url = 'http://127.0.0.1:1/v1'\n\
+        api_key = 'sk-hunter2'\nheaders = { X-Team = 'hunter2' }\naliases = ['claude-3-haiku']\n\
+        prices = { input = 0.25, output = 2.0 }\ncontext = 400_000\n\
+        [sampling.servers.notes]\ntokens = 1_000\nmoney = 1.5\nwindow = '2h'\ncalls = 3\n\
+        [servers.notes]\nbuiltin = 'notes'";
+    let mut config = Loader::new().parse("h.toml", text).unwrap();
+    let sampler = std::mem::take(&mut config.models).sampler().unwrap();
+    let notes = |_: &str, _: &[String]| Ok(hospes::BoxService::new(notes()));
+    let host = Host::builder(config).builtins(Arc::new(notes)).sampler(Arc::new(sampler)).start().unwrap();
+    let listening = Console::new(&host).listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let answer = let_in(&listening).await.get("/api/models").await;
+    assert!(!answer.body.contains("hunter2"), "{answer:?}");
+    let all = answer.json();
+    let model = &all["models"][0];
+    assert_eq!(
+        (&all["isOffered"], &all["isKept"], &all["lately"]),
+        (&json!(true), &json!(false), &json!([]))
+    );
+    assert_eq!(
+        (&model["name"], &model["provider"], &model["model"]),
+        (&json!("fast"), &json!("OpenAI"), &json!("gpt-5-mini"))
+    );
+    assert_eq!((&model["prices"], &model["context"]), (&json!(["0.25", "2.00"]), &json!(400_000)));
+    let budget = &all["budgets"][0];
+    assert_eq!((&budget["account"], &budget["leftMoney"]), (&json!("server:notes"), &json!("1.50")));
+    assert_eq!(
+        (&budget["allowance"]["windowMs"], &budget["allowance"]["calls"]),
+        (&json!(7_200_000), &json!(3))
+    );
+}
+
+#[tokio::test]
 async fn programs_of_the_same_user_use_the_socket_and_get_links() {
     let mut house = House::new().await;
     let path = house.folder.path().join("console.sock");

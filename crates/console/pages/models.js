@@ -1,0 +1,135 @@
+// The models that servers may ask, what they may spend, and what was chosen lately.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { ago, count, many, moment, span } from "./format.js";
+import { head, inside } from "./parts.js";
+
+const opened = new Set();
+
+export const models = {
+  name: "Models",
+  path: "/models",
+  icon: ["M12 3l8 4.5v9L12 21l-8-4.5v-9z", "M4 7.5l8 4.5 8-4.5M12 12v9"],
+  topics: ["models", "servers"],
+  match: (at) => (at === "/models" ? {} : null),
+  load: (_, signal) => get("models", signal),
+  view(all, _, app) {
+    if (!all.isOffered) {
+      return [head("Models and budgets"), h("div", { class: "empty", key: "none" }, h("p", null, "No model is configured, so servers are offered none."),
+        h("p", { class: "small" }, "A table [models.NAME] of the configuration adds one, and [sampling] says what servers may spend."))];
+    }
+    return [
+      head("Models and budgets"),
+      h("p", { class: "lead", key: "lead" }, "Servers may ask for a model’s answer where the application has none. You look at what is sent and at what comes back, each time for ",
+        patience(all.reviewTimeoutMs), ", unless a rule says otherwise."),
+      h("section", { key: "budgets", "aria-label": "Budgets" }, h("h2", null, "Budgets"), h("p", { class: "soft small" }, whole(all)),
+        h("ul", { class: "cards" }, all.budgets.map(budget))),
+      h("section", { key: "models", "aria-label": "Models" }, h("h2", null, "Models"), h("ul", { class: "cards pair" }, all.models.map(model))),
+      h("section", { key: "names", "aria-label": "Names" }, h("h2", null, "Names that find them"), names(all.models)),
+      h("section", { key: "lately", "aria-label": "Lately" }, h("h2", null, "Chosen lately"),
+        all.lately.length === 0 ? h("p", { class: "empty" }, "Nothing was chosen since the host started.")
+          : h("ul", { class: "entries" }, all.lately.map((one) => chosen(one, app)))),
+    ];
+  },
+};
+
+/** A time that is not rounded: a person counts on it. */
+const patience = (millis) => (millis % 60_000 === 0 || millis < 60_000 ? span(millis) : `${many(Math.round(millis / 1000), "second")}`);
+
+const within = (allowance) => `within ${span(allowance.windowMs)}`;
+
+/** An allowance in words. */
+function words(allowance) {
+  const limits = [allowance.tokens !== null && many(allowance.tokens, "token"), allowance.money !== null && `${allowance.money} of money`].filter(Boolean);
+  const rate = allowance.calls !== null && `at most ${many(allowance.calls, "request")} in ${span(allowance.perMs)}`;
+  return [limits.length > 0 ? `${limits.join(" and ")} ${within(allowance)}` : "as much as it likes", rate].filter(Boolean).join(", ");
+}
+
+function whole({ everyServer, isKept }) {
+  return [
+    everyServer ? `A server without a budget of its own may spend ${words(everyServer)}.` : "A server without a budget of its own may spend nothing.",
+    isKept ? " What was spent is known after a restart." : " What was spent is forgotten when the host ends: it has no folder to keep it in.",
+  ];
+}
+
+const part = (of, limit) => (Number(limit) > 0 ? Math.min(1, Math.max(0, Number(of) / Number(limit))) : 1);
+
+/** How much of a limit is spent and set aside. */
+function meter(name, spent, reserved, left, limit, say) {
+  const [used, held] = [part(spent, limit), part(reserved, limit)];
+  const text = `${say(spent)} of ${say(limit)} spent${Number(reserved) > 0 ? `, ${say(reserved)} set aside` : ""}, ${say(left)} left`;
+  return h("div", { class: `meter ${used + held >= 0.9 ? "full" : ""}`, key: name },
+    h("div", { class: "meter-head" }, h("span", { class: "meter-name" }, name), h("span", null, h("strong", null, say(left)), " left"),
+      h("span", { class: "soft end" }, `${say(spent)} spent${Number(reserved) > 0 ? `, ${say(reserved)} set aside` : ""}, of ${say(limit)}`)),
+    h("div", { class: "meter-bar", role: "meter", "aria-label": `${name}: ${text}`, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round((used + held) * 100) },
+      h("span", { class: "meter-used", style: { width: `${used * 100}%` } }), h("span", { class: "meter-held", style: { width: `${Math.min(held, 1 - used) * 100}%` } })));
+}
+
+const same = (value) => String(value);
+
+function budget(one) {
+  const [kind, ...rest] = one.account.split(":");
+  const name = rest.join(":");
+  const { allowance } = one;
+  const spent = Number(one.spentTokens) > 0 || Number(one.reservedTokens) > 0;
+  return h("li", { class: "card", key: one.account, "data-row": true, "data-account": one.account },
+    h("div", { class: "card-head" },
+      h("h2", null, kind === "server" ? inside(`/servers/${encodeURIComponent(name)}`, { class: "name", "data-focus": true }, name) : h("span", { tabindex: "0", "data-focus": true }, name)),
+      h("span", { class: "chip" }, kind === "server" ? "server" : "signed in"),
+      allowance && h("span", { class: "soft small end" }, within(allowance))),
+    !allowance && h("p", { class: "soft" }, "No budget: it may ask no model."),
+    allowance && allowance.tokens !== null && meter("Tokens", one.spentTokens, one.reservedTokens, one.leftTokens, allowance.tokens, count),
+    allowance && allowance.money !== null && meter("Money", one.spentMoney, one.reservedMoney, one.leftMoney, allowance.money, same),
+    allowance && allowance.tokens === null && allowance.money === null && h("p", null, "As much as it likes."),
+    (!allowance || allowance.tokens === null) && spent && h("p", { class: "soft small" },
+      `${many(one.spentTokens, "token")} spent${Number(one.reservedTokens) > 0 ? `, ${count(one.reservedTokens)} set aside` : ""}`, Number(one.spentMoney) > 0 && `, for ${one.spentMoney}`),
+    allowance?.calls !== null && allowance?.calls !== undefined && h("p", { class: "soft small" }, `At most ${many(allowance.calls, "request")} in ${span(allowance.perMs)}.`));
+}
+
+const SCORES = [["cost", "Cheap"], ["speed", "Fast"], ["intelligence", "Able"]];
+
+function model(one) {
+  const takes = ["text", one.images && "pictures", one.audio && "sounds", one.tools && "tools"].filter(Boolean);
+  return h("li", { class: "card model", key: one.name, "data-row": true, "data-model": one.name },
+    h("div", { class: "card-head" }, h("h2", null, h("span", { tabindex: "0", "data-focus": true }, one.name)), h("span", { class: "chip" }, one.provider)),
+    h("p", { class: "target" }, one.model),
+    h("dl", { class: "scores" }, SCORES.map(([key, name]) => h("div", { key },
+      h("dt", null, name), h("dd", null, h("span", { class: "meter-bar", "aria-hidden": "true" }, h("span", { class: "meter-used", style: { width: `${Number(one[key]) * 100}%` } })), h("span", { class: "number" }, String(one[key])))))),
+    h("dl", { class: "facts tight one" },
+      h("div", null, h("dt", null, "Takes"), h("dd", null, takes.join(", "))),
+      h("div", null, h("dt", null, "Price"), h("dd", null, one.prices ? `${one.prices[0]} in, ${one.prices[1]} out, for a million tokens` : "not known")),
+      (one.context !== null || one.maxOutput !== null) && h("div", null, h("dt", null, "Room"), h("dd", null,
+        [one.context !== null && many(one.context, "token"), one.maxOutput !== null && `answers of ${count(one.maxOutput)}`].filter(Boolean).join(", ")))));
+}
+
+function names(all) {
+  const rows = all.flatMap((one) => [[one.name, one, "its name"], ...(one.model === one.name ? [] : [[one.model, one, "what its provider calls it"]]), ...one.aliases.map((alias) => [alias, one, "stands in for it"])]);
+  return [
+    h("p", { class: "soft small" }, "A server’s hint finds a model when it is a part of one of these, in any case. The first hint that finds one decides; then the server’s priorities do."),
+    h("div", { class: "scroll boxed" }, h("table", { class: "names" },
+      h("thead", null, h("tr", null, ["Name", "Finds", "Because"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", null, rows.map(([name, one, why]) => h("tr", { key: `${one.name} ${name} ${why}` }, h("th", { scope: "row", class: "mono" }, name), h("td", null, one.name), h("td", { class: "soft" }, why)))))),
+  ];
+}
+
+const STATES = { under_way: ["under way", "other"], answered: ["answered", "well"], refused: ["refused", "refused"], failed: ["failed", "failed"], cancelled: ["cancelled", "other"] };
+
+function chosen(one, app) {
+  const [word, kind] = STATES[one.state] ?? [one.state, "other"];
+  const isOpen = opened.has(one.number);
+  const toggle = () => {
+    if (!opened.delete(one.number)) opened.add(one.number);
+    app.render();
+  };
+  return h("li", { class: `entry ${kind}`, key: one.number, "data-row": true },
+    h("button", { type: "button", class: "entry-line", "data-focus": true, "aria-expanded": String(isOpen), onclick: toggle },
+      h("span", { class: "when" }, ago(new Date(one.at))), h("span", { class: `ending ${kind}` }, word),
+      h("span", { class: "what" }, h("strong", null, one.model), h("span", { class: "soft" }, ` for ${one.server}`)),
+      h("span", { class: "took" }, one.usage ? many(Number(one.usage[0]) + Number(one.usage[1]), "token") : ""),
+      h("span", { class: "who soft" }, one.cost ?? "")),
+    isOpen && h("div", { class: "entry-more" }, h("dl", { class: "facts" },
+      [["When", moment(new Date(one.at))], ["In the call of", one.cause], ["Chosen because", one.reason], ["Named by", one.isNamed && "the person, instead"],
+        ["Tokens", one.usage && `${count(one.usage[0])} sent, ${count(one.usage[1])} received`], ["Cost", one.cost]]
+        .filter(([, value]) => value).map(([name, value]) => h("div", { key: name }, h("dt", null, name), h("dd", null, value))))));
+}
