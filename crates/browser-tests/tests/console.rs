@@ -105,6 +105,8 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
     browser.keys("4").await;
     browser.see("nobody is greeted here").await;
     browser.keys("5").await;
+    browser.see("No model is configured").await;
+    browser.keys("6").await;
     browser.see("this browser").await;
     browser.picture("console-sessions").await;
     browser.keys("?").await;
