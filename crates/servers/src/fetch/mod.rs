@@ -28,6 +28,8 @@ const DEFAULT_TIME: Duration = Duration::from_secs(30);
 const DEFAULT_MAX_BYTES: usize = 5 * 1024 * 1024;
 /// How long a picture may be that is handed on, in bytes.
 const MAX_PICTURE: usize = 3 * 1024 * 1024;
+/// How much of a page is looked at that says what went wrong, in bytes.
+const MAX_ERROR_PAGE: usize = 64 * 1024;
 /// How often a page may send on.
 const MAX_REDIRECTS: usize = 5;
 /// The longest URL.
@@ -236,14 +238,16 @@ impl Inner {
         let url = parsed(text)?;
         let fetched = tokio::time::timeout(self.time, self.followed(url.clone(), is_robot)).await;
         let fetched = fetched.unwrap_or(Err(Error::new(FetchError::Timeout)));
-        let page = fetched.map_err(|why| Error::msg(format!("cannot fetch {url}: {why}")))?;
+        let mut page = fetched.map_err(|why| Error::msg(format!("cannot fetch {url}: {why}")))?;
         if page.status.is_success() {
             return Ok(page);
         }
-        let said = page.shown(Format::Markdown).unwrap_or_default();
+        let (at, status) = (page.url.clone(), page.status);
+        page.body.truncate(MAX_ERROR_PAGE);
+        let said = shown(page, Format::Markdown).await.unwrap_or_default();
         let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect();
         let said = if said.is_empty() { said } else { format!("; it says: {said}") };
-        Err(Error::msg(format!("{} answers {}{said}", page.url, page.status)))
+        Err(Error::msg(format!("{at} answers {status}{said}")))
     }
 
     async fn followed(&self, mut url: Url, is_robot: bool) -> Result<Page> {
