@@ -31,8 +31,10 @@ async fn a_child_that_ends_at_end_of_input_is_not_signalled() {
 /// covers: STDIO-10 STDIO-11
 #[tokio::test]
 async fn a_stubborn_child_is_terminated_then_killed_within_two_seconds() {
-    let child = Child::spawn(&sh("trap 'echo told >&2' TERM; while :; do sleep 0.05; done"), None).unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let child =
+        Child::spawn(&sh("trap 'echo told >&2' TERM; echo ready; while :; do sleep 0.05; done"), None)
+            .unwrap();
+    let _stdout = ready(child.stdout).await;
     drop(child.stdin);
     let began = Instant::now();
     child.handle.stop();
@@ -152,13 +154,19 @@ async fn a_launcher_gets_the_command_and_its_variables_behind_a_prefix() {
     assert_eq!(names, ["FOR_CHILD_LD_PRELOAD", "FOR_CHILD_PATH"]);
 }
 
+/// Waits until the script says that its traps are set.
+async fn ready(stdout: impl tokio::io::AsyncRead + Unpin) -> impl Sized {
+    let mut lines = BufReader::new(stdout).lines();
+    assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("ready"));
+    lines
+}
+
 /// Killed itself, it could not kill what the server has started.
 #[tokio::test]
 async fn a_launcher_is_told_to_kill() {
-    let script =
-        r#"trap 'echo asked >&2' TERM; trap 'echo told >&2; exit 9' QUIT; while :; do sleep 0.02; done"#;
+    let script = r#"trap 'echo asked >&2' TERM; trap 'echo told >&2; exit 9' QUIT; echo ready; while :; do sleep 0.02; done"#;
     let child = Child::spawn(&launched("server", script), None).unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let _stdout = ready(child.stdout).await;
     drop(child.stdin);
     child.handle.stop();
     child.handle.gone().await;
@@ -167,9 +175,9 @@ async fn a_launcher_is_told_to_kill() {
     // Some shells say beside it what became of the command they were waiting for.
     let ours: Vec<&str> = said.lines().filter(|line| ["asked", "told"].contains(line)).collect();
     assert_eq!(ours, ["asked", "told"], "{said}");
-    let script = "trap '' TERM QUIT; while :; do sleep 0.02; done";
+    let script = "trap '' TERM QUIT; echo ready; while :; do sleep 0.02; done";
     let child = Child::spawn(&launched("server", script), None).unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let _stdout = ready(child.stdout).await;
     drop(child.stdin);
     child.handle.stop();
     child.handle.gone().await;
