@@ -1,6 +1,7 @@
 //! Proofs that whoever shows something has the key it is bound to, checked (RFC 9449).
 
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -15,6 +16,7 @@ use url::Url;
 use crate::bounded::Bounded;
 use crate::client::DPOP;
 use crate::resource::{ALGORITHMS, read_signed};
+use crate::server::{Store, StoreError};
 
 /// How long a proof may be, in bytes.
 const MAX_PROOF_LENGTH: usize = 8 * 1024;
@@ -105,30 +107,61 @@ pub(crate) fn read_proof(
     Ok(Some(Proof { key, once, nonce: claims.nonce }))
 }
 
-/// The proofs that were used where there is no store.
-pub(crate) struct Used(Mutex<Bounded<String, u64>>);
-
-impl Default for Used {
-    fn default() -> Self {
-        Self(Mutex::new(Bounded::new(MAX_USED)))
-    }
+/// The proofs that were used. Cheap to clone; every clone is the same.
+#[derive(Clone)]
+pub struct UsedProofs {
+    here: Arc<Mutex<Bounded<String, u64>>>,
+    /// Where all processes look; none where each remembers its own.
+    shared: Option<Arc<dyn Store>>,
 }
 
-impl Used {
+impl UsedProofs {
+    /// Those of this process. Behind one address with others, each takes a proof once;
+    /// [`AuthServer::used_proofs`](crate::server::AuthServer::used_proofs) is for those.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        Self { here: Arc::new(Mutex::new(Bounded::new(MAX_USED))), shared: None }
+    }
+
+    /// Those of all processes with this store.
+    pub(crate) fn shared(store: Arc<dyn Store>) -> Self {
+        Self { shared: Some(store), ..Self::of_this_process() }
+    }
+
     /// Uses a proof; false when it was used before.
-    pub(crate) fn claim(&self, proof: &Proof, now: u64) -> bool {
-        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if used.get(&proof.once).is_some_and(|until| *until > now) {
+    pub(crate) async fn claim(&self, proof: &Proof, now: u64) -> Result<bool, StoreError> {
+        let until = now + 2 * PROOF_SECONDS;
+        let is_new = self.claim_here(proof, until, now)
+            && match &self.shared {
+                // Not the name that a token endpoint claims it by: it is another place.
+                Some(store) => store.claim(&format!("shown proof {}", proof.once), "", until, now).await?,
+                None => true,
+            };
+        if !is_new {
             tracing::warn!(key = proof.key, "a proof was shown again: somebody may have listened");
+        }
+        Ok(is_new)
+    }
+
+    fn claim_here(&self, proof: &Proof, until: u64, now: u64) -> bool {
+        let mut used = self.here.lock().unwrap_or_else(PoisonError::into_inner);
+        if used.get(&proof.once).is_some_and(|until| *until > now) {
             return false;
         }
-        if used.put(proof.once.clone(), now + 2 * PROOF_SECONDS).is_some() {
+        if used.put(proof.once.clone(), until).is_some() && self.shared.is_none() {
             tracing::warn!(
                 limit = "max_remembered_proofs",
                 "a proof was forgotten, and could be shown again"
             );
         }
         true
+    }
+}
+
+impl fmt::Debug for UsedProofs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = if self.shared.is_some() { "shared" } else { "of this process" };
+        write!(f, "UsedProofs({whose})")
     }
 }
 

@@ -115,6 +115,7 @@ pub(crate) fn authorization(
             let tokens = AnyOf::none().or(tokens).or(server.tokens_for([main.clone(), older.clone()]));
             let rules = ScopeRules::default().always(Scopes::parse(SCOPE).union(&scopes(&config)?));
             let guard = Guard::builder(main.clone(), vec![own], tokens).also(older).rules(rules);
+            let guard = guard.used_proofs(server.used_proofs());
             let guard = bound(guard, &config, &machine, server.proof_nonces());
             let by = match &config.provider {
                 Some(provider) => format!("this host, for those who sign in at {}", provider.issuer),

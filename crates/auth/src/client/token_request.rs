@@ -100,6 +100,8 @@ impl Order {
             issued_at: now,
             expires_at: seconds.map(|seconds| now.saturating_add(seconds)),
             proof_key: self.proof_key.clone().filter(|_| kind == TokenKind::Dpop),
+            // Whoever keeps what is new draws one.
+            mark: before.map(|tokens| tokens.mark.clone()).unwrap_or_default(),
         })
     }
 }

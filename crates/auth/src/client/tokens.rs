@@ -50,6 +50,9 @@ pub struct Tokens {
     pub expires_at: Option<u64>,
     /// The key the token is bound to, if it is.
     pub proof_key: Option<Arc<ProofKey>>,
+    /// Drawn whenever somebody agrees, and the same for all that comes of it by renewal: with another, it may be somebody
+    /// else. No secret. Empty in what was kept by older versions.
+    pub mark: String,
 }
 
 impl Tokens {

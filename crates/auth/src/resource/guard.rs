@@ -22,12 +22,12 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Body;
 use url::Url;
 
-use super::{Flaw, Principal, Refused, ScopeRules, Verify};
+use super::{Flaw, Principal, Refused, Schemes, ScopeRules, Verify};
 use crate::Scopes;
 use crate::client::DPOP;
 use crate::clock::Clock;
 use crate::nonces::ProofNonces;
-use crate::proofs::{Proof, Used, read_proof};
+use crate::proofs::{Proof, UsedProofs, read_proof};
 use crate::secret::fingerprint;
 use crate::server::StoreError;
 
@@ -56,12 +56,12 @@ struct Inner {
     doors: Vec<Door>,
     /// What to ask for at first.
     scopes: Scopes,
-    /// Whether only tokens that are bound to a key are taken.
-    bound_only: bool,
+    /// Whether only tokens that are bound to a key are taken, and whether it is said that they may be.
+    schemes: Schemes,
     /// Who may show others all the same, by name.
     exempt: Option<String>,
     nonces: Option<ProofNonces>,
-    used: Used,
+    used: UsedProofs,
 }
 
 /// One of the addresses of an endpoint, which is a resource of its own.
@@ -116,7 +116,7 @@ impl Guard {
 
     pub(super) fn refuse(&self, refused: &Refused, path: &str) -> Response<Bytes> {
         tracing::info!(path, ?refused, "a request was refused");
-        refused.response(self.0.location(path), &self.0.scopes)
+        refused.response(self.0.location(path), &self.0.scopes, self.0.schemes)
     }
 
     /// All that the calls of a request need that is refused anyway, so that its client asks its user once and not for
@@ -164,7 +164,7 @@ impl Guard {
                 let proof = self.proof(request, token, key, now)?;
                 self.use_proof(&proof, now).await?;
             }
-            (None, Scheme::Bearer) if !inner.bound_only || inner.is_exempt(&principal) => {}
+            (None, Scheme::Bearer) if inner.schemes != Schemes::Dpop || inner.is_exempt(&principal) => {}
             // Who has stolen it must not be let in because they leave out the proof.
             _ => {
                 tracing::debug!(token = fingerprint(token), ?scheme, "a token was shown in the wrong way");
@@ -196,16 +196,16 @@ impl Guard {
     }
 
     async fn use_proof(&self, proof: &Proof, now: u64) -> Result<(), Refused> {
-        if let Some(nonces) = &self.0.nonces {
-            let lost = |error: StoreError| {
-                tracing::error!(%error, "the keys of nonces could not be looked up");
-                Refused::Token(Flaw::Unavailable)
-            };
-            if !nonces.check(proof, now).await.map_err(lost)? {
-                return Err(Refused::Nonce(nonces.make(now).await.map_err(lost)?));
-            }
+        let lost = |error: StoreError| {
+            tracing::error!(%error, "it could not be looked up whether a proof is new");
+            Refused::Token(Flaw::Unavailable)
+        };
+        if let Some(nonces) = &self.0.nonces
+            && !nonces.check(proof, now).await.map_err(lost)?
+        {
+            return Err(Refused::Nonce(nonces.make(now).await.map_err(lost)?));
         }
-        if !self.0.used.claim(proof, now) {
+        if !self.0.used.claim(proof, now).await.map_err(lost)? {
             return Err(Refused::Proof("the proof was used before"));
         }
         Ok(())
@@ -237,7 +237,7 @@ impl Guard {
                 }
                 let methods: Vec<_> = calls.iter().map(|(method, _)| method.name()).collect();
                 tracing::info!(?methods, %needed, "a request was refused for its scopes");
-                Err(Box::new(Refused::Scopes(needed).response(&location, &inner.scopes)))
+                Err(Box::new(Refused::Scopes(needed).response(&location, &inner.scopes, inner.schemes)))
             }));
         }
         extensions.insert(principal);

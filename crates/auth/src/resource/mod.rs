@@ -17,6 +17,7 @@ mod tokens;
 mod verify;
 
 pub use crate::nonces::ProofNonces;
+pub use crate::proofs::UsedProofs;
 pub use guard::{DEFAULT_METADATA_AGE, Guard, GuardBuilder};
 pub use introspection::Introspection;
 pub(crate) use jwt::read_signed;
@@ -24,7 +25,7 @@ pub use jwt::{ALGORITHMS, JwtFlaw, JwtRules, check_jwt};
 pub use keys::IssuerTokens;
 pub use layer::Guarded;
 pub use principal::Principal;
-pub use refusal::Refused;
+pub use refusal::{Refused, Schemes};
 pub use rules::ScopeRules;
 pub use tokens::StaticTokens;
 pub use verify::{AnyOf, Flaw, MAX_TOKEN_LENGTH, Verify, VerifyFuture};

@@ -30,33 +30,63 @@ pub enum Refused {
     Scopes(Scopes),
 }
 
-impl Refused {
-    /// The response: the status of the case, and a challenge that says where to get a token (`metadata`, a URL) and with
-    /// which scopes. It says nothing of what is in the token.
-    #[must_use]
-    pub fn response(&self, metadata: &str, scopes: &Scopes) -> Response<Bytes> {
+/// How tokens may be shown, as a challenge says it (RFC 9449, section 7.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Schemes {
+    /// Whoever has a token shows it.
+    #[default]
+    Bearer,
+    /// Either that, or the token is bound to a key, which is proven.
+    Both,
+    /// Every token is bound to a key.
+    Dpop,
+}
+
+impl Schemes {
+    /// What is asked for, in each way. That which asks for less comes first: some look at no other.
+    fn challenges(self) -> Vec<Challenge> {
         let bearer = Challenge::new("Bearer");
-        let (status, challenge, body) = match self {
+        match self {
+            Self::Bearer => vec![bearer],
+            Self::Both => vec![bearer, dpop()],
+            Self::Dpop => vec![dpop()],
+        }
+    }
+}
+
+fn dpop() -> Challenge {
+    Challenge::new("DPoP").with("algs", algorithm_names().join(" "))
+}
+
+impl Refused {
+    /// The response: the status of the case, and a challenge for each of the `schemes`, which says where to get a token
+    /// (`metadata`, a URL) and with which scopes. It says nothing of what is in the token.
+    #[must_use]
+    pub fn response(&self, metadata: &str, scopes: &Scopes, schemes: Schemes) -> Response<Bytes> {
+        let all = |say: &dyn Fn(Challenge) -> Challenge| schemes.challenges().into_iter().map(say).collect();
+        let (status, challenges, body): (_, Vec<Challenge>, _) = match self {
             Self::NoToken => {
                 // RFC 6750, section 3.1: who has shown nothing is told of no error.
                 let body = ErrorBody::new(ErrorCode::InvalidToken, "authentication required");
-                (StatusCode::UNAUTHORIZED, Some(located(bearer, metadata, scopes)), body)
+                (StatusCode::UNAUTHORIZED, all(&|challenge| located(challenge, metadata, scopes)), body)
             }
             Self::Token(Flaw::Unavailable) => {
-                (StatusCode::SERVICE_UNAVAILABLE, None, ErrorBody::from(ErrorCode::TemporarilyUnavailable))
+                let body = ErrorBody::from(ErrorCode::TemporarilyUnavailable);
+                (StatusCode::SERVICE_UNAVAILABLE, Vec::new(), body)
             }
             Self::Token(flaw) => {
                 let body = ErrorBody::new(ErrorCode::InvalidToken, flaw.to_string());
-                let challenge = located(with_error(bearer, &body), metadata, scopes);
-                (StatusCode::UNAUTHORIZED, Some(challenge), body)
+                let challenges = all(&|challenge| located(with_error(challenge, &body), metadata, scopes));
+                (StatusCode::UNAUTHORIZED, challenges, body)
             }
             Self::Scopes(needed) => {
                 let body = ErrorBody::new(
                     ErrorCode::InsufficientScope,
                     "the token does not cover what this operation needs",
                 );
-                let challenge = located(with_error(bearer, &body), metadata, needed);
-                (StatusCode::FORBIDDEN, Some(challenge), body)
+                let challenges = all(&|challenge| located(with_error(challenge, &body), metadata, needed));
+                (StatusCode::FORBIDDEN, challenges, body)
             }
             Self::Proof(_) | Self::Nonce(_) => {
                 let body = match self {
@@ -66,12 +96,12 @@ impl Refused {
                         "the proof of the key is missing or wrong",
                     ),
                 };
-                let dpop = Challenge::new("DPoP").with("algs", algorithm_names().join(" "));
-                (StatusCode::UNAUTHORIZED, Some(located(with_error(dpop, &body), metadata, scopes)), body)
+                let challenge = located(with_error(dpop(), &body), metadata, scopes);
+                (StatusCode::UNAUTHORIZED, vec![challenge], body)
             }
             Self::Malformed(why) => {
                 let body = ErrorBody::new(ErrorCode::InvalidRequest, *why);
-                (StatusCode::BAD_REQUEST, Some(with_error(bearer, &body)), body)
+                (StatusCode::BAD_REQUEST, all(&|challenge| with_error(challenge, &body)), body)
             }
         };
         let mut response = Response::new(serde_json::to_vec(&body).unwrap_or_default().into());
@@ -84,10 +114,13 @@ impl Refused {
         {
             headers.insert(DPOP_NONCE, nonce);
         }
-        match challenge.map(|challenge| HeaderValue::try_from(challenge.to_string())) {
-            Some(Ok(challenge)) => drop(headers.insert(WWW_AUTHENTICATE, challenge)),
-            Some(Err(_)) => {}
-            None => drop(headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS))),
+        if challenges.is_empty() {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
+        }
+        for challenge in challenges {
+            if let Ok(challenge) = HeaderValue::try_from(challenge.to_string()) {
+                headers.append(WWW_AUTHENTICATE, challenge);
+            }
         }
         response
     }

@@ -55,6 +55,7 @@ use crate::fetch::Fetch;
 use crate::keys::PublishedKeys;
 use crate::metadata::{ClientDocument, is_secure};
 use crate::nonces::ProofNonces;
+use crate::proofs::UsedProofs;
 use crate::{ClientId, Issuer, Seed};
 use assertions::Trusted;
 use documents::{Documents, Lookup};
@@ -207,6 +208,12 @@ impl AuthServer {
     #[must_use]
     pub fn proof_nonces(&self) -> ProofNonces {
         self.0.nonces.clone()
+    }
+
+    /// The proofs that were used at any guard that asks here, of every server on the same store: for a guard beside it.
+    #[must_use]
+    pub fn used_proofs(&self) -> UsedProofs {
+        UsedProofs::shared(Arc::clone(&self.0.store))
     }
 
     /// Goes by this clock.

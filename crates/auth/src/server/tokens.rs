@@ -231,11 +231,10 @@ impl AuthServer {
         let server = self.clone();
         // In a task of its own: whoever asked may hang up, and it is done all the same.
         let done = tokio::spawn(async move {
-            // It goes with the grant.
-            let theirs = server.rested_on(&grant).await?;
             let until = server.now() + server.settings().lifetimes.grant.as_secs() + 3600;
-            server.store().revoke_grant(&grant, until).await?;
-            if let Some(token) = theirs {
+            // What it rested on goes with it. Whoever is renewing that now gives back what they get.
+            let rested = server.store().revoke_grant(&grant, until).await?;
+            if let Some(token) = rested.and_then(|record| server.rested_on(&grant, &record)) {
                 tokio::spawn(async move { server.give_back(&token).await });
             }
             Ok(())

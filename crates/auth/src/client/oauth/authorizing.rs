@@ -93,7 +93,7 @@ impl OAuthClient {
                 _ => return Err(FlowError::OutOfOrder),
             }
             match flow.poll_effect().clone() {
-                Effect::Done(tokens) => this.keep(*tokens, true).await.map(Stepped::Tokens),
+                Effect::Done(tokens) => this.keep_new(*tokens).await.map(Stepped::Tokens),
                 Effect::Failed(error) => Err(error),
                 _ => Ok(Stepped::Flow(Box::new(flow))),
             }
@@ -114,7 +114,7 @@ impl OAuthClient {
         let failed = |was_shown: bool, error| if was_shown { self.denied(error) } else { error };
         loop {
             let input = match flow.poll_effect().clone() {
-                Effect::Done(tokens) => return Ok(Got::Tokens(self.keep(*tokens, true).await?)),
+                Effect::Done(tokens) => return Ok(Got::Tokens(self.keep_new(*tokens).await?)),
                 Effect::Failed(error) => return Err(failed(was_shown, error)),
                 Effect::Fetch(_) if flow.is_redeeming() => {
                     match self.step(turn, flow).await.map_err(|error| failed(was_shown, error))? {

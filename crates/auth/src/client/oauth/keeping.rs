@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::OAuthClient;
+use super::{OAuthClient, seed};
+use crate::Issuer;
 use crate::client::error::{FlowError, StepError};
 use crate::client::settings::Registration;
 use crate::client::store::{self, Store, read_registration};
@@ -50,8 +51,26 @@ impl OAuthClient {
         })
     }
 
-    /// Keeps new tokens in the place of the old.
-    pub(super) async fn keep(&self, tokens: Tokens, is_new: bool) -> Result<Arc<Tokens>, FlowError> {
+    /// Keeps what somebody has agreed to, once no other process is renewing what it takes the place of: what that one gets
+    /// would take its place in turn.
+    pub(super) async fn keep_new(&self, mut tokens: Tokens) -> Result<Arc<Tokens>, FlowError> {
+        tokens.mark = seed()?.draw_text();
+        let lock = self.stored(|store| store.lock()).await;
+        self.kept(tokens, true, lock).await
+    }
+
+    /// Keeps what a renewal has brought; whoever renews has the lock.
+    pub(super) async fn keep_renewed(&self, tokens: Tokens) -> Result<Arc<Tokens>, FlowError> {
+        self.kept(tokens, false, Ok(None)).await
+    }
+
+    /// Keeps new tokens in the place of the old, while this lock is held.
+    async fn kept(
+        &self,
+        tokens: Tokens,
+        is_new: bool,
+        lock: Result<Option<Box<dyn Send>>, FlowError>,
+    ) -> Result<Arc<Tokens>, FlowError> {
         let name = store::tokens_key(&self.0.endpoint, &self.0.account);
         let document = store::write_tokens(&tokens, &self.0.endpoint, &self.0.account);
         let tokens = Arc::new(tokens);
@@ -66,10 +85,14 @@ impl OAuthClient {
             token = crate::fingerprint(tokens.access.expose_secret()),
             "the server's token was replaced"
         );
-        let written = match document {
-            Some(document) => self.stored(move |store| store.write(&name, &document)).await,
-            None => Err(FlowError::Store("it cannot be written".into())),
+        let (lock, written) = match (lock, document) {
+            (Ok(lock), Some(document)) => {
+                (lock, self.stored(move |store| store.write(&name, &document)).await)
+            }
+            (Ok(lock), None) => (lock, Err(FlowError::Store("it cannot be written".into()))),
+            (Err(error), _) => (None, Err(error)),
         };
+        drop(lock);
         // They are good as long as the program runs; but not to say so would be to ask again next time for no visible
         // reason.
         if let Err(error) = &written {
@@ -80,8 +103,8 @@ impl OAuthClient {
     }
 
     /// Forgets the tokens, when no other process is renewing them any more: it would keep what comes back. Says what was
-    /// kept last, or else held.
-    pub(super) async fn give_up(&self) -> (Option<Arc<Tokens>>, Result<(), FlowError>) {
+    /// kept last, or else held; both, the newer first, where what is held could never be kept.
+    pub(super) async fn give_up(&self) -> (Vec<Arc<Tokens>>, Result<(), FlowError>) {
         let name = store::tokens_key(&self.0.endpoint, &self.0.account);
         // Nobody renews what is not there.
         let lock = self.stored(move |store| match store.read(&name)? {
@@ -91,7 +114,17 @@ impl OAuthClient {
         let lock = lock.await;
         let kept = self.kept_document().await.ok().flatten();
         let kept = kept.and_then(|document| self.read_tokens(&document)).map(Arc::new);
-        let last = kept.or_else(|| self.held().tokens.clone());
+        let (held, is_unsaved) = {
+            let held = self.held();
+            (held.tokens.clone(), held.is_unsaved)
+        };
+        let last = match (kept, held) {
+            (Some(kept), Some(held)) if is_unsaved && !is_same(&kept, &held) => {
+                // What stands in the store may be good all the same: nobody has renewed it, or nobody could say so.
+                if kept.issued_at > held.issued_at { vec![kept, held] } else { vec![held, kept] }
+            }
+            (kept, held) => kept.or(held).into_iter().collect(),
+        };
         let forgotten = match lock {
             Ok(_lock) => self.forget().await,
             Err(error) => {
@@ -102,6 +135,22 @@ impl OAuthClient {
         (last, forgotten)
     }
 
+    /// Forgets tokens of an authorization server whose they no longer are, when no other process is renewing them. What
+    /// another has got of the new one meanwhile stays, and is held here too; true then.
+    pub(super) async fn forget_all_but(&self, issuer: &Issuer) -> Result<bool, FlowError> {
+        let _lock = self.stored(|store| store.lock()).await?;
+        let kept = self.kept_document().await?.and_then(|document| self.read_tokens(&document));
+        match kept.filter(|kept| kept.issuer == *issuer) {
+            Some(kept) => {
+                self.let_go();
+                self.held().tokens = Some(Arc::new(kept));
+                Ok(true)
+            }
+            None => self.forget().await.map(|()| false),
+        }
+    }
+
+    /// Forgets the tokens; whoever calls has the lock.
     pub(super) async fn forget(&self) -> Result<(), FlowError> {
         let name = store::tokens_key(&self.0.endpoint, &self.0.account);
         self.let_go();
@@ -125,10 +174,21 @@ impl OAuthClient {
             (name, serde_json::to_string(&binding).ok().map(Into::into))
         };
         let document = document.ok_or_else(failed)?;
-        self.stored(move |store| store.write(&name, &document)).await
+        self.stored(move |store| {
+            // Somebody may be about to forget the one before it.
+            let _lock = store.lock()?;
+            store.write(&name, &document)
+        })
+        .await
     }
 
     /// Forgets a registration that its server no longer knows; false if the client came by another way.
+    pub(super) async fn forget_registration_alone(&self, tokens: &Tokens) -> Result<bool, FlowError> {
+        let _lock = self.stored(|store| store.lock()).await?;
+        self.forget_registration(tokens).await
+    }
+
+    /// The same for whoever has the lock: between the look at it and its end nobody writes another.
     pub(super) async fn forget_registration(&self, tokens: &Tokens) -> Result<bool, FlowError> {
         let name = store::registration_key(tokens.issuer.as_str());
         let id = tokens.client.id.clone();
@@ -142,4 +202,9 @@ impl OAuthClient {
         })
         .await
     }
+}
+
+/// Whether these are the same tokens.
+pub(super) fn is_same(one: &Tokens, other: &Tokens) -> bool {
+    one.access.expose_secret() == other.access.expose_secret()
 }

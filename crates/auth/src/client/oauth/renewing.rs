@@ -83,7 +83,7 @@ impl OAuthClient {
             let response =
                 response.map_err(|why| FlowError::Fetch { what: "the token endpoint", url, why })?;
             match renewal.handle(&response, &mut seed, self.0.clock.now()) {
-                Renewed::Tokens(tokens) => return Ok(Outcome::Renewed(self.keep(*tokens, false).await?)),
+                Renewed::Tokens(tokens) => return Ok(Outcome::Renewed(self.keep_renewed(*tokens).await?)),
                 Renewed::Again(again) => request = again,
                 Renewed::Lost => {
                     // A server takes such a token once. If the program that showed it last had ended before it kept the

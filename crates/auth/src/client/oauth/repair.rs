@@ -91,12 +91,16 @@ impl OAuthClient {
                     Err(error) => error.to_string(),
                 };
                 did.push(Repair::NotRenewed(why));
-                if self.forget_registration(&tokens).await? {
+                if self.forget_registration_alone(&tokens).await? {
                     did.push(Repair::RegistrationForgotten(issuer));
                 }
             } else {
-                self.forget().await?;
+                let is_done = self.forget_all_but(&issuer).await?;
                 did.push(Repair::ServerChanged { from: tokens.issuer.clone(), to: issuer });
+                // Another process was faster.
+                if let Some(tokens) = self.held().tokens.clone().filter(|_| is_done) {
+                    return Ok(Repaired { tokens, did });
+                }
             }
         }
         {

@@ -43,10 +43,14 @@ impl OAuthClient {
         let revoking = async move {
             // What another program has renewed meanwhile is what is good there.
             let (last, forgotten) = this.give_up().await;
-            let revoked = match last {
-                None => Revoked::Nothing,
-                Some(tokens) => this.take_back(&tokens).await.unwrap_or_else(Revoked::Failed),
-            };
+            let mut revoked = Revoked::Nothing;
+            for tokens in &last {
+                let taken = this.take_back(tokens).await.unwrap_or_else(Revoked::Failed);
+                // One that was not taken back is what there is to say.
+                if !matches!(revoked, Revoked::Failed(_)) {
+                    revoked = taken;
+                }
+            }
             forgotten.map(|()| revoked)
         };
         Self::to_the_end(&turn, revoking).await

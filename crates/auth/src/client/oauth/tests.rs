@@ -49,8 +49,8 @@ struct Script {
     wants: Option<&'static str>,
     /// No scopes are enough.
     is_insatiable: bool,
-    /// Calls of tools are refused for another reason.
-    is_closed: bool,
+    /// Calls of tools are refused for another reason, in these words.
+    is_closed: Option<&'static str>,
     /// How a refresh is answered when it is not granted, and with which error where that is not `invalid_grant`.
     refresh_fails: Option<u16>,
     refresh_error: Option<&'static str>,
@@ -77,7 +77,7 @@ struct Script {
     /// Nobody may listen.
     is_silent: bool,
     /// Where the MCP endpoint points to.
-    moved_to: Option<&'static str>,
+    moved_to: Option<String>,
     /// Where people are sent to agree, instead of here.
     authorizes_at: Option<&'static str>,
     /// Whatever token is shown is refused.
@@ -185,7 +185,7 @@ impl Site {
         let shown = head.headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
         self.script().seen.push((path.clone(), query.clone(), shown.clone()));
         let url = &self.url;
-        let moved_to = self.script().moved_to.filter(|_| path == "/mcp");
+        let moved_to = self.script().moved_to.clone().filter(|_| path == "/mcp");
         if let Some(there) = moved_to {
             let mut response = say(307, &json!({}));
             response.headers_mut().insert("location", there.parse().unwrap());
@@ -286,8 +286,8 @@ impl Site {
         {
             return refuse(403, format!("Bearer error=\"insufficient_scope\", scope=\"{wants}\""));
         }
-        if script.is_closed && is_call {
-            return refuse(403, "Bearer error=\"invalid_token\"".into());
+        if let Some(challenge) = script.is_closed.filter(|_| is_call) {
+            return refuse(403, challenge.into());
         }
         let result = json!({
             "protocolVersion": "2025-11-25", "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },

@@ -93,6 +93,8 @@ struct TokensRecord {
     expires_at: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "expose")]
     proof_key: Option<SecretString>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    mark: String,
 }
 
 fn expose<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -167,6 +169,7 @@ pub(in crate::client) fn write_tokens(
         issued_at: tokens.issued_at,
         expires_at: tokens.expires_at,
         proof_key,
+        mark: tokens.mark.clone(),
     })
 }
 
@@ -275,5 +278,6 @@ pub(in crate::client) fn read_tokens(
         issued_at: record.issued_at,
         expires_at: record.expires_at,
         proof_key,
+        mark: record.mark,
     })
 }

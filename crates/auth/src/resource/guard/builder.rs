@@ -9,8 +9,8 @@ use super::{Door, Guard, Inner};
 use crate::clock::Clock;
 use crate::metadata::{ProtectedResource, resource_metadata_urls};
 use crate::nonces::ProofNonces;
-use crate::proofs::{Used, algorithm_names};
-use crate::resource::{Principal, ScopeRules, Verify};
+use crate::proofs::{UsedProofs, algorithm_names};
+use crate::resource::{Principal, Schemes, ScopeRules, Verify};
 use crate::{Issuer, Resource, Scopes};
 
 /// Makes a [`Guard`].
@@ -22,9 +22,10 @@ pub struct GuardBuilder {
     scopes: Option<Scopes>,
     clock: Clock,
     alone: bool,
-    bound_only: bool,
+    schemes: Schemes,
     exempt: Option<String>,
     nonces: Option<ProofNonces>,
+    used: UsedProofs,
 }
 
 impl Guard {
@@ -41,9 +42,10 @@ impl Guard {
             scopes: None,
             clock: Clock::system(),
             alone: true,
-            bound_only: false,
+            schemes: Schemes::Bearer,
             exempt: None,
             nonces: None,
+            used: UsedProofs::of_this_process(),
         }
     }
 }
@@ -89,6 +91,9 @@ impl GuardBuilder {
     /// for it.
     #[must_use]
     pub fn offer_proofs(mut self) -> Self {
+        if self.schemes == Schemes::Bearer {
+            self.schemes = Schemes::Both;
+        }
         self.metadata.dpop_signing_alg_values_supported = Some(algorithm_names());
         self
     }
@@ -96,7 +101,7 @@ impl GuardBuilder {
     /// Takes only tokens that are bound to a key of whoever shows them.
     #[must_use]
     pub fn require_proofs(mut self) -> Self {
-        self.bound_only = true;
+        self.schemes = Schemes::Dpop;
         self.metadata.dpop_bound_access_tokens_required = Some(true);
         self.offer_proofs()
     }
@@ -114,6 +119,14 @@ impl GuardBuilder {
     #[must_use]
     pub fn proof_nonces(mut self, nonces: ProofNonces) -> Self {
         self.nonces = Some(nonces);
+        self
+    }
+
+    /// Remembers here which proofs were used, so that none is good twice: with others behind one address, where all of them
+    /// look. In this process unless told otherwise.
+    #[must_use]
+    pub fn used_proofs(mut self, used: UsedProofs) -> Self {
+        self.used = used;
         self
     }
 
@@ -150,10 +163,10 @@ impl GuardBuilder {
             clock: self.clock,
             doors,
             scopes,
-            bound_only: self.bound_only,
+            schemes: self.schemes,
             exempt: self.exempt,
             nonces: self.nonces,
-            used: Used::default(),
+            used: self.used,
         }))
     }
 }

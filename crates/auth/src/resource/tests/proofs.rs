@@ -14,7 +14,8 @@ use url::Url;
 
 use crate::client::ProofKey;
 use crate::clock::Clock;
-use crate::resource::{Guard, GuardBuilder, Principal, ProofNonces, StaticTokens};
+use crate::resource::{Guard, GuardBuilder, Principal, ProofNonces, StaticTokens, UsedProofs};
+use crate::server::{MemoryStore, Store};
 use crate::testing::SigningKey;
 use crate::{Challenge, Issuer, Resource, Scopes};
 
@@ -35,7 +36,11 @@ struct Place {
 
 impl Place {
     fn with(change: impl FnOnce(GuardBuilder) -> GuardBuilder) -> Self {
-        let key = ProofKey::generate().unwrap();
+        Self::knowing(ProofKey::generate().unwrap(), change)
+    }
+
+    /// With a token that is bound to this key.
+    fn knowing(key: ProofKey, change: impl FnOnce(GuardBuilder) -> GuardBuilder) -> Self {
         let url = Url::parse(RESOURCE).unwrap();
         let sample = key.prove(&Method::POST, &url, None, None, "sample".into(), 0).unwrap();
         let mut bound = Principal::new(Issuer::new(ISSUER).unwrap(), "ann");
@@ -209,4 +214,63 @@ async fn a_guard_may_want_nonces_and_proofs_of_all() {
     let strict = Place::with(|guard| guard.require_proofs().exempt(&other));
     assert_eq!(strict.refused("Bearer plain", &[]).await.1, "invalid_token");
     assert!(metadata["dpop_signing_alg_values_supported"].as_array().unwrap().contains(&json!("ES256")));
+}
+
+/// Several guards behind one address.
+#[tokio::test]
+async fn a_proof_that_was_used_at_one_guard_is_good_at_no_other() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let key = ProofKey::generate().unwrap();
+    let again = || ProofKey::from_document(key.document()).unwrap();
+    let shared =
+        || Place::knowing(again(), |guard| guard.used_proofs(UsedProofs::shared(Arc::clone(&store))));
+    let (one, two) = (shared(), shared());
+    let proof = one.proof("1", None);
+    one.call("DPoP bound", &[&proof]).await.unwrap();
+    let (_, error) = two.refused("DPoP bound", &[&proof]).await;
+    assert_eq!(error, "invalid_dpop_proof", "replayed");
+    two.call("DPoP bound", &[&two.proof("2", None)]).await.unwrap();
+    assert_eq!(one.refused("DPoP bound", &[&two.proof("2", None)]).await.1, "invalid_dpop_proof");
+    // Each on its own knows nothing of the others.
+    Place::knowing(again(), |guard| guard).call("DPoP bound", &[&proof]).await.unwrap();
+}
+
+/// What a guard wants is said in the scheme in which it is to be shown (RFC 9449, section 7.1).
+#[tokio::test]
+async fn a_challenge_is_made_in_the_schemes_that_are_taken() {
+    type Change = fn(GuardBuilder) -> GuardBuilder;
+    let ways: [(Change, &[&str]); 3] = [
+        (|guard| guard, &["Bearer"]),
+        (GuardBuilder::offer_proofs, &["Bearer", "DPoP"]),
+        (GuardBuilder::require_proofs, &["DPoP"]),
+    ];
+    for (change, schemes) in ways {
+        let place = Place::with(|guard| change(guard).scopes(&Scopes::parse("mcp")));
+        for (shown, error) in [(None, None), (Some("Bearer stolen"), Some("invalid_token"))] {
+            let mut request = Request::post("/mcp");
+            if let Some(shown) = shown {
+                request = request.header("authorization", shown);
+            }
+            let refused = place.guard.check(&mut request.body(()).unwrap()).await.unwrap_err();
+            let all = Challenge::all(refused.headers());
+            let known = ["Bearer", "DPoP"];
+            let said: Vec<_> =
+                all.iter().map(|one| *known.iter().find(|known| one.is(known)).unwrap()).collect();
+            assert_eq!(said, schemes, "{shown:?}");
+            for challenge in &all {
+                assert_eq!(challenge.get("error"), error, "{schemes:?}");
+                assert_eq!(challenge.scopes(), Some(Scopes::parse("mcp")));
+                assert!(challenge.get("resource_metadata").is_some());
+                let algorithms = challenge.get("algs").unwrap_or_default();
+                assert_eq!(algorithms.split(' ').any(|name| name == "ES256"), challenge.is("DPoP"));
+            }
+        }
+    }
+    // More scopes are asked for in the same way.
+    let rules = crate::resource::ScopeRules::default().always(Scopes::parse("more"));
+    let strict = Place::with(|guard| guard.require_proofs().rules(rules));
+    let refused = strict.call("DPoP bound", &[&strict.proof("1", None)]).await.unwrap_err();
+    assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+    let all = Challenge::all(refused.headers());
+    assert!(all.len() == 1 && all[0].is("DPoP") && all[0].wants_more_scopes(), "{all:?}");
 }

@@ -9,7 +9,7 @@ use super::asked::Tokens;
 use super::{Failed, Provider};
 use crate::resource::Flaw;
 use crate::server::AuthServer;
-use crate::server::store::{Kind, Record, StoreError};
+use crate::server::store::{Kind, Record};
 use crate::server::tokens::encode;
 
 /// How often the other is asked whether its token still holds, in seconds.
@@ -168,11 +168,16 @@ impl AuthServer {
             true => self.renew(provider, grant, &known).await?,
             false => self.ask_status(provider, grant, &known).await?,
         };
+        let was_renewed = upstream.access != known.access;
         let kept = Record { value: encode(&upstream), ..record };
-        match self.store().put(kept).await? {
-            true => Ok(()),
-            false => Err(Failed::Refused("it was ended meanwhile")),
+        if self.store().put(kept.clone()).await? {
+            return Ok(());
         }
+        // Whoever has ended the grant knew only of what this replaces.
+        if was_renewed && let Some(token) = self.rested_on(grant, &kept) {
+            self.give_back(&token).await;
+        }
+        Err(Failed::Refused("it was ended meanwhile"))
     }
 
     async fn renew(&self, provider: &Provider, grant: &str, known: &Upstream) -> Result<Upstream, Failed> {
@@ -198,12 +203,10 @@ impl AuthServer {
         }
     }
 
-    /// What the provider gave us for a grant and takes back, if it did.
-    pub(in crate::server) async fn rested_on(&self, grant: &str) -> Result<Option<SecretString>, StoreError> {
-        let Some(provider) = self.provider() else { return Ok(None) };
-        let record = self.store().get(Kind::Upstream, grant, self.now()).await?;
-        let known = record.and_then(|record| serde_json::from_str::<Upstream>(&record.value).ok());
-        Ok(known.and_then(|known| provider.open(grant, known.refresh.as_deref().unwrap_or(&known.access))))
+    /// What the provider gave us for a grant and takes back, if it did: in the record of it.
+    pub(in crate::server) fn rested_on(&self, grant: &str, record: &Record) -> Option<SecretString> {
+        let known: Upstream = serde_json::from_str(&record.value).ok()?;
+        self.provider()?.open(grant, known.refresh.as_deref().unwrap_or(&known.access))
     }
 
     /// Gives a token back to the provider.

@@ -107,11 +107,15 @@ impl Store for MemoryStore {
         ready(self.tables().records.remove(&(kind, key.to_owned())).is_some())
     }
 
-    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, ()> {
+    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, Option<Record>> {
         let mut tables = self.tables();
         tables.revoked.insert(grant.to_owned(), until);
-        tables.records.retain(|_, entry| entry.record.grant.as_deref() != Some(grant));
-        ready(())
+        let of_it = |entry: &Entry| entry.record.grant.as_deref() == Some(grant);
+        let rested =
+            tables.records.values().find(|entry| of_it(entry) && entry.record.kind == Kind::Upstream);
+        let rested = rested.map(|entry| entry.record.clone());
+        tables.records.retain(|_, entry| !of_it(entry));
+        ready(rested)
     }
 
     fn count(&self, kind: Kind) -> StoreFuture<'_, usize> {

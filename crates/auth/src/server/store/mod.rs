@@ -162,8 +162,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn forget<'a>(&'a self, kind: Kind, key: &'a str) -> StoreFuture<'a, bool>;
 
     /// Ends a grant and everything that belongs to it, for good: what is put for it later is not kept. `until` is when
-    /// nothing of it could be left anyway.
-    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, ()>;
+    /// nothing of it could be left anyway. What it rested on, the record of [`Kind::Upstream`], if there was one, as it was
+    /// in the end.
+    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, Option<Record>>;
 
     /// How many records of a kind there are, expired ones among them.
     fn count(&self, kind: Kind) -> StoreFuture<'_, usize>;

@@ -234,7 +234,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, ()> {
+    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, Option<Record>> {
         let grant = grant.to_owned();
         self.run(move |connection| {
             let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -242,8 +242,12 @@ impl Store for SqliteStore {
                 "INSERT OR REPLACE INTO revoked (grant_id, until) VALUES (?1, ?2)",
                 params![grant, seconds(until)],
             )?;
+            let sql = format!("SELECT {COLUMNS} FROM records WHERE kind = 'upstream' AND grant_id = ?1");
+            let rested =
+                change.query_row(&sql, params![grant], |row| record(Kind::Upstream, row)).optional()?;
             change.execute("DELETE FROM records WHERE grant_id = ?1", params![grant])?;
-            change.commit()
+            change.commit()?;
+            Ok(rested)
         })
     }
 

@@ -131,7 +131,15 @@ async fn a_revoked_grant_leaves_nothing_and_stays_revoked((one, other): Pair) {
     one.put(code("c", NOW + 10)).await.unwrap();
     one.put(refresh("r")).await.unwrap();
     one.put(Record::new(Kind::Access, "a", "{}", NOW + 10).of("g2")).await.unwrap();
-    other.revoke_grant("g1", NOW + 1000).await.unwrap();
+    let rested = Record::new(Kind::Upstream, "g1", "theirs", NOW + 10).of("g1");
+    one.put(rested.clone()).await.unwrap();
+    assert_eq!(
+        other.revoke_grant("g1", NOW + 1000).await.unwrap(),
+        Some(rested),
+        "what it rested on is told"
+    );
+    assert_eq!(other.revoke_grant("g1", NOW + 1000).await.unwrap(), None, "once");
+    assert_eq!(one.get(Kind::Upstream, "g1", NOW).await.unwrap(), None);
     assert_eq!(one.get(Kind::Refresh, "r", NOW).await.unwrap(), None);
     assert_eq!(one.take(Kind::Code, "c", NOW).await.unwrap(), Taken::Unknown);
     assert!(one.get(Kind::Access, "a", NOW).await.unwrap().is_some(), "of another grant");

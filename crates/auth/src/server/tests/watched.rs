@@ -87,7 +87,7 @@ impl<S: Store, T: Steps> Store for Watched<S, T> {
         self.step(Step::Forget(kind), Box::pin(async move { self.inner.forget(kind, key).await }))
     }
 
-    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, ()> {
+    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, Option<Record>> {
         self.step(Step::Revoke, Box::pin(async move { self.inner.revoke_grant(grant, until).await }))
     }
 

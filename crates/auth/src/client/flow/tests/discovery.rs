@@ -172,6 +172,16 @@ fn metadata_of_another_issuer_is_not_used() {
         "the document's own name is what is kept"
     );
     assert!(slash().settings(|settings| settings.strict_issuer = true).play().is_err());
+    // With a path, a slash more or less is another one.
+    for (named, said) in [("https://as/t1", "https://as/t1/"), ("https://as/t1/", "https://as/t1")] {
+        let place = "https://as/.well-known/oauth-authorization-server/t1";
+        let mut world = World::new()
+            .page(PATH, 200, resource("https://m/mcp", named))
+            .page(place, 200, server(said))
+            .page(&format!("{place}/"), 200, server(said));
+        assert!(matches!(world.play(), Err(FlowError::Server(ServerError::Issuer { .. }))), "{named}");
+        assert!(world.visited.is_empty());
+    }
 }
 
 /// covers: AUTC-24
@@ -237,9 +247,11 @@ fn a_server_of_the_first_revision_without_metadata_has_its_endpoints_at_fixed_pa
 fn the_older_way_can_be_closed() {
     let mut denied = older().settings(|settings| settings.legacy_discovery = LegacyDiscovery::Deny);
     assert_eq!(denied.play().unwrap_err(), FlowError::NoMetadata);
+    let probed = ["https://m/.well-known/oauth-protected-resource/mcp", ROOT];
+    assert!(denied.visited.is_empty() && denied.urls() == probed, "{:?}", denied.urls());
     let mut only = older().settings(|settings| settings.legacy_discovery = LegacyDiscovery::MetadataOnly);
     assert!(matches!(only.play(), Err(FlowError::NoServerMetadata(_))));
-    assert!(only.visited.is_empty());
+    assert!(only.visited.is_empty() && !only.urls().contains(&"https://m/register"));
 }
 
 /// covers: AUTC-32

@@ -45,6 +45,19 @@ fn who_answers_must_be_who_was_asked() {
     }
 }
 
+/// The document's own name is who was asked, slash and all.
+#[test]
+fn who_answers_is_named_as_in_the_document() {
+    for (iss, is_good) in [("https://as/", true), ("https://as", false)] {
+        let mut world =
+            World::new().server(json!({ "issuer": "https://as/" })).answer(&[("code", "c"), ("iss", iss)]);
+        let played = world.play().map(drop);
+        let expected = if is_good { Ok(()) } else { Err(FlowError::Redirect(RedirectError::Issuer)) };
+        assert_eq!(played, expected, "{iss}");
+        assert_eq!(token_was_asked(&world), is_good, "{iss}");
+    }
+}
+
 /// covers: AUTC-50
 #[test]
 fn what_somebody_else_says_is_not_shown() {

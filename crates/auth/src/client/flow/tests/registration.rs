@@ -38,6 +38,13 @@ fn a_given_client_comes_first_then_our_document_then_registration_then_the_perso
     let mut second = all();
     assert_eq!(second.play().unwrap().client.id.as_str(), "https://hospes.example/client.json");
     assert!(registered(&second).is_empty());
+    let mut before_ours = all();
+    before_ours.known = Some(known(CALLBACK, None));
+    assert_eq!(before_ours.play().unwrap().client.id.as_str(), "https://hospes.example/client.json");
+    let mut before_new = registering();
+    before_new.known = Some(known(CALLBACK, None));
+    assert_eq!(before_new.play().unwrap().client.id.as_str(), "known");
+    assert!(registered(&before_new).is_empty());
     for unsupported in [Value::Null, json!(false)] {
         let mut third = all().server(json!({ "client_id_metadata_document_supported": unsupported }));
         assert_eq!(third.play().unwrap().client.id.as_str(), "new");
@@ -96,11 +103,24 @@ fn a_registration_says_what_it_is_for() {
     assert_eq!(registered(&web)[0]["application_type"], "web");
     assert_eq!(registered(&web)[0]["grant_types"], json!(["authorization_code"]));
     // Redirects that are refused by one name may be welcome by another.
-    let refused = json!({ "error": "invalid_redirect_uri", "error_description": "no numbers" });
-    let mut numbers = registering().page("https://as/register", 400, refused);
-    assert!(numbers.play().is_err());
-    let hosts: Vec<_> = registered(&numbers).iter().map(|body| body["redirect_uris"][0].clone()).collect();
-    assert_eq!(hosts, [CALLBACK, "http://localhost:41233/callback"]);
+    for error in ["invalid_redirect_uri", "invalid_client_metadata"] {
+        let refused = json!({ "error": error, "error_description": "no numbers" });
+        let numbers = || registering().page("https://as/register", 400, refused.clone());
+        let hosts = |world: &World| -> Vec<_> {
+            registered(world).iter().map(|body| body["redirect_uris"][0].clone()).collect()
+        };
+        let both = [CALLBACK, "http://localhost:41233/callback"];
+        let mut never = numbers();
+        let told = never.play().unwrap_err().to_string();
+        assert_eq!(told, format!("https://as did not register the client: {error} (no numbers)"));
+        assert_eq!(hosts(&never), both, "once more, and not for ever");
+        assert!(never.visited.is_empty());
+        let mut then = numbers().page("https://as/register localhost", 201, json!({ "client_id": "new" }));
+        assert_eq!(then.play().unwrap().client.id.as_str(), "new");
+        assert_eq!(hosts(&then), both);
+        assert_eq!(then.question()["redirect_uri"], both[1], "the one that was registered");
+        assert_eq!(then.form()["redirect_uri"], both[1]);
+    }
 }
 
 /// covers: AUTC-54
@@ -240,6 +260,14 @@ fn a_secret_is_shown_in_one_way_only() {
             assert_eq!((form["client_id"].as_str(), form["client_secret"].as_str()), ("i:d", strange));
         }
     }
+    // Whoever does not take it in one way is not shown it in another.
+    let mut refusing = World::new()
+        .server(json!({ "token_endpoint_auth_methods_supported":
+            ["client_secret_basic", "client_secret_post", "none"] }))
+        .settings(|settings| settings.given = Some(given("i:d").secret(strange)))
+        .page("https://as/token", 401, json!({ "error": "invalid_client" }));
+    assert!(matches!(refusing.play(), Err(FlowError::Refused(_))));
+    assert_eq!(refusing.urls().iter().filter(|url| **url == "https://as/token").count(), 1);
     let mut impossible = World::new()
         .server(json!({ "token_endpoint_auth_methods_supported": ["private_key_jwt"] }))
         .settings(|settings| settings.given = Some(given("us").secret("s")));

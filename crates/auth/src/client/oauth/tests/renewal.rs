@@ -218,6 +218,41 @@ async fn what_could_not_be_kept_is_not_given_up_for_what_is_older() {
     assert_eq!(post(&site, &second).await, "Bearer token4", "the store still has the first");
 }
 
+/// What could not be kept is what is good there; what was kept may be good too.
+#[tokio::test]
+async fn what_could_not_be_kept_is_given_back_before_what_is_older() {
+    let site = Site::open().await;
+    site.script().revokes = Some(200);
+    let store = Arc::new(Full::default());
+    let shared: Arc<dyn Store> = Arc::<Full>::clone(&store);
+    let oauth = site.builder().sign_in(site.person()).store(shared).build();
+    oauth.sign_in(None).await.unwrap();
+    store.is_full.store(true, Ordering::SeqCst);
+    site.pass(545);
+    assert_eq!(post(&site, &oauth).await, "Bearer token2");
+    assert_eq!(oauth.revoke().await.unwrap(), Revoked::Revoked);
+    let revoked = site.script().revoked.clone();
+    let given: Vec<&str> = revoked.iter().map(|form| form["token"].as_str()).collect();
+    assert_eq!(given, ["refresh 2", "token2", "refresh 1", "token1"]);
+    assert!(oauth.tokens().await.unwrap().is_none() && store.names("tokens ").unwrap().is_empty());
+}
+
+/// By it one is told from another who has signed in, whatever their tokens are.
+#[tokio::test]
+async fn a_mark_stays_until_somebody_signs_in_anew() {
+    let (site, _store, one, two) = two_processes().await;
+    let mark = async |oauth: &OAuthClient| oauth.tokens().await.unwrap().unwrap().mark.clone();
+    let first = mark(&one).await;
+    assert!(first.len() > 20 && mark(&two).await == first);
+    site.pass(545);
+    assert_eq!(post(&site, &one).await, "Bearer token2");
+    assert_eq!(mark(&one).await, first, "renewed");
+    one.sign_in(None).await.unwrap();
+    assert_ne!(mark(&one).await, first);
+    two.recheck().await.unwrap();
+    assert_eq!(mark(&two).await, mark(&one).await);
+}
+
 /// Agrees until it no longer does.
 #[derive(Debug)]
 struct Person {

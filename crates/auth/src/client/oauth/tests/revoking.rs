@@ -3,7 +3,7 @@
 use super::*;
 use std::path::Path;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::ErrorCode;
 use crate::client::{FileStore, Kept, MemoryStore, StepError, Store, StoreKey};
@@ -72,7 +72,7 @@ async fn what_is_not_taken_back_is_said_and_forgotten_all_the_same() {
     let gone = OAuthClient::builder("http://127.0.0.1:1/mcp").unwrap().store(Arc::clone(&store) as _).build();
     let mut moved = (*oauth.tokens().await.unwrap().unwrap()).clone();
     moved.issuer = Issuer::new("http://127.0.0.1:1").unwrap();
-    gone.keep(moved, false).await.unwrap();
+    gone.keep_renewed(moved).await.unwrap();
     assert!(matches!(gone.revoke().await.unwrap(), Revoked::Failed(FlowError::Fetch { .. })));
     assert!(gone.tokens().await.unwrap().is_none());
 }
@@ -96,7 +96,7 @@ async fn an_access_token_that_is_not_taken_back_by_itself_is_no_failure() {
     site.script().revokes = Some(400);
     let mut alone = held.clone();
     alone.refresh = None;
-    oauth.keep(alone, false).await.unwrap();
+    oauth.keep_renewed(alone).await.unwrap();
     let Revoked::Failed(FlowError::Refused(body)) = oauth.revoke().await.unwrap() else { panic!("it was") };
     assert_eq!(body.error, ErrorCode::UnsupportedTokenType);
     assert!(is_gone(&oauth, &store).await);
@@ -111,7 +111,7 @@ async fn the_tokens_that_are_kept_are_those_given_back() {
     let other = site.builder().store(Arc::clone(&store) as _).build();
     let mut newer = (*other.tokens().await.unwrap().unwrap()).clone();
     newer.refresh = Some("renewed".to_owned().into());
-    other.keep(newer, false).await.unwrap();
+    other.keep_renewed(newer).await.unwrap();
     assert_eq!(oauth.revoke().await.unwrap(), Revoked::Revoked);
     assert_eq!(site.script().revoked[0]["token"], "renewed");
     assert!(is_gone(&oauth, &store).await);
@@ -196,4 +196,66 @@ async fn a_renewal_in_another_process_does_not_undo_signing_out() {
             assert_eq!(given, ["refresh 2", "token2"], "what came of the renewal");
         }
     }
+}
+
+/// Whoever signs in while another process renews waits for it: what that one gets would be kept over it.
+#[tokio::test]
+async fn a_renewal_in_another_process_does_not_undo_signing_in() {
+    let site = Site::open().await;
+    let folder = tempfile::tempdir().unwrap();
+    let renewing = site.builder().sign_in(site.person()).store(Arc::new(file(folder.path()))).build();
+    renewing.sign_in(None).await.unwrap();
+    let other = Arc::new(Other { file: file(folder.path()), waits: Notify::new() });
+    let entering = site.builder().sign_in(site.person()).store(Arc::clone(&other) as _).build();
+
+    let hold = Arc::new(Hold::default());
+    site.script().hold = Some(Arc::clone(&hold));
+    let renewal = tokio::spawn(async move { renewing.repair().await.map(drop) });
+    tokio::time::timeout(PATIENCE, hold.arrived.notified()).await.unwrap();
+    site.script().hold = None;
+    let mut entered = tokio::spawn(async move { entering.sign_in(None).await.map(drop) });
+    let is_over = tokio::select! {
+        done = &mut entered => { done.unwrap().unwrap(); true }
+        () = other.waits.notified() => false,
+    };
+    hold.go.notify_one();
+    renewal.await.unwrap().unwrap();
+    if !is_over {
+        entered.await.unwrap().unwrap();
+    }
+    assert_eq!(site.script().issued, 3);
+    let after = site.builder().store(Arc::clone(&other) as _).build();
+    assert_eq!(after.tokens().await.unwrap().unwrap().access.expose_secret(), "token3");
+}
+
+/// A repair that finds another authorization server forgets nothing that another process has got there meanwhile.
+#[tokio::test]
+async fn a_repair_forgets_nothing_that_another_process_has_put_right() {
+    let (site, second) = (Site::open().await, Site::open().await);
+    let folder = tempfile::tempdir().unwrap();
+    let other = Arc::new(Other { file: file(folder.path()), waits: Notify::new() });
+    let slow = site.builder().sign_in(site.person()).store(Arc::clone(&other) as _).build();
+    slow.sign_in(None).await.unwrap();
+    tokio::time::timeout(PATIENCE, other.waits.notified()).await.unwrap();
+    site.script().issuer = Some(second.url.clone());
+    second.script().registrations = 6;
+    let fast = site.builder().sign_in(site.person()).store(Arc::new(file(folder.path()))).build();
+    let tokens = fast.repair().await.unwrap().tokens;
+    assert_eq!(tokens.issuer.as_str(), second.url);
+    // Somebody is at the store.
+    let lock = file(folder.path()).lock().unwrap();
+    let mut repairing = tokio::spawn(async move { slow.repair().await });
+    tokio::select! {
+        repaired = &mut repairing => panic!("nobody was waited for: {repaired:?}"),
+        () = other.waits.notified() => {}
+    }
+    drop(lock);
+    let repaired = repairing.await.unwrap().unwrap();
+    assert!(matches!(&repaired.did[..], [crate::client::Repair::ServerChanged { .. }]), "{:?}", repaired.did);
+    assert_eq!(repaired.tokens.access.expose_secret(), tokens.access.expose_secret());
+    assert_eq!(second.script().authorizations, 1);
+    assert_eq!(
+        fast.kept_document().await.unwrap().map(|kept| fast.read_tokens(&kept).unwrap().mark),
+        Some(tokens.mark.clone())
+    );
 }

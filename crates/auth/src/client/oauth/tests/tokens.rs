@@ -63,13 +63,27 @@ async fn a_server_that_has_moved_is_to_be_named_anew() {
     let oauth = site.oauth();
     oauth.sign_in(None).await.unwrap();
     let client = site.connect(&oauth).await;
-    site.script().moved_to = Some("/elsewhere");
+    site.script().moved_to = Some("/elsewhere".to_owned());
     let Err(CallError::NotAuthorized(why)) = call(&client, "x").await else { panic!("it was let in") };
     assert!(why.to_string().contains("/elsewhere") && why.to_string().contains("moved"), "{why}");
     assert_eq!(why.status.map(|status| status.as_u16()), Some(401));
     let script = site.script();
     assert!(script.seen.iter().all(|(path, _, shown)| path != "/elsewhere" || shown.is_none()));
     assert_eq!(script.authorizations, 1);
+}
+
+/// One that leads to another origin is not followed, so that nobody there is shown anything.
+#[tokio::test]
+async fn a_token_goes_with_no_redirect_to_another_origin() {
+    let (site, other) = (Site::open().await, Site::open().await);
+    other.script().is_open = true;
+    let client = site.connect(&site.oauth()).await;
+    site.script().moved_to = Some(other.mcp());
+    call(&client, "x").await.unwrap_err();
+    assert_eq!(other.script().seen, [], "whatever it would have been shown");
+    // It would have heard whoever came.
+    call(&other.connect(&other.oauth()).await, "x").await.unwrap();
+    assert!(!other.script().seen.is_empty());
 }
 
 #[tokio::test]
@@ -242,11 +256,47 @@ async fn nobody_signs_in_where_everybody_is_let_in() {
 async fn another_refusal_is_only_that() {
     let site = Site::open().await;
     let client = site.connect(&site.oauth()).await;
-    site.script().is_closed = true;
-    let error = call(&client, "x").await.unwrap_err();
-    assert!(matches!(&error, CallError::Http(http) if http.status == Some(403)), "{error}");
-    let script = site.script();
-    assert_eq!((script.authorizations, script.refreshes), (1, 0));
+    for challenge in [
+        "Bearer error=\"invalid_token\"",
+        "Bearer scope=\"write\"",
+        "Basic error=\"insufficient_scope\"",
+        "Bearer error=\"insufficient_scope",
+        "",
+    ] {
+        site.script().is_closed = Some(challenge);
+        let error = call(&client, "x").await.unwrap_err();
+        assert!(matches!(&error, CallError::Http(http) if http.status == Some(403)), "{challenge}: {error}");
+        let script = site.script();
+        assert_eq!((script.authorizations, script.refreshes), (1, 0), "{challenge}");
+    }
+}
+
+/// covers: AUTC-51
+#[tokio::test]
+async fn a_server_that_moves_to_another_issuer_is_signed_in_to_anew() {
+    let (site, other) = (Site::open().await, Site::open().await);
+    let oauth = site.oauth();
+    let client = site.connect(&oauth).await;
+    call(&client, "x").await.unwrap();
+    other.script().registrations = 6;
+    {
+        let mut script = site.script();
+        script.issuer = Some(other.url.clone());
+        (script.refresh_fails, script.is_blind) = (Some(400), true);
+    }
+    // The MCP endpoint takes what the other has made out.
+    other.script().mark = "of-the-other-";
+    site.script().good.insert("of-the-other-token1".to_owned(), "read".to_owned());
+    call(&client, "x").await.unwrap_err();
+    site.script().is_blind = false;
+    call(&client, "x").await.unwrap();
+    let tokens = oauth.tokens().await.unwrap().unwrap();
+    assert_eq!((tokens.issuer.as_str(), tokens.client.id.as_str()), (&*other.url, "new7"));
+    let script = other.script();
+    assert_eq!((script.authorizations, script.registrations, script.refreshes), (1, 7, 0));
+    for (path, query, shown) in &script.seen {
+        assert!(!query.contains("new1") && !query.contains("refresh") && shown.is_none(), "{path}?{query}");
+    }
 }
 
 /// covers: AUTC-18

@@ -143,3 +143,61 @@ async fn who_has_the_lease_is_named() {
     store.forget(Kind::Claim, &lease).await.unwrap();
     assert!(check(&site, &access).await.is_ok());
 }
+
+/// What a renewal brings that ends after the grant did is given back too: whoever ended it knew only of what it replaces.
+#[tokio::test]
+async fn what_is_renewed_while_it_is_given_up_is_given_back() {
+    let third = Third::default();
+    let site = site(&third);
+    let (access, refresh) = tokens(&mut Browser::new(&site), &third).await;
+    site.pass(300);
+    let gate = Arc::new(Semaphore::new(0));
+    *third.0.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    let ending = async {
+        while third.0.refreshed.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let fields = [("token", &*refresh), ("client_id", super::super::APP)];
+        assert_eq!(site.form("/revoke", &fields).await.status(), 200);
+        assert_eq!(third.given_back().await, ["third-refresh-0"], "as far as was known");
+        gate.add_permits(1);
+    };
+    let (checked, ()) = tokio::join!(check(&site, &access), ending);
+    assert_eq!(checked, Err(Flaw::Invalid));
+    assert_eq!(third.given_back().await, ["third-refresh-0", "third-refresh-1"]);
+}
+
+/// Whoever ends a grant is held up until somebody says so.
+#[derive(Default)]
+struct Slow {
+    go: Notify,
+}
+
+impl Steps for Arc<Slow> {
+    fn before(&self, step: Step) -> Pause<'_> {
+        Box::pin(async move {
+            if step == Step::Revoke {
+                self.go.notified().await;
+            }
+        })
+    }
+}
+
+/// What was renewed between the wish to end a grant and its end is what is given back.
+#[tokio::test]
+async fn what_was_renewed_last_is_given_back() {
+    let third = Third::default();
+    let slow: Arc<Slow> = Arc::default();
+    let store: Arc<dyn Store> = Arc::new(Watched::new(MemoryStore::new(), Arc::clone(&slow)));
+    let site = node(&third, store, &Arc::new(AtomicU64::new(1_000_000)));
+    let (access, refresh) = tokens(&mut Browser::new(&site), &third).await;
+    site.pass(300);
+    let fields = [("token", &*refresh), ("client_id", super::super::APP)];
+    let renewing = async {
+        check(&site, &access).await.unwrap();
+        slow.go.notify_one();
+    };
+    let (answer, ()) = tokio::join!(site.form("/revoke", &fields), renewing);
+    assert_eq!(answer.status(), 200);
+    assert_eq!(third.given_back().await, ["third-refresh-1"]);
+}
