@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hospes::client::{Client, ClientBuilder, Target};
 use hospes::model::Era;
+use hospes_auth::client::GivenClient;
 use hospes_host::config::{EraChoice, Sandbox, ServerConfig, Transport, nearest};
 use hospes_host::upstream::guarded;
 
@@ -27,6 +28,8 @@ pub(crate) struct Found {
     pub(crate) era: Option<Era>,
     /// The folders that the configuration says it is told of.
     pub(crate) roots: Vec<PathBuf>,
+    /// How the configuration says that its authorization server knows us.
+    pub(crate) client: Option<GivenClient>,
 }
 
 /// Finds out which server is meant. A word that could be nothing is an error; nothing is guessed.
@@ -36,7 +39,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Out
         EraArg::Legacy => Some(Era::Legacy),
         EraArg::Modern => Some(Era::Modern),
     };
-    let found = |target| Ok(Found { target, era, roots: Vec::new() });
+    let found = |target| Ok(Found { target, era, roots: Vec::new(), client: None });
     if let Some((first, rest)) = program.split_first() {
         let command = Target::command(first).args(rest);
         return found(dress(command.into(), reach)?);
@@ -54,7 +57,11 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Out
         let target = entry(server)?;
         let era = era.or_else(|| server.era.map(EraChoice::era));
         let roots = server.roots.clone().unwrap_or_default();
-        return Ok(Found { target: dress(target, reach)?, era, roots });
+        let client = match &server.transport {
+            Transport::Http(http) => http.client.as_ref().and_then(|client| client.given()),
+            _ => None,
+        };
+        return Ok(Found { target: dress(target, reach)?, era, roots, client });
     }
     if builtins::names().any(|name| name == word) {
         return found(dress(builtin(word, builtins::alone(word))?, reach)?);
@@ -183,7 +190,7 @@ pub(crate) async fn connect(
     builder = answering(builder, output);
     let signs_in = matches!(found.target, Target::Url(_));
     let store = if signs_in { credentials::later()? } else { None };
-    let target = signed_in(found.target, store.clone())?;
+    let target = signed_in(found.target, found.client, store.clone())?;
     let Some(connected) = ending.unless(builder.connect(target)).await else {
         return Err(interrupted("there was no connection yet"));
     };
@@ -204,7 +211,7 @@ pub(crate) async fn connect(
 }
 
 /// Lets requests in by the tokens of an earlier sign-in, unless the command line says otherwise.
-fn signed_in(target: Target, store: Option<Arc<Later>>) -> Outcome<Target> {
+fn signed_in(target: Target, client: Option<GivenClient>, store: Option<Arc<Later>>) -> Outcome<Target> {
     let Target::Url(url) = target else { return Ok(target) };
     if url.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
         return Ok(url.into());
@@ -213,7 +220,7 @@ fn signed_in(target: Target, store: Option<Arc<Later>>) -> Outcome<Target> {
     if url::Url::parse(&url.url).is_ok_and(|url| !hospes_auth::metadata::is_secure(&url)) {
         return Ok(url.into());
     }
-    let oauth = auth::client(&url.url, store.map(|store| store as _))?;
+    let oauth = auth::client(&url.url, client, store.map(|store| store as _))?;
     Ok(url.authorizer(Arc::new(oauth)).into())
 }
 

@@ -305,4 +305,22 @@ fn hosts_that_share_a_store_know_each_others_nonces() {
     let (head, said) = ask(other, "2", Some(&nonce));
     assert!(head.starts_with("HTTP/1.1 200") && said["token_type"] == "DPoP", "{head} {said}");
     assert_eq!(ask(one, "2", Some(&nonce)).1["error"], "invalid_dpop_proof", "shown to the other before");
+    // At their endpoints too.
+    let token = said["access_token"].as_str().unwrap();
+    let place = Url::parse(&format!("http://{one}/mcp")).unwrap();
+    let show = |at: SocketAddr, id: &str| {
+        let now = Clock::system().now();
+        let proof = key.prove(&Method::POST, &place, Some(token), Some(&nonce), id.to_owned(), now).unwrap();
+        let shown = format!("DPoP {token}");
+        let headers = [("authorization", &*shown), ("dpop", proof.to_str().unwrap())];
+        post(at, one, "/mcp", &headers, &[]).0
+    };
+    // What comes next is no message, which only those hear who are let in.
+    assert!(show(one, "3").starts_with("HTTP/1.1 415"), "{}", show(one, "4"));
+    assert!(show(other, "5").starts_with("HTTP/1.1 415"));
+    let refused = show(other, "3");
+    assert!(refused.starts_with("HTTP/1.1 401") && refused.contains("invalid_dpop_proof"), "{refused}");
+    // Whoever has nothing is told what is wanted (RFC 9449, section 7.1).
+    let (head, _) = post(one, one, "/mcp", &[], &[]);
+    assert!(head.contains("www-authenticate: DPoP algs=") && !head.contains("Bearer"), "{head}");
 }

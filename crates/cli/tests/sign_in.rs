@@ -9,9 +9,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use support::House;
-use support::site::{Site, browse};
+use support::site::{Site, browse, signed_in};
 
 /// Sends a form as a page does; the whole answer.
 fn send(url: &url::Url, path: &str, fields: &[(&str, &str)], cookie: &str) -> String {
@@ -90,6 +92,40 @@ fn a_call_says_how_to_sign_in_and_works_when_that_is_done() {
 
     assert!(house.run(&["auth", "logout", &url]).stderr.contains("forgotten"));
     assert_eq!(house.run(&["call", &url, "greet"]).code, Some(3));
+}
+
+/// A client that was registered by hand is in the configuration, where `hospes up` finds it too.
+#[test]
+fn who_signs_in_is_the_client_that_the_configuration_names() {
+    let house = House::new();
+    let site = Site::open();
+    let entry = format!(
+        "[servers.site]\nurl = \"{}\"\nclient_id = \"mine\"\nclient_secret = \"${{MINE}}\"\n",
+        site.mcp()
+    );
+    let config = support::text(&house.write("hospes.toml", &entry));
+    let environment = [("MINE", "s3cret-mine"), ("OTHER", "s3cret-other")];
+    let login = |more: &[&str]| {
+        site.script().seen.clear();
+        site.script().shown.clear();
+        let args = [&["auth", "login", "site", "--config", &config], more].concat();
+        let ran = signed_in(&house, &args, &environment);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let script = site.script();
+        assert!(!script.seen.iter().any(|seen| seen.contains("redirect_uris")), "it registers nobody");
+        let asked = script.seen.iter().find(|seen| seen.contains("code_challenge=")).unwrap();
+        let id = url::form_urlencoded::parse(asked.as_bytes()).find(|(name, _)| name == "client_id");
+        let shown = script.shown.iter().find(|shown| shown.starts_with("Basic ")).cloned();
+        (id.unwrap().1.into_owned(), shown.unwrap_or_default())
+    };
+    let shows = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
+    assert_eq!(login(&[]), ("mine".to_owned(), shows("mine:s3cret-mine")));
+    let mut call = house.command(&["call", "site", "greet", "--config", &config]);
+    let called = support::Ran::of(call.envs(environment).output().unwrap());
+    assert_eq!(called.stdout, "let in\n", "{called:?}");
+    // What the command line says counts more.
+    let other = ["--client-id", "other", "--client-secret-env", "OTHER"];
+    assert_eq!(login(&other), ("other".to_owned(), shows("other:s3cret-other")));
 }
 
 /// The page's URL, which a stranger has a part in, is one argument of the browser's, and no shell reads it.

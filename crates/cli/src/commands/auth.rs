@@ -31,9 +31,21 @@ pub(crate) async fn run(args: Auth, output: Output) -> Outcome {
     }
 }
 
-/// What lets requests to `url` in, by what an earlier sign-in has left in `store`.
-pub(crate) fn client(url: &str, store: Option<Arc<dyn Store>>) -> Outcome<OAuthClient> {
-    Ok(builder(url)?.store(store.unwrap_or_else(|| Arc::new(MemoryStore::new()))).build())
+/// What lets requests to `url` in, by what an earlier sign-in has left in `store`; as `given` if that is known there.
+pub(crate) fn client(
+    url: &str,
+    given: Option<GivenClient>,
+    store: Option<Arc<dyn Store>>,
+) -> Outcome<OAuthClient> {
+    let builder = builder(url)?.store(store.unwrap_or_else(|| Arc::new(MemoryStore::new())));
+    Ok(known_as(builder, given).build())
+}
+
+fn known_as(builder: OAuthClientBuilder, given: Option<GivenClient>) -> OAuthClientBuilder {
+    match given {
+        Some(given) => builder.client(given),
+        None => builder,
+    }
 }
 
 fn builder(url: &str) -> Outcome<OAuthClientBuilder> {
@@ -42,8 +54,8 @@ fn builder(url: &str) -> Outcome<OAuthClientBuilder> {
 }
 
 async fn login(args: Login, output: Output) -> Outcome {
-    let url = url_of(&args.site)?;
-    let oauth = asking(&args, &url, |wanted| credentials::store(wanted, output))?;
+    let (url, known) = url_of(&args.site)?;
+    let oauth = asking(&args, &url, known, |wanted| credentials::store(wanted, output))?;
     let mut ending = Ending::new()?;
     let signing = Box::pin(sign_in(&oauth, &url, &args, output));
     let Some(signed) = ending.unless(signing).await else { return Err(interrupted("nobody is signed in")) };
@@ -52,10 +64,12 @@ async fn login(args: Login, output: Output) -> Outcome {
     Ok(())
 }
 
-/// What signs in to `url` by asking the person in the way they want, and keeps what comes of it in `store`.
+/// What signs in to `url` by asking the person in the way they want, and keeps what comes of it in `store`. Of two clients
+/// that are given the one that the command line names counts, not the one that the configuration has, `known`.
 fn asking(
     args: &Login,
     url: &Url,
+    known: Option<GivenClient>,
     store: impl FnOnce(CredentialsStore) -> Outcome<Arc<FileStore>>,
 ) -> Outcome<OAuthClient> {
     if !output::is_interactive() && args.no_browser {
@@ -74,6 +88,8 @@ fn asking(
             given = given.secret(secret);
         }
         builder = builder.client(given);
+    } else if args.metadata_url.is_none() {
+        builder = known_as(builder, known);
     }
     if let Some(id) = &args.metadata_url {
         let id = ClientId::new(id).map_err(|error| Failure::usage("--metadata-url").because(&error))?;
@@ -119,8 +135,8 @@ fn show_code(prompt: &DevicePrompt) {
 }
 
 async fn repair(args: Login, output: Output) -> Outcome {
-    let url = url_of(&args.site)?;
-    let oauth = asking(&args, &url, |wanted| credentials::repaired(wanted, output))?;
+    let (url, known) = url_of(&args.site)?;
+    let oauth = asking(&args, &url, known, |wanted| credentials::repaired(wanted, output))?;
     let mut ending = Ending::new()?;
     let repairing = Box::pin(async {
         match oauth.repair().await {
@@ -240,9 +256,9 @@ fn status(output: Output) -> Outcome {
 }
 
 async fn logout(args: &Logout, output: Output) -> Outcome {
-    let url = url_of(&args.site)?;
+    let (url, known) = url_of(&args.site)?;
     let Some(user) = &args.user else {
-        let oauth = client(&url.url, credentials::kept()?.map(|(store, _)| store as _))?;
+        let oauth = client(&url.url, known, credentials::kept()?.map(|(store, _)| store as _))?;
         let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
         return signed_out(&revoked, &url, None, output);
     };
@@ -252,7 +268,8 @@ async fn logout(args: &Logout, output: Output) -> Outcome {
         for kept in Kept::all(&*store).map_err(|error| Failure::usage(chain(&error)))? {
             let is_theirs = kept.account == *user || Shown::from(&kept).user() == Some(user);
             if is_theirs && kept.is_for(&url.url) {
-                let oauth = builder(&url.url)?.store(Arc::clone(&store) as _).account(&kept.account).build();
+                let oauth = builder(&url.url)?.store(Arc::clone(&store) as _).account(&kept.account);
+                let oauth = known_as(oauth, known.clone()).build();
                 let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
                 kept.forget(&*store).map_err(|error| Failure::usage(chain(&error)))?;
                 last = if revoked == Revoked::Nothing { Revoked::NotOffered } else { revoked };
@@ -288,10 +305,12 @@ fn signed_out(revoked: &Revoked, url: &Url, user: Option<&str>, output: Output) 
     Ok(())
 }
 
-fn url_of(site: &Site) -> Outcome<Url> {
+/// Where is signed in, and as which client if the configuration says so.
+fn url_of(site: &Site) -> Outcome<(Url, Option<GivenClient>)> {
     let target = &site.target;
-    match find(Some(target), &[], &site.reach())?.target {
-        Target::Url(url) => Ok(url),
+    let found = find(Some(target), &[], &site.reach())?;
+    match found.target {
+        Target::Url(url) => Ok((url, found.client)),
         _ => Err(Failure::usage(format!(
             "`{target}` is a command: what it needs to know is in its environment"
         ))

@@ -31,6 +31,10 @@ pub(crate) struct Script {
     pub(crate) lasts: Option<u64>,
     /// The query of every request, and its body.
     pub(crate) seen: Vec<String>,
+    /// What its `Authorization` said.
+    pub(crate) shown: Vec<String>,
+    /// Done while whoever asks waits for the answer.
+    pub(crate) during: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl Site {
@@ -67,6 +71,9 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
+        if line.to_ascii_lowercase().starts_with("authorization:") {
+            script.lock().unwrap().shown.push(line["authorization:".len()..].trim().to_owned());
+        }
         let line = line.trim().to_ascii_lowercase();
         match line.split_once(':') {
             None => break,
@@ -79,6 +86,10 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
     reader.read_exact(&mut body).ok()?;
     let target = first.split(' ').nth(1)?;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let during = script.lock().unwrap().during.clone();
+    if let Some(during) = during {
+        during();
+    }
     let mut script = script.lock().unwrap();
     script.seen.push(query.to_owned());
     script.seen.push(String::from_utf8_lossy(&body).into_owned());

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Accounts, Inner};
+use crate::upstream::Entrances;
 
 /// How often it is looked whether another program has signed in or out, at most.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -27,7 +28,9 @@ pub(crate) struct Account {
     host: String,
     /// Whose it is; none if it is the operator's.
     owner: Option<Owner>,
-    changes: watch::Sender<u64>,
+    changes: watch::Sender<Entrances>,
+    /// Of whose tokens requests were shown last.
+    mark: Mutex<Option<String>>,
     looked: Mutex<Instant>,
 }
 
@@ -47,6 +50,7 @@ impl Account {
             host,
             owner,
             changes: watch::Sender::default(),
+            mark: Mutex::default(),
             looked: Mutex::new(Instant::now()),
         })
     }
@@ -67,7 +71,7 @@ impl Account {
         }
         let revoked = self.oauth.revoke().await;
         // Whoever has a connection on its account is to close it.
-        self.changes.send_modify(|changes| *changes += 1);
+        self.compare(true).await;
         match revoked {
             Ok(Revoked::Nothing) => Ok(Disconnected::Nothing),
             Ok(Revoked::Revoked) => {
@@ -91,8 +95,29 @@ impl Account {
     }
 
     /// Counts how often somebody has signed in or out.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<Entrances> {
         self.changes.subscribe()
+    }
+
+    /// Finds out whether it is still who it was. `is_told` if somebody is known to have come or gone.
+    async fn compare(&self, is_told: bool) {
+        let now = match self.oauth.tokens().await {
+            Ok(tokens) => tokens.map(|tokens| tokens.mark.clone()),
+            // What is not known is not another.
+            Err(_) => return,
+        };
+        let is_other = {
+            let mut last = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_other = last.is_some() && *last != now;
+            *last = now;
+            is_other
+        };
+        if is_told || is_other {
+            self.changes.send_modify(|changes| {
+                changes.times += 1;
+                changes.others += u64::from(is_other);
+            });
+        }
     }
 
     /// Goes on with what the browser has brought back.
@@ -100,7 +125,7 @@ impl Account {
         match self.oauth.finish(redirected).await {
             Ok(_) => {
                 tracing::info!(server = %self.server, "a user has connected an account");
-                self.changes.send_modify(|changes| *changes += 1);
+                self.compare(true).await;
                 Ok(())
             }
             Err(error) => {
@@ -128,6 +153,12 @@ impl Account {
         if let Err(error) = self.oauth.recheck().await {
             tracing::warn!(server = %self.server, %error, "it could not be looked whether the account is still there");
         }
+        self.compare(false).await;
+    }
+
+    /// Whether it is known who it was.
+    fn has_mark(&self) -> bool {
+        self.mark.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     async fn deal_with(&self, refusal: Refusal<'_>) -> Result<Verdict, NotAuthorized> {
@@ -183,6 +214,9 @@ impl Authorizer for Account {
     fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
         Box::pin(async move {
             self.look_again().await;
+            if !self.has_mark() {
+                self.compare(false).await;
+            }
             self.oauth.headers(request).await
         })
     }

@@ -13,18 +13,18 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use hospes_auth::client::{
-    Elsewhere, FlowError, GivenClient, InvalidDocument, Kept, LegacyDiscovery, OAuthClient, Settings, Store,
+    Elsewhere, FlowError, InvalidDocument, Kept, LegacyDiscovery, OAuthClient, Settings, Store,
 };
 use hospes_auth::metadata::ClientDocument;
 use hospes_auth::server::{AccountStatus, Connecting, Connections, Disconnected, Link, NotConnected};
-use hospes_auth::{ClientId, Clock, InvalidIdentifier, Issuer, RedirectUri};
+use hospes_auth::{ClientId, Clock, InvalidIdentifier, RedirectUri};
 
 pub(crate) use account::Account;
 pub use limits::{AccountLimits, MAX_LINK_LIFETIME};
 use links::Links;
 pub(crate) use links::Stage;
 
-use crate::config::{Http, HttpClient, ServerConfig, Transport};
+use crate::config::{Http, ServerConfig, Transport};
 
 /// The accounts of a host. Cheap to clone; all clones are the same.
 #[derive(Clone)]
@@ -179,7 +179,7 @@ impl Accounts {
                 settings.metadata_url = self.0.document.clone().filter(|_| place.is_some());
             });
         let builder = match &http.client {
-            Some(client) => builder.client(given(client)?),
+            Some(client) => builder.client(client.given()?),
             None => builder,
         };
         Some(match place {
@@ -280,18 +280,6 @@ impl Connections for Accounts {
             let Some(account) = self.of(server, &principal.into()) else { return Ok(Disconnected::Nothing) };
             account.disconnect().await
         })
-    }
-}
-
-/// The client that the configuration gives.
-fn given(client: &HttpClient) -> Option<GivenClient> {
-    let mut given = GivenClient::new(ClientId::new(&*client.id).ok()?);
-    if let Some(secret) = &client.secret {
-        given = given.secret(secret.reveal());
-    }
-    match &client.issuer {
-        Some(issuer) => Some(given.issuer(Issuer::new(&**issuer).ok()?)),
-        None => Some(given),
     }
 }
 

@@ -6,6 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hospes_auth::client::GivenClient;
+use hospes_auth::{ClientId, Issuer};
+
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
 use super::error::{ConfigErrors, Source, Warning};
@@ -295,6 +298,21 @@ pub struct HttpClient {
     pub secret: Option<Secret>,
     /// With whom it is registered. None: with whomever the server names first, and from then on with that one alone.
     pub issuer: Option<String>,
+}
+
+impl HttpClient {
+    /// It, as a sign-in is told of it; none if its id or its issuer is none, which a configuration that was read has none of.
+    #[must_use]
+    pub fn given(&self) -> Option<GivenClient> {
+        let mut given = GivenClient::new(ClientId::new(&*self.id).ok()?);
+        if let Some(secret) = &self.secret {
+            given = given.secret(secret.reveal());
+        }
+        match &self.issuer {
+            Some(issuer) => Some(given.issuer(Issuer::new(&**issuer).ok()?)),
+            None => Some(given),
+        }
+    }
 }
 
 /// As whom a server at a URL is used, where it wants to know.

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use hospes::client::{CallError, Client, ClientBuilder, HealthCheck, Target};
 use hospes::{BoxService, Call, Outcome, Service};
-use hospes_model::{ElicitUrlParams, Era, RootsCapability, RpcError, ServerCapabilities};
+use hospes_model::{ElicitUrlParams, Era, Method, RootsCapability, RpcError, ServerCapabilities};
 use hospes_sandbox::Helper;
 use tokio::sync::watch;
 
 use super::abilities::Abilities;
-use super::connector::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
+use super::connector::{BoxFuture, ConnectProblem, Connection, Connector, Entrances, Wish};
 use super::process::Process;
 use crate::accounts::Account;
 use crate::config::{Builtin, EraChoice, Http, HttpFlavour, ServerConfig, Transport};
@@ -136,7 +136,7 @@ impl Connector for ClientConnector {
         }
     }
 
-    fn changes(&self) -> Option<watch::Receiver<u64>> {
+    fn changes(&self) -> Option<watch::Receiver<Entrances>> {
         self.account.as_ref().map(|account| account.changes())
     }
 
@@ -209,10 +209,31 @@ pub(crate) fn declaring(
 struct Named {
     name: Arc<str>,
     client: Client,
+    /// How many calls are under way.
+    calls: Arc<watch::Sender<usize>>,
+}
+
+/// A call that is under way.
+struct UnderWay(Arc<watch::Sender<usize>>);
+
+impl UnderWay {
+    fn begin(calls: &Arc<watch::Sender<usize>>) -> Self {
+        calls.send_modify(|calls| *calls += 1);
+        Self(Arc::clone(calls))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.send_modify(|calls| *calls -= 1);
+    }
 }
 
 impl Service for Named {
     async fn call(&self, call: Call) -> Outcome {
+        // Whoever listens does so until the connection is closed.
+        let listens = call.method == Method::SubscriptionsListen;
+        let _under_way = (!listens).then(|| UnderWay::begin(&self.calls));
         Outcome::Failed(match self.client.forward(call).await {
             Ok(outcome) => return outcome,
             Err(CallError::Rpc(error)) => error,
@@ -239,7 +260,9 @@ pub(crate) fn wants_sign_in(name: &str, url: &str) -> RpcError {
 
 /// A client as a connection to the server of this name.
 pub(crate) fn connection(name: &Arc<str>, client: Client) -> Connection {
-    let service = BoxService::new(Named { name: Arc::clone(name), client: client.clone() });
+    let calls = Arc::new(watch::Sender::new(0));
+    let named = Named { name: Arc::clone(name), client: client.clone(), calls: Arc::clone(&calls) };
+    let service = BoxService::new(named);
     let mut connection = Connection::new(service, client.revision());
     connection.sse = client.is_over_sse();
     connection.server = client.server_info().cloned();
@@ -247,6 +270,13 @@ pub(crate) fn connection(name: &Arc<str>, client: Client) -> Connection {
     connection.instructions = client.instructions().map(str::to_owned);
     let watched = client.clone();
     connection.parked = Box::new(move || watched.parked_calls());
+    connection.settled = Box::new(move || {
+        let mut calls = calls.subscribe();
+        Box::pin(async move {
+            // Without a sender there is nobody who could call.
+            let _ = calls.wait_for(|calls| *calls == 0).await;
+        })
+    });
     let watched = client.clone();
     connection.is_closed = Box::new(move || watched.closed().is_some());
     let watched = client.clone();

@@ -32,10 +32,21 @@ pub trait Connector: Send + Sync + 'static {
     }
 
     /// Counts what changes about how the server lets us in: when somebody has signed in or out there. A connection that
-    /// waits for that is tried again then, and one that stands is asked anew what it offers.
-    fn changes(&self) -> Option<watch::Receiver<u64>> {
+    /// waits for that is tried again then. One that stands is asked anew what it offers, or closed and made anew if it
+    /// was somebody else's.
+    fn changes(&self) -> Option<watch::Receiver<Entrances>> {
         None
     }
+}
+
+/// What has changed about how a server lets us in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entrances {
+    /// How often anything has.
+    pub times: u64,
+    /// How often it is no longer who it was: somebody has left, or somebody else may have come.
+    pub others: u64,
 }
 
 /// What a connection is to be like.
@@ -113,6 +124,8 @@ pub struct Connection {
     pub instructions: Option<String>,
     /// How many calls on it wait while their questions are answered elsewhere.
     pub parked: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Resolves once no call is under way, but for those that listen.
+    pub settled: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
     /// Whether the connection is gone.
     pub is_closed: Box<dyn Fn() -> bool + Send + Sync>,
     /// Resolves with the reason once the connection is gone.
@@ -133,6 +146,7 @@ impl Connection {
             capabilities: ServerCapabilities::new(),
             instructions: None,
             parked: Box::new(|| 0),
+            settled: Box::new(|| Box::pin(async {})),
             is_closed: Box::new(|| false),
             closed: Box::new(|| Box::pin(std::future::pending())),
             close: Box::new(|| Box::pin(async {})),

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::abilities::Abilities;
 use super::backoff::{Backoff, Policy, Verdict};
-use super::connector::{ConnectProblem, Connection, Connector, OnLog, Wish};
+use super::connector::{ConnectProblem, Connection, Connector, Entrances, OnLog, Wish};
 use super::ear::Ear;
 use super::listing::{Kinds, Listing, Reader};
 use super::memory::Memory;
@@ -30,6 +30,8 @@ use crate::pins::{Gate, Hashes};
 
 /// How long a connection may take to close before it is left alone.
 const CLOSE_LIMIT: Duration = Duration::from_secs(4);
+/// How long calls may go on over a connection that was made for somebody who is signed in there no more.
+const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 /// A call may bring forward the next try of a server that waits, but no sooner than this after the last one.
 const NUDGE_AFTER: Duration = Duration::from_secs(5);
 /// How often a server is tried again at which a person has to sign in first, unless a call wants it or somebody has.
@@ -257,9 +259,7 @@ impl Line {
         let (mut failures, mut wanted_sign_in) = (0, false);
         loop {
             let started = Instant::now();
-            if let Some(changes) = &mut changes {
-                changes.mark_unchanged();
-            }
+            let whose = changes.as_mut().map(|changes| changes.borrow_and_update().others);
             if let Some(pins) = &mut pins {
                 pins.mark_unchanged();
             }
@@ -282,18 +282,29 @@ impl Line {
                     let reason = tokio::select! {
                         () = self.stopped() => None,
                         () = wanted(&mut restart) => Some(Over::Restart),
-                        reason = self.tend(&live, &mut ear, &mut last, (&mut changes, &mut pins)) => Some(reason),
+                        reason = self.tend(&live, &mut ear, &mut last, (&mut changes, whose, &mut pins)) => Some(reason),
                     };
                     let up = live.since.elapsed();
                     drop(ear);
                     let closing = (live.connection.close)();
+                    if matches!(reason, Some(Over::Others)) {
+                        // What was begun as one is not gone on with as another, nor shown to them. Calls that are under
+                        // way get their answers; those that come now go over the next connection.
+                        last = None;
+                        let settled = (live.connection.settled)();
+                        tokio::spawn(async move {
+                            let _ = timeout(LEAVE_LIMIT, settled).await;
+                            let _ = timeout(CLOSE_LIMIT, closing).await;
+                        });
+                        continue;
+                    }
                     drop(live);
                     if timeout(CLOSE_LIMIT, closing).await.is_err() {
                         tracing::warn!(server = %self.server.name, "the connection does not close");
                     }
                     match reason {
                         // A person has decided: the server is well, and is told anew what may be asked.
-                        Some(Over::Decided) => continue,
+                        Some(Over::Decided | Over::Others) => continue,
                         Some(Over::Restart) => {
                             (backoff, failures) = (Backoff::new(self.server.policy), 0);
                             continue;
@@ -439,7 +450,11 @@ impl Line {
         live: &Arc<Live>,
         ear: &mut Ear,
         last: &mut Option<Arc<Live>>,
-        (changes, pins): (&mut Option<watch::Receiver<u64>>, &mut Option<watch::Receiver<u64>>),
+        (changes, whose, pins): (
+            &mut Option<watch::Receiver<Entrances>>,
+            Option<u64>,
+            &mut Option<watch::Receiver<u64>>,
+        ),
     ) -> Over {
         let closed = (live.connection.closed)();
         tokio::pin!(closed);
@@ -450,7 +465,12 @@ impl Line {
                 reason = &mut closed => return Over::gone(reason),
                 stale = ear.hear() => stale,
                 () = self.doubt.notified() => offered,
-                () = changed(changes) => offered,
+                () = changed(changes) => {
+                    if changes.as_ref().map(|changes| changes.borrow().others) != whose {
+                        return Over::Others;
+                    }
+                    offered
+                }
                 () = changed(pins) => match &self.server.gate {
                     Some(gate) if gate.wants_another(live.quarantined) => return Over::Decided,
                     _ => continue,
@@ -498,6 +518,8 @@ enum Over {
     Gone(ConnectProblem),
     /// Somebody has decided about the server.
     Decided,
+    /// Whoever it was made for is signed in there no more, or somebody else is.
+    Others,
     /// A person wants it started anew.
     Restart,
 }
@@ -516,7 +538,7 @@ async fn wanted(restart: &mut watch::Receiver<u64>) {
 }
 
 /// Waits until something has changed: how the server lets us in, or what was decided about it.
-async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
+async fn changed<T>(changes: &mut Option<watch::Receiver<T>>) {
     if let Some(changes) = changes
         && changes.changed().await.is_ok()
     {

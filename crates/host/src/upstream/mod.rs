@@ -32,7 +32,7 @@ pub use client::target;
 pub(crate) use client::{client_connector, wants_sign_in};
 #[cfg(test)]
 pub(crate) use client::{connection as in_memory, declaring};
-pub use connector::{BoxFuture, ConnectProblem, Connection, Connector, OnLog, Wish};
+pub use connector::{BoxFuture, ConnectProblem, Connection, Connector, Entrances, OnLog, Wish};
 pub(crate) use line::{Line, Server, Turn, listen};
 pub use listing::{Kinds, Listing, MAX_ITEMS, MAX_PAGES, Problem};
 pub(crate) use listing::{complete, decoded};

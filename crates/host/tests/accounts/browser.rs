@@ -46,6 +46,8 @@ pub(crate) struct Browser {
     users: BTreeMap<String, (String, String)>,
     /// Every address it was at.
     pub(crate) visited: Vec<Url>,
+    /// Where it goes no further.
+    end: Option<String>,
 }
 
 impl Browser {
@@ -53,6 +55,12 @@ impl Browser {
     pub(crate) fn user(mut self, origin: &str, name: &str, password: &str) -> Self {
         let authority = Url::parse(origin).unwrap().authority().to_owned();
         self.users.insert(authority, (name.to_owned(), password.to_owned()));
+        self
+    }
+
+    /// One that does not open what begins like this.
+    pub(crate) fn stop_at(mut self, end: &str) -> Self {
+        self.end = Some(end.to_owned());
         self
     }
 
@@ -106,7 +114,12 @@ impl Browser {
             let (status, head, text) = self.send(&url, body.take()).await;
             let location = head.iter().find(|(name, _)| name == "location");
             match location {
-                Some((_, there)) => url = url.join(there).unwrap(),
+                Some((_, there)) => {
+                    url = url.join(there).unwrap();
+                    if self.end.as_ref().is_some_and(|end| url.as_str().starts_with(end)) {
+                        return Page { url, status, kind: String::new(), text: String::new() };
+                    }
+                }
                 None => {
                     let kind = head.iter().find(|(name, _)| name == "content-type");
                     let kind = kind.map(|(_, kind)| kind.clone()).unwrap_or_default();

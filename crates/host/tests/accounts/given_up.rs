@@ -1,15 +1,25 @@
 //! What users see of their accounts, and how they give them up; and how many users there may be.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use hospes::client::Client;
-use hospes_auth::client::Kept as Tokens;
-use hospes_host::AccountLimits;
+use hospes_auth::client::{
+    Elsewhere, FlowError, GivenClient, Kept as Tokens, MemoryStore, OAuthClient, Store,
+};
+use hospes_auth::{ClientId, RedirectUri};
 use hospes_host::catalogue::ACCOUNTS_URI;
+use hospes_host::config::Loader;
+use hospes_host::{AccountLimits, Accounts, Host};
 use hospes_model::Revision;
 use serde_json::{Value, json};
 
 use crate::browser::{Browser, PATIENCE, Page};
 use crate::says;
-use crate::site::{Gate, Kept, Site};
+use crate::site::{GIVEN, Gate, Heard, Kept, Site};
+
+/// Where nobody listens.
+const HERE: &str = "http://127.0.0.1/connect/callback";
 
 /// What the gateway says of this application's user's accounts.
 async fn accounts(client: &Client) -> Value {
@@ -91,6 +101,92 @@ async fn a_user_sees_their_accounts_and_gives_them_up() {
     // He may have it again, by a link of afterwards.
     let (again, _) = gate.willing("bob", Revision::LATEST).await;
     assert_eq!(says(&again, "site__whoami").await, "bob-there");
+}
+
+/// Asks until the answer is one that `wanted` takes; what was about to go over a connection that is closed fails with it.
+async fn asked_until(client: &Client, wanted: impl Fn(&str) -> bool) -> String {
+    let asking = async {
+        loop {
+            match client.call("site__whoami", json!({})).await {
+                Ok(said) if wanted(&said.all_text()) => break said.all_text(),
+                Ok(_) => {}
+                Err(error) => assert!(error.to_string().contains("closed"), "{error}"),
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.expect("it never says so")
+}
+
+/// What was begun as one account is not gone on with as another, and not as nobody either: at a server too that shows
+/// its lists to everybody, so that nothing else would end the session.
+#[tokio::test]
+async fn a_session_ends_with_the_account_that_it_was_for() {
+    let site = Site::listing_openly().await;
+    let (gate, _) = Gate::told(&site, |accounts| accounts, "era = \"legacy\"").await;
+    let alice = gate.application("alice", Client::builder()).await;
+    let link = gate.link(&asked_until(&alice, |said| said.contains("/connect/")).await);
+    assert_eq!(gate.browser("alice").agree(&link).await.status, 200);
+    asked_until(&alice, |said| said == "alice-there").await;
+    let hers = site.sessions.lock().unwrap().last().unwrap().clone();
+    assert!(hers.shown.is_some(), "{hers:?}");
+    disconnect(&mut gate.browser("alice"), &gate).await;
+    // Nobody has to call for that.
+    let closed = async {
+        let is_end = |one: &Heard| one.session == hers.session && one.method == http::Method::DELETE;
+        while !site.sessions.lock().unwrap().iter().any(is_end) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, closed).await.expect("the connection still stands");
+    // At the server she is somebody else now.
+    let link = gate.link(&asked_until(&alice, |said| said.contains("/connect/")).await);
+    let mut other =
+        Browser::default().user(&gate.origin, "alice", "here").user(&gate.site, "bob-there", "there");
+    assert_eq!(other.agree(&link).await.status, 200);
+    asked_until(&alice, |said| said == "bob-there").await;
+    let heard = site.sessions.lock().unwrap().clone();
+    let tokens = |session: &str| -> BTreeSet<String> {
+        heard.iter().filter(|one| one.session == session).filter_map(|one| one.shown.clone()).collect()
+    };
+    assert!(heard.iter().all(|one| tokens(&one.session).len() <= 1), "{heard:?}");
+    let all: BTreeSet<_> = heard.iter().filter_map(|one| one.shown.clone()).collect();
+    assert_eq!(all.len(), 2, "{heard:?}");
+}
+
+/// Whoever runs the host signs in as somebody else with another program.
+#[tokio::test]
+async fn a_session_ends_when_another_program_signs_in_as_somebody_else() {
+    let site = Site::listing_openly().await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    // The same place, as another program has it.
+    let sign_in = async |name: &str| {
+        let here = RedirectUri::new(HERE).unwrap();
+        let given = GivenClient::new(ClientId::new(GIVEN).unwrap()).secret("s3cret");
+        let oauth = OAuthClient::builder(&site.url()).unwrap().client(given).store(Arc::clone(&store));
+        let oauth = oauth.sign_in(Elsewhere::new(here)).build();
+        let Err(FlowError::Visit(page)) = oauth.sign_in(None).await else { panic!("nobody was asked") };
+        let browser = Browser::default().user(&site.origin, name, "there");
+        let back = browser.stop_at(HERE).agree(page.as_str()).await;
+        oauth.finish(back.url.as_str()).await.unwrap();
+    };
+    sign_in("alice-there").await;
+    let text = format!("[servers.site]\nurl = \"{}\"\nera = \"legacy\"\n", site.url());
+    let config = Loader::new().parse("hospes.toml", &text).unwrap();
+    let host = Host::builder(config).accounts(Accounts::new(Arc::clone(&store))).start().unwrap();
+    let client = Client::builder().in_memory(host.gateway()).await.unwrap();
+    asked_until(&client, |said| said == "alice-there").await;
+    sign_in("bob-there").await;
+    asked_until(&client, |said| said == "bob-there").await;
+    // The server may have ended her session by then, and the client begun another on the same connection: it ends as well.
+    let closed = async {
+        let is_end = |one: &Heard| one.method == http::Method::DELETE;
+        while !site.sessions.lock().unwrap().iter().any(is_end) {
+            asked_until(&client, |said| said == "bob-there").await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, closed).await.expect("the connection still stands");
+    host.stop().await;
 }
 
 #[tokio::test]

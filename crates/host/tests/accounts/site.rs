@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hospes::client::{Client, ClientBuilder, Target, Url as UrlTarget};
-use hospes::transport::http_server::{Endpoint, Front, FrontFuture, HttpServer};
+use hospes::transport::http_server::{CallGuard, Endpoint, Front, FrontFuture, HttpServer};
 use hospes::{Context, Server};
 use hospes_auth::client::Store;
-use hospes_auth::resource::{AnyOf, Guard, Principal, ScopeRules, StaticTokens};
+use hospes_auth::resource::{AnyOf, Guard, Principal, Refused, Schemes, ScopeRules, StaticTokens};
 use hospes_auth::server::{
     AuthServer, Client as AsClient, MemoryStore, PasswordHash, ServerSettings, SignIn, Store as Records,
 };
@@ -27,7 +27,19 @@ use crate::browser::{Browser, Page};
 /// Hears what a site is shown.
 struct Ear<F> {
     heard: Arc<Mutex<Vec<String>>>,
+    sessions: Arc<Mutex<Vec<Heard>>>,
+    /// Where it is said who makes out tokens, if whoever has none may see the lists.
+    lists_openly: Option<String>,
     front: F,
+}
+
+/// A request of a session.
+#[derive(Clone, Debug)]
+pub(crate) struct Heard {
+    pub(crate) method: http::Method,
+    pub(crate) session: String,
+    /// What `Authorization` said.
+    pub(crate) shown: Option<String>,
 }
 
 impl<F: Front> Front for Ear<F> {
@@ -37,7 +49,23 @@ impl<F: Front> Front for Ear<F> {
         request: &'a mut http::Request<hyper::body::Incoming>,
     ) -> FrontFuture<'a> {
         let shown = request.headers().get(AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
+        if let Some(session) = request.headers().get("mcp-session-id") {
+            let (session, method) = (session.to_str().unwrap().to_owned(), request.method().clone());
+            self.sessions.lock().unwrap().push(Heard { method, session, shown: shown.clone() });
+        }
+        let is_nobody = shown.is_none() && request.uri().path() == "/mcp";
         self.heard.lock().unwrap().extend(shown);
+        if let Some(metadata) = self.lists_openly.clone().filter(|_| is_nobody) {
+            request.extensions_mut().insert(CallGuard::new(move |method, _| match method.name() {
+                "tools/call" => {
+                    let refused =
+                        Refused::NoToken.response(&metadata, &Scopes::parse("use"), Schemes::Bearer);
+                    Err(Box::new(refused))
+                }
+                _ => Ok(()),
+            }));
+            return Box::pin(async { None });
+        }
         self.front.receive(endpoint, request)
     }
 }
@@ -47,6 +75,8 @@ pub(crate) struct Site {
     pub(crate) origin: String,
     /// What `Authorization` said.
     pub(crate) heard: Arc<Mutex<Vec<String>>>,
+    /// The requests of its sessions.
+    pub(crate) sessions: Arc<Mutex<Vec<Heard>>>,
     /// How often `admin` was called.
     pub(crate) admin_calls: Arc<AtomicUsize>,
     /// Where it finds the documents of clients.
@@ -79,6 +109,15 @@ impl Fetch for Web {
 
 impl Site {
     pub(crate) async fn new() -> Self {
+        Self::made(false).await
+    }
+
+    /// One that shows its lists to everybody, and wants to know only of calls who is there.
+    pub(crate) async fn listing_openly() -> Self {
+        Self::made(true).await
+    }
+
+    async fn made(lists_openly: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let (issuer, resource) =
@@ -117,11 +156,17 @@ impl Site {
             })
             .resource("site://me", whoami);
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-        let front = Ear { heard: Arc::clone(&heard), front: server.beside(guard) };
+        let sessions: Arc<Mutex<Vec<Heard>>> = Arc::default();
+        let front = Ear {
+            heard: Arc::clone(&heard),
+            sessions: Arc::clone(&sessions),
+            lists_openly: lists_openly.then(|| format!("{origin}/.well-known/oauth-protected-resource/mcp")),
+            front: server.beside(guard),
+        };
         let server =
             HttpServer::from_listener(listener, Endpoint::builder(mcp).build()).unwrap().front(front);
         let task = tokio::spawn(async move { server.serve().await.unwrap() });
-        Self { origin, heard, admin_calls, web, task }
+        Self { origin, heard, sessions, admin_calls, web, task }
     }
 
     pub(crate) fn url(&self) -> String {
