@@ -168,6 +168,9 @@ mod tests {
 
     use super::*;
 
+    /// How long anything may take.
+    const LIMIT: std::time::Duration = std::time::Duration::from_secs(20);
+
     fn files() -> Account {
         Account::server("files")
     }
@@ -227,16 +230,22 @@ mod tests {
         let state = State::open(folder.path().join("state.db")).unwrap();
         let mut changes = state.changes();
         drop(purse.set_aside(&[files()], &one).await.unwrap());
-        while left(&purse).await != 1_000 {
-            changes.changed().await.unwrap();
-        }
+        let given_back = async {
+            while left(&purse).await != 1_000 {
+                changes.changed().await.unwrap();
+            }
+        };
+        tokio::time::timeout(LIMIT, given_back).await.expect("it is given back");
         let mut aside = purse.set_aside(&[files()], &one).await.unwrap();
         aside.begin();
         drop(aside);
-        while purse.view().standing(&files(), Timestamp::now()).reserved_tokens > 0 {
-            changes.changed().await.unwrap();
-            purse.refresh().await.unwrap();
-        }
+        let settled = async {
+            while purse.view().standing(&files(), Timestamp::now()).reserved_tokens > 0 {
+                changes.changed().await.unwrap();
+                purse.refresh().await.unwrap();
+            }
+        };
+        tokio::time::timeout(LIMIT, settled).await.expect("it is settled");
         assert_eq!(left(&purse).await, 1_000 - one.most_tokens());
     }
 
