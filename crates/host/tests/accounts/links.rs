@@ -60,6 +60,30 @@ async fn what_was_used_is_used_up() {
     assert!(again.status == 400 && again.text.contains("Nobody waits for this answer"), "{again:?}");
 }
 
+/// Whoever has a browser send a form of theirs does not know what ours has in it, though the cookies come along.
+#[tokio::test]
+async fn a_form_that_is_not_ours_connects_nothing() {
+    let site = Site::new().await;
+    let gate = Gate::new(&site).await;
+    let (alice, link) = link(&gate).await;
+    let mut browser = gate.browser("alice");
+    let page = browser.agree_to_sign_in(&link).await;
+    let (_, rest) = page.text.split_once("name=\"csrf\" value=\"").unwrap();
+    let mark = rest.split_once('"').unwrap().0.to_owned();
+    for forged in [String::new(), "x".to_owned(), "A".repeat(mark.len())] {
+        for decision in ["allow", "deny"] {
+            let mut theirs = page.clone();
+            theirs.text = page.text.replace(&mark, &forged);
+            let refused = browser.press(&theirs, decision).await;
+            assert!(refused.url.as_str().starts_with(&gate.origin), "{refused:?}");
+            assert!((400..500).contains(&refused.status), "{decision}: {refused:?}");
+        }
+    }
+    // None of that has used it up.
+    assert_eq!(browser.agree_from(page).await.status, 200);
+    assert_eq!(says(&alice, "site__whoami").await, "alice-there");
+}
+
 /// The other's answer about Alice is nothing in the browser of Bob, and an answer of Bob's is nothing in Alice's.
 #[tokio::test]
 async fn an_answer_belongs_to_the_browser_that_left() {
