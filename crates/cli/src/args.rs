@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Status(Status),
     /// Open the console of the running host in a browser
     Console(Console),
+    /// Decide about what waits for you at the running host
+    Approve(Approve),
     /// List what a server offers
     List(List),
     /// Call a tool of a server
@@ -320,6 +322,47 @@ pub(crate) struct Console {
     #[arg(long)]
     pub(crate) no_browser: bool,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = APPROVE_HELP)]
+pub(crate) struct Approve {
+    /// Print what waits, and open no screen; so without a terminal, and with --json, a matter a line
+    #[arg(short, long, conflicts_with_all = ["allow", "deny", "follow"])]
+    pub(crate) list: bool,
+    /// Print what waits, then what comes and how each ends, until Ctrl-C
+    #[arg(short, long, conflicts_with_all = ["allow", "deny"])]
+    pub(crate) follow: bool,
+    /// Allow this once: an id of the list, or its first characters
+    #[arg(long, value_name = "ID", conflicts_with = "deny")]
+    pub(crate) allow: Option<String>,
+    /// What is to happen instead: arguments, messages, a result or the content of a form, as JSON; - for standard input
+    #[arg(long, value_name = "FILE", requires = "allow")]
+    pub(crate) edit: Option<PathBuf>,
+    /// Allow it for as long as the host runs
+    #[arg(long, requires = "allow", conflicts_with = "always")]
+    pub(crate) session: bool,
+    /// Allow it within a rule: {"arguments": {"path": {"under": "/srv"}}, "destinations": [], "until": "2026-12-01T00:00:00Z"};
+    /// {} for whatever arguments, for 30 days
+    #[arg(long, value_name = "RULE", requires = "allow")]
+    pub(crate) always: Option<String>,
+    /// Deny this: an id of the list, or its first characters
+    #[arg(long, value_name = "ID")]
+    pub(crate) deny: Option<String>,
+    /// Why; the model is told
+    #[arg(long, value_name = "TEXT", requires = "deny")]
+    pub(crate) reason: Option<String>,
+    /// Deny the same tool from now on, too
+    #[arg(long, requires = "deny")]
+    pub(crate) block: bool,
+}
+
+const APPROVE_HELP: &str = "\
+In a terminal it opens a screen: d denies, o allows once, e edits first, ? says the rest.
+
+For scripts:
+  hospes approve --json --follow                                what waits and what comes, a line each
+  hospes approve --allow 3f9a --edit arguments.json             allow other arguments
+  hospes approve --deny 3f9a --reason 'not in this folder'      the model is told why";
 
 /// How to reach a server.
 #[derive(Debug, Args)]

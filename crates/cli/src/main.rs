@@ -1,5 +1,6 @@
 //! `hospes`: the MCP host between your AI applications and your MCP servers.
 
+mod approve;
 mod args;
 mod arguments;
 mod authorization;
@@ -8,6 +9,7 @@ mod commands;
 mod credentials;
 mod exit;
 mod guard;
+mod local;
 mod logging;
 mod output;
 mod place;
@@ -63,6 +65,7 @@ async fn run(command: Command, output: Output) -> Outcome {
         Command::Stdio(args) => Box::pin(commands::stdio::run(args)).await,
         Command::Status(args) => Box::pin(commands::status::run(args, output)).await,
         Command::Console(args) => commands::console::run(&args, output).await,
+        Command::Approve(args) => Box::pin(approve::run(args, output)).await,
         Command::List(args) => Box::pin(commands::list::run(args, output)).await,
         Command::Call(args) => Box::pin(commands::call::run(args, output)).await,
         Command::Auth(args) => Box::pin(commands::auth::run(args, output)).await,

@@ -37,6 +37,11 @@ impl Output {
         }
     }
 
+    /// Prints one line of a result.
+    pub(crate) fn line(self, line: &str) {
+        out(&format!("{line}\n"));
+    }
+
     /// Prints a result for programs.
     pub(crate) fn value(self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
@@ -106,6 +111,12 @@ pub(crate) fn explain_stdio(other: &str) {
             format!("speaking MCP over stdin and stdout, as applications start it; {other}, Ctrl-D ends");
         announce(paint(DIM, folded(&text, 0, talk_width())));
     }
+}
+
+/// Whether there is a terminal that can be drawn on, and a person who types.
+pub(crate) fn is_screen() -> bool {
+    let is_plain = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    io::stdin().is_terminal() && io::stdout().is_terminal() && !is_plain
 }
 
 /// Whether there is a person who sees talk and can answer.

@@ -116,6 +116,16 @@ pub(crate) fn page_to(url: &str) -> std::io::Result<PathBuf> {
     Ok(file)
 }
 
+/// A folder beside the notes, for its owner alone, that is gone when this is dropped.
+pub(crate) fn private_folder() -> std::io::Result<tempfile::TempDir> {
+    make_runtime()?;
+    let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.prefix("edit-").tempdir_in(folder)
+}
+
 /// A note that is taken away again.
 #[derive(Debug)]
 pub(crate) struct Noted(PathBuf);

@@ -38,11 +38,7 @@ fn ask_form(form: &ElicitFormParams, output: Output) -> ElicitResult {
             };
             match answer.trim() {
                 "!" => return ElicitResult::decline(),
-                "" => {}
-                text if is_list(field) => {
-                    words.extend(text.split(',').map(|item| format!("{name}={}", literal(item.trim()))));
-                }
-                text => words.push(format!("{name}={}", literal(text))),
+                text => words.extend(self::words(name, field, text)),
             }
         }
         let source = Source { json: None, words: &words };
@@ -76,6 +72,16 @@ fn ask_url(asked: &ElicitUrlParams, output: Output) -> ElicitResult {
         Some(_) => ElicitResult::decline(),
         None => ElicitResult::cancel(),
     }
+}
+
+/// What was written into a field, as words of a command line; nothing was if it is empty.
+pub(crate) fn words(name: &str, field: &Value, text: &str) -> Vec<String> {
+    let items: Vec<&str> = match text {
+        "" => Vec::new(),
+        _ if is_list(field) => text.split(',').map(str::trim).collect(),
+        _ => vec![text],
+    };
+    items.into_iter().map(|item| format!("{name}={}", literal(item))).collect()
 }
 
 /// `@` begins a file's name only where a person wrote a command line.

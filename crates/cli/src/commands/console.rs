@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use hospes_console::{ClientError, Console, Listening, LocalConsole};
+use hospes_console::{Console, Listening, LocalConsole};
 use hospes_host::Host;
 use hospes_host::config::ConsoleConfig;
 use serde::Deserialize;
 
 use super::serve::taken;
 use crate::args;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::Outcome;
 use crate::output::{DIM, Output, is_result_seen, paint};
-use crate::place;
+use crate::{local, place};
 
 /// How long the page is left for the browser that was started to read it.
 const READ: Duration = Duration::from_secs(5);
@@ -25,7 +25,8 @@ struct Link {
 }
 
 pub(crate) async fn run(args: &args::Console, output: Output) -> Outcome {
-    let link = link().await?;
+    let wanted = async |console: &LocalConsole| console.post("links", &serde_json::json!({})).await;
+    let (_, link): (_, Link) = local::ask("the console makes no link", wanted).await?;
     if output.json {
         output.value(&serde_json::json!({ "console": link.url, "lifetimeMs": link.lifetime_ms }));
         return Ok(());
@@ -45,31 +46,6 @@ pub(crate) async fn run(args: &args::Console, output: Output) -> Outcome {
         place::forget(&page);
     }
     Ok(())
-}
-
-/// Asks the host that was started last and answers.
-async fn link() -> Outcome<Link> {
-    let mut without = false;
-    for (file, note) in place::notes() {
-        match LocalConsole::at(place::socket_beside(&file)).post("links", &serde_json::json!({})).await {
-            Ok(link) => return Ok(link),
-            Err(error @ ClientError::Refused { .. }) => {
-                return Err(Failure::new(Code::Unreachable, "the console makes no link").because(&error));
-            }
-            Err(error) => {
-                tracing::debug!(pid = note.pid, %error, "a host left a note, and no console answers there");
-                without = true;
-            }
-        }
-    }
-    let failure = Failure::new(Code::Unreachable, "no console is running here");
-    Err(if without {
-        failure.hint(
-            "the host may run with `--console off`, or be gone; `hospes status` says whether one answers",
-        )
-    } else {
-        failure.hint("start a host with `hospes up`")
-    })
 }
 
 /// Serves the console, unless it is not wanted: where the configuration says, else at its usual port, or at any that is free

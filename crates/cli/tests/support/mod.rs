@@ -2,6 +2,7 @@
 
 pub(crate) mod desktop;
 pub(crate) mod site;
+pub(crate) mod terminal;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,146 @@
+//! What a person makes of a matter before they decide.
+
+use hospes::model::RawJson;
+use hospes_host::desk::{Card, Matter};
+use serde_json::Value;
+
+use super::entry::Entry;
+use super::json;
+use crate::arguments::{Source, arguments};
+use crate::prompt;
+
+/// How long what is written into a field may be, in bytes.
+const MAX_FIELD: usize = 16 << 10;
+
+/// What would happen instead of what was asked for, and how it is looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Draft {
+    /// What would happen instead.
+    pub(crate) edited: Option<RawJson>,
+    /// What was written last and is no JSON.
+    pub(crate) broken: Option<String>,
+    /// What is wrong with it.
+    pub(crate) problem: Option<String>,
+    /// Whether it is shown as JSON.
+    pub(crate) is_raw: bool,
+}
+
+/// What may be changed about it, as it came.
+pub(crate) fn original(matter: &Matter) -> RawJson {
+    match &matter.card {
+        Card::Call(card) => card.arguments.clone(),
+        Card::Result(card) => card.result.clone(),
+        Card::SamplingRequest(card) => card.request.clone(),
+        Card::SamplingResult(card) => card.result.clone(),
+        Card::Form(card) => defaults(&card.schema),
+        _ => RawJson::null(),
+    }
+}
+
+fn defaults(schema: &RawJson) -> RawJson {
+    let fields = fields(schema).into_iter();
+    let given = fields.filter_map(|field| Some((field.name, field.schema.get("default")?.clone())));
+    Value::Object(given.collect()).into()
+}
+
+/// One field of a form.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) schema: Value,
+    pub(crate) is_required: bool,
+}
+
+/// The fields of a form, in their order.
+pub(crate) fn fields(schema: &RawJson) -> Vec<Field> {
+    let whole = schema.to_value().unwrap_or_default();
+    let required = whole.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let members = json::members(schema).unwrap_or_default().into_iter();
+    let properties = members.filter(|(name, _)| name == "properties").last();
+    let properties = properties.and_then(|(_, properties)| json::members(&properties)).unwrap_or_default();
+    let field = |(name, schema): (String, RawJson)| {
+        let is_required = required.iter().any(|one| one.as_str() == Some(&name));
+        Field { name, schema: schema.to_value().unwrap_or_default(), is_required }
+    };
+    properties.into_iter().map(field).collect()
+}
+
+impl Draft {
+    /// Takes in what an editor left.
+    pub(crate) fn take(&mut self, text: String, original: &RawJson) {
+        match RawJson::parse(text.clone()) {
+            Ok(edited) => {
+                (self.broken, self.problem) = (None, None);
+                self.edited = Some(edited).filter(|edited| !json::is_same(edited, original));
+            }
+            Err(error) => {
+                self.problem = Some(format!("what you wrote is no JSON: {error}"));
+                self.broken = Some(text);
+            }
+        }
+    }
+
+    /// What an editor begins with.
+    pub(crate) fn text(&self, original: &RawJson) -> String {
+        self.broken.clone().unwrap_or_else(|| json::pretty(self.edited.as_ref().unwrap_or(original)) + "\n")
+    }
+}
+
+/// A form that is being filled in, field by field.
+#[derive(Clone, Debug)]
+pub(crate) struct Filling {
+    pub(crate) fields: Vec<Field>,
+    schema: Value,
+    /// What was written into each field.
+    answers: Vec<String>,
+    pub(crate) at: usize,
+    pub(crate) entry: Entry,
+}
+
+impl Filling {
+    /// From the first field on, with what stands there already; nothing for a form without fields.
+    pub(crate) fn new(schema: &RawJson, now: &RawJson) -> Option<Self> {
+        let fields = fields(schema);
+        let now = now.to_value().unwrap_or_default();
+        let answers: Vec<String> = fields.iter().map(|field| written(now.get(&field.name))).collect();
+        let entry = Entry::new(answers.first()?, MAX_FIELD);
+        Some(Self { fields, schema: schema.to_value().unwrap_or_default(), answers, at: 0, entry })
+    }
+
+    /// To the field before, or the next one; whether there is none.
+    pub(crate) fn step(&mut self, forward: bool) -> bool {
+        self.answers[self.at] = self.entry.text().to_owned();
+        let next = if forward { self.at + 1 } else { self.at.saturating_sub(1) };
+        if next == self.fields.len() {
+            return true;
+        }
+        self.at = next;
+        self.entry = Entry::new(&self.answers[next], MAX_FIELD);
+        false
+    }
+
+    /// The content, or what is wrong with it.
+    pub(crate) fn content(&self) -> Result<RawJson, String> {
+        let fields = self.fields.iter().zip(&self.answers);
+        let words = fields.flat_map(|(field, text)| prompt::words(&field.name, &field.schema, text.trim()));
+        let words: Vec<String> = words.collect();
+        let source = Source { json: None, words: &words };
+        let refuse = |_: &str| Err(std::io::ErrorKind::Unsupported.into());
+        let content = arguments("form", &self.schema, source, &refuse);
+        content
+            .map(|content| Value::Object(content).into())
+            .map_err(|error| error.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// A value as one writes it into a line.
+fn written(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(items)) => {
+            items.iter().map(|item| written(Some(item))).collect::<Vec<_>>().join(", ")
+        }
+        Some(other) => other.to_string(),
+    }
+}

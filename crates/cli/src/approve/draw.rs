@@ -1,0 +1,386 @@
+//! The screen: what waits on the left, the card on the right, and what the keys do below.
+
+use jiff::Timestamp;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
+
+use super::card::{self, Risk, bold, dim, title};
+use super::entry::Entry;
+use super::rule::{Kind, Rule};
+use super::state::{Mode, State, Tone};
+use super::text;
+
+/// How wide the list is, in columns.
+const LIST: u16 = 28;
+/// How wide the screen has to be for the list to have room beside the card.
+const BESIDE: u16 = 76;
+/// How many lines each matter of the list takes.
+const EACH: usize = 2;
+
+/// Draws it all; how far the card can be scrolled, and how much of it is seen at once.
+pub(crate) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize) {
+    let [head, body, said, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(header(state), head);
+    let room = if state.open.is_empty() {
+        frame.render_widget(nothing(state, body), body);
+        (0, 1)
+    } else if body.width >= BESIDE {
+        let [list, shown] = Layout::horizontal([Constraint::Length(LIST), Constraint::Min(1)]).areas(body);
+        draw_list(frame, state, list);
+        draw_card(frame, state, shown)
+    } else {
+        draw_card(frame, state, body)
+    };
+    frame.render_widget(words(state), said);
+    draw_keys(frame, state, keys);
+    match &state.mode {
+        Mode::Help => draw_help(frame, body),
+        Mode::Rule(rule) => draw_rule(frame, state, rule, body),
+        Mode::Filling(filling) => {
+            let field = &filling.fields[filling.at];
+            let count = format!(" field {} of {} ", filling.at + 1, filling.fields.len());
+            let mut lines = vec![Line::styled(text::line(&field.name, 60), bold())];
+            let width = usize::from(body.width.saturating_sub(6).max(1));
+            lines.extend(
+                text::lines(&card::kind(field), width).into_iter().map(|line| Line::styled(line, dim())),
+            );
+            lines.push(Line::default());
+            draw_box(frame, body, count, lines, Some(&filling.entry));
+        }
+        Mode::Reason { entry, block } => {
+            let name = state.matter().map(|matter| title(matter).0).unwrap_or_default();
+            let head = if *block { " deny from now on " } else { " deny " };
+            let lines = vec![
+                Line::styled(text::line(&name, 60), bold()),
+                Line::styled("why? the model is told; may be left empty", dim()),
+                Line::default(),
+            ];
+            draw_box(frame, body, head.to_owned(), lines, Some(entry));
+        }
+        Mode::Watching => {}
+    }
+    room
+}
+
+fn header(state: &State) -> Line<'static> {
+    let waiting = match state.open.len() {
+        0 => "nothing waits".to_owned(),
+        1 => "1 waits".to_owned(),
+        count => format!("{count} wait"),
+    };
+    let mut spans = vec![Span::styled(" hospes approve ", bold()), Span::styled(waiting, dim())];
+    if let Some(why) = &state.lost {
+        let style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+        spans.push(Span::styled(format!("   {}", text::line(why, 60)), style));
+    }
+    Line::from(spans)
+}
+
+fn nothing(state: &State, area: Rect) -> Paragraph<'static> {
+    let mut lines = vec![Line::default(); usize::from(area.height / 2).saturating_sub(1)];
+    if state.lost.is_some() {
+        lines.push(Line::raw("The host is gone. This goes on when one runs again."));
+    } else {
+        lines.push(Line::raw("Nothing waits for you."));
+        lines.push(Line::styled("Calls that the rules do not decide come here as they are made.", dim()));
+    }
+    Paragraph::new(lines).centered()
+}
+
+fn draw_list(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let selected = state.matter().map(|matter| matter.id.as_str());
+    let at = state.open.iter().position(|matter| Some(matter.id.as_str()) == selected).unwrap_or_default();
+    let fits = (usize::from(area.height) / EACH).max(1);
+    let first = at.saturating_sub(fits - 1).min(state.open.len().saturating_sub(fits));
+    let width = usize::from(area.width).saturating_sub(3);
+    let mut lines = Vec::new();
+    for matter in state.open.iter().skip(first).take(fits) {
+        let (what, server) = title(matter);
+        let is_here = Some(matter.id.as_str()) == selected;
+        let color = Risk::of(matter).color();
+        let bar = Span::styled(if is_here { "▌" } else { " " }, Style::new().fg(Color::Cyan));
+        let left = left(matter.expires_at, state.time());
+        let room = width.saturating_sub(left.len() + 3);
+        let what = text::line(&what, room);
+        let filling = " ".repeat((room + 1).saturating_sub(Span::raw(what.as_str()).width()));
+        let style = if is_here { bold() } else { Style::new() };
+        let hurry =
+            if is_short(matter.expires_at, state.time()) { Style::new().fg(Color::Red) } else { dim() };
+        lines.push(Line::from(vec![
+            bar.clone(),
+            Span::styled("● ", Style::new().fg(color)),
+            Span::styled(what, style),
+            Span::raw(filling),
+            Span::styled(left, hurry),
+        ]));
+        let who = matter.application.as_deref().map(|name| format!(" · {name}")).unwrap_or_default();
+        let whose = text::line(&format!("{server}{who}"), width.saturating_sub(2));
+        lines.push(Line::from(vec![bar, Span::styled(format!("  {whose}"), dim())]));
+    }
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn draw_card(frame: &mut Frame<'_>, state: &State, area: Rect) -> (usize, usize) {
+    let Some(matter) = state.matter() else { return (0, 1) };
+    let risk = Risk::of(matter);
+    let at = state.open.iter().position(|one| one.id == matter.id).unwrap_or_default();
+    let place = format!(" {} of {} ", at + 1, state.open.len());
+    let left = format!(" {} left ", left(matter.expires_at, state.time()));
+    let hurry = if is_short(matter.expires_at, state.time()) {
+        Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
+    } else {
+        Style::new()
+    };
+    let mut block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(Style::new().fg(risk.color()))
+        .title(Line::styled(place, dim()))
+        .title(Line::styled(left, hurry).right_aligned());
+    let inside = block.inner(area).inner(Margin::new(1, 0));
+    let lines = card::card(matter, &state.draft(), state.pins.as_deref(), usize::from(inside.width));
+    let page = usize::from(inside.height).max(1);
+    let most = lines.len().saturating_sub(page);
+    let from = state.scroll.min(most);
+    if most > from {
+        let below = format!(" ↓ {} more lines: space ", most - from);
+        block = block.title_bottom(Line::styled(below, bold().fg(Color::Yellow)));
+    }
+    frame.render_widget(block, area);
+    let shown: Vec<Line<'_>> = lines.into_iter().skip(from).take(page).collect();
+    frame.render_widget(Paragraph::new(shown), inside);
+    (most, page.saturating_sub(1).max(1))
+}
+
+fn words(state: &State) -> Line<'static> {
+    let Some((tone, words)) = &state.said else { return Line::default() };
+    let style = match tone {
+        Tone::Good => Style::new().fg(Color::Green),
+        Tone::Bad => Style::new().fg(Color::Red),
+        Tone::Plain => Style::new().fg(Color::Yellow),
+    };
+    Line::styled(format!(" {}", text::line(words, 200)), style)
+}
+
+fn draw_keys(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let armed = state.is_armed();
+    // What is known by everybody goes first where there is no room.
+    let mut keys: Vec<(&str, &str, bool)> = Vec::new();
+    match &state.mode {
+        Mode::Watching => {
+            if let Some(matter) = state.matter() {
+                let offers = matter.offers;
+                keys.push(("d", "deny", true));
+                if offers.block {
+                    keys.push(("b", "block", true));
+                }
+                if matches!(matter.card, hospes_host::desk::Card::Form(_)) {
+                    keys.push(("f", "fill in", true));
+                }
+                keys.push(("o", yes(matter), armed));
+                if offers.session {
+                    keys.push(("s", "session", armed));
+                }
+                if offers.always {
+                    keys.push(("A", "always…", armed));
+                }
+                if offers.edit {
+                    keys.push(("e", "edit", true));
+                }
+                keys.push(("v", "JSON", true));
+            }
+            keys.extend([("?", "help", true), ("q", "quit", true)]);
+        }
+        Mode::Reason { .. } => keys.extend([("Enter", "deny", true), ("Esc", "back", true)]),
+        Mode::Filling(_) => {
+            keys.extend([("Enter", "next", true), ("↑", "the one before", true), ("Esc", "back", true)]);
+        }
+        Mode::Rule(rule) if rule.writing.is_some() => {
+            keys.extend([("Enter", "take it", true), ("Esc", "back", true)]);
+        }
+        Mode::Rule(_) => keys.extend([
+            ("↑↓", "line", true),
+            ("←→", "change", true),
+            ("e", "write", true),
+            ("A", "allow, and always", armed),
+            ("Esc", "back", true),
+        ]),
+        Mode::Help => keys.push(("any key", "back", true)),
+    }
+    let mut spans = vec![Span::raw(" ")];
+    for (key, does, is_ready) in keys {
+        let style = if is_ready { bold().fg(Color::Cyan) } else { dim() };
+        spans.extend([Span::styled(key, style), Span::styled(format!(" {does}  "), dim())]);
+    }
+    frame.render_widget(Line::from(spans), area);
+}
+
+/// What a yes does, in a word or two.
+fn yes(matter: &hospes_host::desk::Matter) -> &'static str {
+    use hospes_host::desk::Card;
+    match matter.card {
+        Card::SamplingRequest(_) => "send",
+        Card::Form(_) => "send the form",
+        Card::SamplingResult(_) | Card::Result(_) => "deliver",
+        Card::Url(_) => "I went there",
+        _ => "once",
+    }
+}
+
+fn draw_rule(frame: &mut Frame<'_>, state: &State, rule: &Rule, body: Rect) {
+    let Some(matter) = state.matter() else { return };
+    let (what, server) = title(matter);
+    let width = usize::from(body.width.saturating_sub(6).max(20));
+    let mut lines: Vec<Line<'static>> = text::lines(
+        &format!(
+            "From now on {what} of {server} is called without asking, as long as its definition stays what it is, when \
+             all of this holds:"
+        ),
+        width,
+    )
+    .into_iter()
+    .map(Line::raw)
+    .collect();
+    lines.push(Line::default());
+    let row = |at: usize, name: &str, words: &str, value: &str| {
+        let is_here = at == rule.at;
+        let bar = Span::styled(if is_here { "▌" } else { " " }, Style::new().fg(Color::Cyan));
+        let style = if is_here { bold() } else { Style::new() };
+        let name = text::line(name, 18);
+        let gap = " ".repeat(20_usize.saturating_sub(Span::raw(name.as_str()).width()));
+        let words = if words.is_empty() { String::new() } else { format!("{words} ") };
+        let room = width.saturating_sub(24 + words.len());
+        Line::from(vec![
+            bar,
+            Span::styled(name, style),
+            Span::raw(gap),
+            Span::styled(words, dim()),
+            Span::styled(text::line(value, room), style),
+        ])
+    };
+    for (at, one) in rule.rows.iter().enumerate() {
+        let value = if one.kind == Kind::Any { "" } else { &one.value };
+        lines.push(row(at, &one.name, one.kind.words(), value));
+    }
+    let count = rule.rows.len();
+    let places = if rule.destinations.is_empty() { "anywhere" } else { &rule.destinations };
+    lines.push(row(count, "it points to", "", places));
+    lines.push(row(count + 1, "for", "", &format!("{} days", rule.days())));
+    let asker = matter.application.as_deref().unwrap_or("the one that asks");
+    let who = if rule.any_application { "any application" } else { asker };
+    lines.push(row(count + 2, "asked by", "", who));
+    if rule.is_wide() {
+        lines.push(Line::default());
+        let wide = "This holds for whatever arguments there are. Narrower is safer.";
+        lines.push(Line::styled(wide, Style::new().fg(Color::Yellow)));
+    }
+    if let Some(problem) = &rule.problem {
+        lines.push(Line::default());
+        let style = Style::new().fg(Color::Red);
+        lines.extend(text::lines(problem, width).into_iter().map(|line| Line::styled(line, style)));
+    }
+    if rule.writing.is_some() {
+        lines.push(Line::default());
+    }
+    draw_box(frame, body, " allow always ".to_owned(), lines, rule.writing.as_ref());
+}
+
+/// A box over the screen, with a line to write into below the others.
+fn draw_box(
+    frame: &mut Frame<'_>,
+    body: Rect,
+    head: String,
+    lines: Vec<Line<'static>>,
+    entry: Option<&Entry>,
+) {
+    let asked = lines.len() + usize::from(entry.is_some());
+    let height = u16::try_from(asked + 2).unwrap_or(u16::MAX).min(body.height);
+    let width = body.width.saturating_sub(2).max(1);
+    let area = Rect {
+        x: body.x + (body.width - width) / 2,
+        y: body.y + body.height.saturating_sub(height),
+        width,
+        height,
+    };
+    let block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(Style::new().fg(Color::Cyan))
+        .title(Line::styled(head, bold()));
+    let inside = block.inner(area).inner(Margin::new(1, 0));
+    frame.render_widget(Clear, area);
+    frame.render_widget(block, area);
+    // Where there is no room for all, the last lines are what is worked on.
+    let room = usize::from(inside.height).saturating_sub(usize::from(entry.is_some()));
+    let skipped = lines.len().saturating_sub(room);
+    frame.render_widget(Paragraph::new(lines.into_iter().skip(skipped).collect::<Vec<_>>()), inside);
+    if let Some(entry) = entry {
+        let line = Rect { y: inside.bottom().saturating_sub(1), height: 1.min(inside.height), ..inside };
+        draw_entry(frame, entry, line);
+    }
+}
+
+fn draw_entry(frame: &mut Frame<'_>, entry: &Entry, area: Rect) {
+    let (before, after) = entry.parts();
+    let (before, after) = (hospes_policy::visible_line(before), hospes_policy::visible_line(after));
+    let room = usize::from(area.width).saturating_sub(4);
+    // The cursor is always seen.
+    let mut head = String::new();
+    let mut used = 0;
+    for character in before.chars().rev() {
+        used += Span::raw(character.to_string()).width();
+        if used > room {
+            break;
+        }
+        head.insert(0, character);
+    }
+    let at = u16::try_from(Span::raw(head.as_str()).width()).unwrap_or(0);
+    let line =
+        Line::from(vec![Span::styled("> ", Style::new().fg(Color::Cyan)), Span::raw(head), Span::raw(after)]);
+    frame.render_widget(line, area);
+    frame.set_cursor_position((area.x + 2 + at, area.y));
+}
+
+fn draw_help(frame: &mut Frame<'_>, body: Rect) {
+    const KEYS: [(&str, &str); 14] = [
+        ("d", "deny; you may say why, and the model is told"),
+        ("b", "deny, now and from now on"),
+        ("o", "allow once"),
+        ("s", "allow as long as the host runs"),
+        ("A", "allow always, within a rule that you see first"),
+        ("e", "change what would happen, in $VISUAL or $EDITOR"),
+        ("f", "fill in a form here"),
+        ("u", "take back what you changed"),
+        ("v", "as JSON, and back"),
+        ("j k ↓ ↑", "the next one, the one before"),
+        ("space PgUp", "the card, down and up"),
+        ("J K", "the same by a line"),
+        ("q", "quit; what waits goes on waiting"),
+        ("", "Enter allows nothing. Silence is a no."),
+    ];
+    let line = |(key, does): &(&'static str, &'static str)| {
+        Line::from(vec![Span::styled(format!("{key:<12}"), bold().fg(Color::Cyan)), Span::raw(*does)])
+    };
+    draw_box(frame, body, " keys ".to_owned(), KEYS.iter().map(line).collect(), None);
+}
+
+/// How long is left, for people.
+pub(crate) fn left(until: Timestamp, now: Timestamp) -> String {
+    let seconds = until.duration_since(now).as_secs().max(0);
+    match seconds {
+        0..600 => format!("{}:{:02}", seconds / 60, seconds % 60),
+        600..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    }
+}
+
+fn is_short(until: Timestamp, now: Timestamp) -> bool {
+    until.duration_since(now).as_secs() < 20
+}

@@ -1,0 +1,80 @@
+//! The person's own editor.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::place;
+
+/// How much an editor may leave, in bytes: as much as the console takes.
+pub(super) const MAX_EDIT: u64 = 4 << 20;
+
+/// Lets the person change a text, in a file for them alone that is gone afterwards.
+///
+/// # Errors
+/// In words, when there is no editor, or it ends with a failure, or what it leaves cannot be read.
+pub(super) fn edit(text: &str) -> Result<String, String> {
+    let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let editor = editor.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
+    // A folder of its own, so that what the editor puts beside the file goes away with it.
+    let folder = place::private_folder().map_err(|error| failed("no folder for the editor", &error))?;
+    edit_in(&folder, &editor, text)
+}
+
+fn failed(what: &str, error: &std::io::Error) -> String {
+    format!("{what}: {error}")
+}
+
+fn edit_in(folder: &TempDir, editor: &str, text: &str) -> Result<String, String> {
+    let file = folder.path().join("edit.json");
+    write(&file, text).map_err(|error| failed("no file for the editor", &error))?;
+    // As other programs do it: the variable may hold options.
+    let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$@\"")).arg(editor).arg(&file).status();
+    match status {
+        Ok(status) if status.success() => read(&file),
+        Ok(status) => Err(format!("the editor `{editor}` ended with {status}; nothing was changed")),
+        Err(error) => Err(failed("the editor cannot be started", &error)),
+    }
+}
+
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file)?.write_all(text.as_bytes())
+}
+
+/// Reads what is to happen instead, from an editor's file or one that is named.
+pub(super) fn read(file: &Path) -> Result<String, String> {
+    let failed = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
+    let length = fs::metadata(file).map_err(failed)?.len();
+    if length > MAX_EDIT {
+        return Err(format!("{} is longer than {MAX_EDIT} bytes", file.display()));
+    }
+    fs::read_to_string(file).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_for_the_person_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let script = place.path().join("editor.sh");
+        let told = place.path().join("told");
+        let words = format!("stat -c '%a %n' \"$2\" > '{0}'; echo '{{\"a\":2}}' > \"$2\"\n", told.display());
+        fs::write(&script, words).unwrap();
+        let editor = format!("sh {} --option", script.display());
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(edit_in(&folder, &editor, "{\"a\":1}").unwrap(), "{\"a\":2}\n");
+        let told = fs::read_to_string(&told).unwrap();
+        assert_eq!(told, format!("600 {}/edit.json\n", folder.path().display()));
+        let folder = tempfile::tempdir().unwrap();
+        assert!(edit_in(&folder, "false", "{}").unwrap_err().contains("nothing was changed"));
+    }
+}

@@ -1,0 +1,36 @@
+//! `hospes approve`: what waits for a person at the host that runs here, decided in the terminal.
+
+mod card;
+mod draft;
+mod draw;
+mod editor;
+mod entry;
+mod json;
+mod reach;
+mod rule;
+mod screen;
+mod script;
+mod state;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use reach::look;
+
+use crate::args::Approve;
+use crate::exit::Outcome;
+use crate::output::{Output, is_screen};
+
+pub(crate) async fn run(args: Approve, output: Output) -> Outcome {
+    if let Some(decided) = script::Decided::of(&args)? {
+        return script::decide(&decided, output).await;
+    }
+    let (console, _) = reach::find().await?;
+    if args.follow {
+        return script::follow(&console, output).await;
+    }
+    if args.list || output.json || !is_screen() {
+        return script::list(&console, output).await;
+    }
+    screen::run(console).await
+}

@@ -1,0 +1,246 @@
+//! The terminal while it is ours, and the two halves that keep it going: one that draws and reads keys, one that talks to
+//! the host.
+
+use std::io::{self, Stdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossterm::event::{
+    DisableBracketedPaste, EnableBracketedPaste, Event as Input, KeyEventKind, poll, read,
+};
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::{cursor, execute};
+use hospes_console::{ClientError, LocalConsole};
+use hospes_host::desk::{Decision, Matter};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use tokio::sync::{mpsc, watch};
+
+use super::draw::draw;
+use super::editor;
+use super::state::{Effect, Event, Seen, State};
+use super::{look, reach};
+use crate::commands::Ending;
+use crate::exit::{Failure, Outcome};
+
+/// How long keys are waited for before it is looked whether anything else is new.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often what counts down is drawn.
+const SECOND: Duration = Duration::from_secs(1);
+/// How long it takes until a host that is gone is looked for again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How many decisions, and answers to them, may be on their way.
+const ON_THE_WAY: usize = 8;
+
+/// What is known of the host: how its desk is, or why that is not known.
+type News = Option<Result<Seen, String>>;
+
+/// Something decided, on its way to the host.
+struct Post {
+    id: String,
+    decision: Decision,
+    words: String,
+}
+
+/// Shows the desk until the person has had enough, or the program is asked to end.
+pub(super) async fn run(console: LocalConsole) -> Outcome {
+    let mut ending = Ending::new()?;
+    let (tell, news) = watch::channel(News::None);
+    let (post, posts) = mpsc::channel(ON_THE_WAY);
+    let (answer, answers) = mpsc::channel(ON_THE_WAY);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut drawing = {
+        let is_over = Arc::clone(&is_over);
+        // Reading a terminal blocks.
+        tokio::task::spawn_blocking(move || Drawing { news, post, answers, is_over }.run())
+    };
+    let talking = talk(console, &tell, posts, &answer);
+    let drawn = tokio::select! {
+        drawn = ending.unless(&mut drawing) => drawn,
+        never = talking => match never {},
+    };
+    let drawn = match drawn {
+        Some(drawn) => drawn,
+        None => {
+            is_over.store(true, Ordering::Relaxed);
+            drawing.await
+        }
+    };
+    let drawn = drawn.map_err(|error| Failure::usage("the screen broke down").because(&error))?;
+    drawn.map_err(|error| Failure::usage("cannot use this terminal").because(&error))
+}
+
+/// Follows the desk and tells the host what was decided, for as long as anybody looks.
+async fn talk(
+    mut console: LocalConsole,
+    tell: &watch::Sender<News>,
+    mut posts: mpsc::Receiver<Post>,
+    answer: &mpsc::Sender<Event>,
+) -> std::convert::Infallible {
+    let mut pins = None;
+    loop {
+        let lost = |error: &ClientError| tell.send_replace(Some(Err(error.to_string())));
+        match console.follow().await {
+            Err(error) => {
+                lost(&error);
+            }
+            Ok(mut news) => loop {
+                let heard = tokio::select! {
+                    heard = news.next() => heard,
+                    Some(Post { id, decision, words }) = posts.recv() => {
+                        let done: Result<Matter, ClientError> =
+                            console.post(&format!("approvals/{id}"), &decision).await;
+                        let done = done.map(|_| words).map_err(|error| match error {
+                            ClientError::Refused { code, message } => (code, message),
+                            other => ("unreachable".to_owned(), other.to_string()),
+                        });
+                        // Whoever wanted to know may have gone away.
+                        let _gone = answer.send(Event::Decided { id, done }).await;
+                        Some("approvals".to_owned())
+                    }
+                };
+                let Some(heard) = heard else {
+                    tell.send_replace(Some(Err("the host has ended".to_owned())));
+                    break;
+                };
+                if matches!(heard.as_str(), "hello" | "definitions" | "servers") {
+                    pins = reach::pins(&console).await.ok().flatten();
+                }
+                if matches!(heard.as_str(), "hello" | "approvals" | "grants" | "definitions") {
+                    match look(&console).await {
+                        Ok(desk) => {
+                            tell.send_replace(Some(Ok(Seen { pins: pins.clone(), ..desk })));
+                        }
+                        Err(error) => {
+                            lost(&error);
+                        }
+                    }
+                }
+            },
+        }
+        tokio::time::sleep(AGAIN).await;
+        // Another one may run by now.
+        if let Ok((other, _)) = reach::find().await {
+            console = other;
+        }
+    }
+}
+
+/// The half that draws.
+struct Drawing {
+    news: watch::Receiver<News>,
+    post: mpsc::Sender<Post>,
+    answers: mpsc::Receiver<Event>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Drawing {
+    fn run(mut self) -> io::Result<()> {
+        let begun = Instant::now();
+        let mut state = State::default();
+        let mut screen = Screen::enter()?;
+        let mut drawn_at: Option<Instant> = None;
+        while !self.is_over.load(Ordering::Relaxed) {
+            let mut events = Vec::new();
+            // Answers first: what was done here is no news.
+            while let Ok(event) = self.answers.try_recv() {
+                events.push(event);
+            }
+            if self.news.has_changed().unwrap_or(false) {
+                match self.news.borrow_and_update().clone() {
+                    Some(Ok(seen)) => events.push(Event::Seen(Box::new(seen))),
+                    Some(Err(why)) => events.push(Event::Lost(why)),
+                    None => {}
+                }
+            }
+            let mut is_resized = false;
+            if events.is_empty() && poll(LOOK)? {
+                match read()? {
+                    Input::Key(key) if key.kind != KeyEventKind::Release => events.push(Event::Key(key)),
+                    Input::Paste(text) => events.push(Event::Paste(text)),
+                    Input::Resize(..) => is_resized = true,
+                    _ => {}
+                }
+            }
+            let was_armed = state.is_armed();
+            let is_idle = events.is_empty() && !is_resized;
+            if is_idle {
+                events.push(Event::Tick);
+            }
+            for event in events {
+                match state.on(event, begun.elapsed()) {
+                    None => {}
+                    Some(Effect::Quit) => return Ok(()),
+                    Some(Effect::Decide { id, decision, words }) => {
+                        // The other half is there for as long as this one is.
+                        let _gone = self.post.blocking_send(Post { id, decision, words });
+                    }
+                    Some(Effect::Edit { id, text }) => {
+                        let text = screen.aside(|| editor::edit(&text))?;
+                        state.on(Event::Edited { id, text }, begun.elapsed());
+                    }
+                }
+            }
+            let is_new = !is_idle || was_armed != state.is_armed();
+            if is_new || drawn_at.is_none_or(|at| at.elapsed() >= SECOND) {
+                let mut room = state.room;
+                screen.terminal.draw(|frame| room = draw(frame, &state))?;
+                state.room = room;
+                drawn_at = Some(Instant::now());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The terminal while it is ours. It is given back when this is dropped, and when anything panics.
+struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    fn enter() -> io::Result<Self> {
+        // What a panic says has to be seen, so the terminal is given back before it speaks.
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            give_back();
+            before(panic);
+        }));
+        take()?;
+        // From here on it is given back whatever happens.
+        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
+        terminal.map(|terminal| Self { terminal }).inspect_err(|_| give_back())
+    }
+
+    /// Does something with the terminal as it was before.
+    fn aside<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
+        give_back();
+        let done = work();
+        take()?;
+        // What was typed meanwhile was meant for what had the terminal.
+        while poll(Duration::ZERO)? {
+            read()?;
+        }
+        // What is known of the screen is not so any more.
+        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(done)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn take() -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)
+        .inspect_err(|_| give_back())
+}
+
+fn give_back() {
+    let _gone = execute!(io::stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
+    let _gone = disable_raw_mode();
+}

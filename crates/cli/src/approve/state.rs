@@ -1,0 +1,491 @@
+//! What is on the screen and what the keys do, without a terminal, a clock or a host.
+//!
+//! ```text
+//!               d, b            Enter: denied
+//!   watching ──────────► reason ─────────────► watching
+//!      │   A             A: allowed within the rule
+//!      ├───────► rule ───────────────────────► watching
+//!      │   f                  after the last field
+//!      ├───────► filling ────────────────────► watching
+//!      │   o, s: allowed, once the card has been there for a while
+//!      └─────────────────────────────────────► watching
+//! ```
+//!
+//! Esc leads back from everywhere, and so does the matter when it is over.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use hospes::model::RawJson;
+use hospes_host::desk::{Card, Decision, MAX_REASON, Matter, MatterState, Scope};
+use hospes_host::pins::PinnedServer;
+use jiff::{SignedDuration, Timestamp};
+
+use super::card::title;
+use super::draft::{Draft, Filling, original};
+use super::entry::Entry;
+use super::rule::{Rule, Typed};
+
+/// How long a card is shown before a key allows anything: nobody means what has just moved under their finger.
+pub(crate) const ARMING: Duration = Duration::from_millis(500);
+
+/// Everything that is known.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) open: Vec<Matter>,
+    selected: Option<String>,
+    /// When a key that allows something will be taken for meant.
+    armed_at: Duration,
+    /// The host's time, and when it was that here.
+    clock: Option<(Timestamp, Duration)>,
+    pub(crate) now: Duration,
+    drafts: HashMap<String, Draft>,
+    pub(crate) mode: Mode,
+    pub(crate) said: Option<(Tone, String)>,
+    /// The matter about which the host has been told something, and has not answered yet.
+    busy: Option<String>,
+    /// The matter that was decided last here.
+    decided: Option<String>,
+    pub(crate) lost: Option<String>,
+    pub(crate) pins: Option<Vec<PinnedServer>>,
+    pub(crate) scroll: usize,
+    /// As far as it can be scrolled, and by how much at once.
+    pub(crate) room: (usize, usize),
+}
+
+/// What the keys are for.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Mode {
+    /// The list and the card.
+    #[default]
+    Watching,
+    /// Why it is denied, and whether from now on.
+    Reason { entry: Entry, block: bool },
+    /// A lasting permission.
+    Rule(Box<Rule>),
+    /// The fields of a form.
+    Filling(Box<Filling>),
+    /// What the keys do.
+    Help,
+}
+
+/// How something is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Bad,
+    Plain,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Key(KeyEvent),
+    Paste(String),
+    /// How the desk is.
+    Seen(Box<Seen>),
+    /// The host does not answer any more, and why.
+    Lost(String),
+    /// What the host made of a decision: what was done in words, or a code and a sentence.
+    Decided {
+        id: String,
+        done: Result<String, (String, String)>,
+    },
+    /// What an editor left, or why there is nothing.
+    Edited {
+        id: String,
+        text: Result<String, String>,
+    },
+    /// Time went by.
+    Tick,
+}
+
+/// How the desk is.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) open: Vec<Matter>,
+    pub(crate) recent: Vec<Matter>,
+    pub(crate) now: Timestamp,
+    pub(crate) pins: Option<Vec<PinnedServer>>,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Effect {
+    /// The host is told; `words` are said once it has done it.
+    Decide {
+        id: String,
+        decision: Decision,
+        words: String,
+    },
+    /// A text is given to the person's editor.
+    Edit {
+        id: String,
+        text: String,
+    },
+    Quit,
+}
+
+impl State {
+    /// The matter on the card.
+    pub(crate) fn matter(&self) -> Option<&Matter> {
+        self.open.iter().find(|matter| Some(&matter.id) == self.selected.as_ref())
+    }
+
+    /// What was made of it so far.
+    pub(crate) fn draft(&self) -> Draft {
+        self.selected.as_ref().and_then(|id| self.drafts.get(id)).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn is_armed(&self) -> bool {
+        self.now >= self.armed_at && self.busy.is_none() && self.lost.is_none()
+    }
+
+    /// The host's time.
+    pub(crate) fn time(&self) -> Timestamp {
+        let Some((then, at)) = self.clock else { return Timestamp::UNIX_EPOCH };
+        let since = SignedDuration::try_from(self.now.saturating_sub(at)).unwrap_or_default();
+        then.checked_add(since).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Takes in what happened, at a time since the beginning.
+    pub(crate) fn on(&mut self, event: Event, now: Duration) -> Option<Effect> {
+        self.now = now;
+        match event {
+            Event::Key(key) => return self.key(key),
+            Event::Paste(text) => match &mut self.mode {
+                Mode::Reason { entry, .. } => entry.paste(&text),
+                Mode::Rule(rule) => rule.paste(&text),
+                Mode::Filling(filling) => filling.entry.paste(&text),
+                // What is pasted is nobody's keys.
+                Mode::Watching | Mode::Help => {}
+            },
+            Event::Seen(seen) => self.seen(*seen),
+            Event::Lost(why) => self.lost = Some(why),
+            Event::Decided { id, done } => self.decided(id, done),
+            Event::Edited { id, text } => self.edited(&id, text),
+            Event::Tick => {}
+        }
+        None
+    }
+
+    fn seen(&mut self, seen: Seen) {
+        let Seen { open, recent, now, pins } = seen;
+        self.lost = None;
+        self.clock = Some((now, self.now));
+        if pins.is_some() {
+            self.pins = pins;
+        }
+        let gone = self.selected.clone();
+        self.replace(open);
+        if self.selected == gone {
+            return;
+        }
+        // What was done here is said when the host says that it is done.
+        let is_ours = gone == self.busy || gone == self.decided;
+        let over = recent.iter().find(|matter| Some(&matter.id) == gone.as_ref());
+        if let Some(over) = over.filter(|_| !is_ours) {
+            self.said = Some((Tone::Plain, ending(over)));
+        }
+    }
+
+    /// Takes in what waits now. The card stays what it is for as long as its matter waits.
+    fn replace(&mut self, open: Vec<Matter>) {
+        let at = self.open.iter().position(|matter| Some(&matter.id) == self.selected.as_ref());
+        self.open = open;
+        self.drafts.retain(|id, _| self.open.iter().any(|matter| matter.id == *id));
+        if self.matter().is_none() {
+            let next = at.unwrap_or(0).min(self.open.len().saturating_sub(1));
+            self.show(self.open.get(next).map(|matter| matter.id.clone()));
+        }
+    }
+
+    fn show(&mut self, id: Option<String>) {
+        if id == self.selected {
+            return;
+        }
+        self.selected = id;
+        self.scroll = 0;
+        self.armed_at = self.now + ARMING;
+        if !matches!(self.mode, Mode::Help) {
+            self.mode = Mode::Watching;
+        }
+    }
+
+    fn decided(&mut self, id: String, done: Result<String, (String, String)>) {
+        self.busy.take_if(|busy| *busy == id);
+        match done {
+            Ok(words) => {
+                // The desk says so too, a little later.
+                let open = self.open.iter().filter(|matter| matter.id != id).cloned().collect();
+                self.replace(open);
+                self.decided = Some(id);
+                self.said = Some((Tone::Good, words));
+            }
+            Err((code, why)) => {
+                if let Mode::Rule(rule) = &mut self.mode {
+                    rule.problem = Some(why.clone());
+                }
+                // What is wrong with an edit stands beside it.
+                if code == "edit" && self.open.iter().any(|matter| matter.id == id) {
+                    self.drafts.entry(id).or_default().problem = Some(why.clone());
+                }
+                self.said = Some((Tone::Bad, why));
+            }
+        }
+    }
+
+    fn edited(&mut self, id: &str, text: Result<String, String>) {
+        // Keys that were pressed meanwhile were meant for the editor.
+        self.armed_at = self.now + ARMING;
+        let Some(matter) = self.open.iter().find(|matter| matter.id == id) else {
+            self.said = Some((Tone::Bad, "it was over before you were done".to_owned()));
+            return;
+        };
+        let draft = self.drafts.entry(id.to_owned()).or_default();
+        match text {
+            Ok(text) => {
+                draft.take(text, &original(matter));
+                self.said = match (&draft.problem, &draft.edited) {
+                    (Some(why), _) => Some((Tone::Bad, why.clone())),
+                    (None, Some(_)) => Some((Tone::Plain, "changed; nothing is sent yet".to_owned())),
+                    (None, None) => Some((Tone::Plain, "nothing was changed".to_owned())),
+                };
+            }
+            Err(why) => self.said = Some((Tone::Bad, why)),
+        }
+    }
+
+    fn key(&mut self, key: KeyEvent) -> Option<Effect> {
+        if key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c')) {
+            return Some(Effect::Quit);
+        }
+        match std::mem::take(&mut self.mode) {
+            Mode::Watching => self.watch(key),
+            Mode::Help => None,
+            Mode::Reason { entry, block } => self.reason(key, entry, block),
+            Mode::Rule(rule) => self.rule(key, rule),
+            Mode::Filling(filling) => self.fill(key, filling),
+        }
+    }
+
+    fn watch(&mut self, key: KeyEvent) -> Option<Effect> {
+        self.said = None;
+        if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+            return None;
+        }
+        match key.code {
+            KeyCode::Char('q') => return Some(Effect::Quit),
+            KeyCode::Char('?') => self.mode = Mode::Help,
+            KeyCode::Char('j') | KeyCode::Down => self.step(1),
+            KeyCode::Char('k') | KeyCode::Up => self.step(-1),
+            KeyCode::Char(' ') | KeyCode::PageDown => {
+                self.scroll = (self.scroll + self.room.1).min(self.room.0);
+            }
+            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(self.room.1),
+            KeyCode::Char('J') => self.scroll = (self.scroll + 1).min(self.room.0),
+            KeyCode::Char('K') => self.scroll = self.scroll.saturating_sub(1),
+            KeyCode::Home => self.scroll = 0,
+            KeyCode::End => self.scroll = self.room.0,
+            KeyCode::Char(character) => return self.act(character),
+            _ => {}
+        }
+        None
+    }
+
+    fn step(&mut self, by: isize) {
+        let at = self.open.iter().position(|matter| Some(&matter.id) == self.selected.as_ref());
+        let next = at.unwrap_or(0).saturating_add_signed(by).min(self.open.len().saturating_sub(1));
+        self.show(self.open.get(next).map(|matter| matter.id.clone()));
+    }
+
+    /// A key that does something with the matter.
+    fn act(&mut self, key: char) -> Option<Effect> {
+        let matter = self.matter()?.clone();
+        let offers = matter.offers;
+        let draft = self.drafts.entry(matter.id.clone()).or_default();
+        match key {
+            'd' => self.mode = Mode::Reason { entry: Entry::new("", MAX_REASON), block: false },
+            'b' if offers.block => {
+                self.mode = Mode::Reason { entry: Entry::new("", MAX_REASON), block: true };
+            }
+            'v' => {
+                draft.is_raw = !draft.is_raw;
+                self.scroll = 0;
+            }
+            'e' if offers.edit => {
+                return Some(Effect::Edit { id: matter.id.clone(), text: draft.text(&original(&matter)) });
+            }
+            'u' if draft.edited.is_some() || draft.broken.is_some() => {
+                *draft = Draft { is_raw: draft.is_raw, ..Draft::default() };
+                self.said = Some((Tone::Plain, "as it was".to_owned()));
+            }
+            'f' => {
+                if let Card::Form(card) = &matter.card {
+                    let now = draft.edited.clone().unwrap_or_else(|| original(&matter));
+                    match Filling::new(&card.schema, &now) {
+                        Some(filling) => self.mode = Mode::Filling(Box::new(filling)),
+                        None => draft.edited = Some(RawJson::empty_object()),
+                    }
+                }
+            }
+            'A' if offers.always => {
+                if let (Card::Call(card), true) = (&matter.card, self.may_allow()) {
+                    let arguments = self.draft().edited.unwrap_or_else(|| card.arguments.clone());
+                    let rule = Rule::new(&arguments, card.suggestion.as_ref());
+                    self.mode = Mode::Rule(Box::new(rule));
+                    // The same key gives it: twice in haste is not meant.
+                    self.armed_at = self.now + ARMING;
+                }
+            }
+            'o' => {
+                let words = format!("{}: {}", done(&matter), title(&matter).0);
+                return self.allow(Scope::Once, words);
+            }
+            's' if offers.session => {
+                let words = format!("allowed as long as the host runs: {}", title(&matter).0);
+                return self.allow(Scope::Session, words);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Whether what allows something is taken for meant. Where it is not, the wait begins anew: a key that is held down
+    /// allows nothing.
+    fn may_allow(&mut self) -> bool {
+        if self.busy.is_some() || self.lost.is_some() {
+            return false;
+        }
+        if self.now < self.armed_at {
+            self.armed_at = self.now + ARMING;
+            self.said = Some((Tone::Plain, "a moment: what is shown has only just changed".to_owned()));
+            return false;
+        }
+        true
+    }
+
+    fn allow(&mut self, scope: Scope, words: String) -> Option<Effect> {
+        let matter = self.matter()?.clone();
+        if !self.may_allow() {
+            return None;
+        }
+        let draft = self.draft();
+        if let Some(problem) = draft.problem.filter(|_| draft.broken.is_some()) {
+            self.said = Some((Tone::Bad, format!("{problem} (e: again, u: as it was)")));
+            return None;
+        }
+        let is_form = matches!(matter.card, Card::Form(_));
+        if is_form && draft.edited.is_none() {
+            self.said = Some((Tone::Plain, "fill in the form first: f, or e in your editor".to_owned()));
+            return None;
+        }
+        self.decide(matter.id, Decision::Allow { edited: draft.edited, scope }, words)
+    }
+
+    fn decide(&mut self, id: String, decision: Decision, words: String) -> Option<Effect> {
+        if self.busy.is_some() {
+            return None;
+        }
+        self.busy = Some(id.clone());
+        Some(Effect::Decide { id, decision, words })
+    }
+
+    fn reason(&mut self, key: KeyEvent, mut entry: Entry, block: bool) -> Option<Effect> {
+        match key.code {
+            KeyCode::Esc => None,
+            KeyCode::Enter => {
+                let matter = self.matter()?.clone();
+                let reason = Some(entry.text().trim().to_owned()).filter(|reason| !reason.is_empty());
+                let name = title(&matter).0;
+                let words =
+                    if block { format!("denied from now on: {name}") } else { format!("denied: {name}") };
+                self.decide(matter.id, Decision::Deny { reason, block }, words)
+            }
+            _ => {
+                entry.key(key);
+                self.mode = Mode::Reason { entry, block };
+                None
+            }
+        }
+    }
+
+    fn rule(&mut self, key: KeyEvent, mut rule: Box<Rule>) -> Option<Effect> {
+        let gives = rule.writing.is_none() && key.code == KeyCode::Char('A');
+        if gives && !self.may_allow() {
+            self.mode = Mode::Rule(rule);
+            return None;
+        }
+        self.said = None;
+        match rule.key(key, self.time()) {
+            Typed::Closed => None,
+            Typed::Nothing => {
+                self.mode = Mode::Rule(rule);
+                None
+            }
+            Typed::Given(permission) => {
+                let name = self.matter().map(|matter| title(matter).0)?;
+                let words = format!("allowed within this rule for {} days: {name}", rule.days());
+                // What is wrong with it the host says; then it is here still.
+                self.mode = Mode::Rule(rule);
+                let effect = self.allow(Scope::Always(permission), words);
+                if effect.is_none() {
+                    self.mode = Mode::Watching;
+                }
+                effect
+            }
+        }
+    }
+
+    fn fill(&mut self, key: KeyEvent, mut filling: Box<Filling>) -> Option<Effect> {
+        let is_last = match key.code {
+            KeyCode::Esc => return None,
+            KeyCode::Enter | KeyCode::Tab | KeyCode::Down => filling.step(true),
+            KeyCode::BackTab | KeyCode::Up => filling.step(false),
+            _ => {
+                filling.entry.key(key);
+                false
+            }
+        };
+        if !is_last {
+            self.mode = Mode::Filling(filling);
+            return None;
+        }
+        match filling.content() {
+            Ok(content) => {
+                let id = self.selected.clone()?;
+                self.drafts.insert(id, Draft { edited: Some(content), ..Draft::default() });
+                self.said = Some((Tone::Plain, "filled in; nothing is sent yet: o sends it".to_owned()));
+                self.armed_at = self.now + ARMING;
+            }
+            Err(why) => {
+                self.said = Some((Tone::Bad, why));
+                self.mode = Mode::Filling(filling);
+            }
+        }
+        None
+    }
+}
+
+/// What a yes does, in a word.
+fn done(matter: &Matter) -> &'static str {
+    match matter.card {
+        Card::SamplingRequest(_) | Card::Form(_) => "sent",
+        Card::SamplingResult(_) | Card::Result(_) => "delivered",
+        Card::Url(_) => "answered that you went there",
+        _ => "allowed once",
+    }
+}
+
+/// How a matter ended that nobody decided here.
+fn ending(matter: &Matter) -> String {
+    let name = title(matter).0;
+    match (matter.state, &matter.decided) {
+        (MatterState::Expired, _) => format!("{name}: nobody decided in time, which is a no"),
+        (MatterState::Withdrawn, _) => format!("{name}: whoever asked went away"),
+        (MatterState::Allowed, Some(decided)) => format!("{name}: allowed by {}", decided.by),
+        (MatterState::Denied, Some(decided)) => format!("{name}: denied by {}", decided.by),
+        _ => format!("{name}: over"),
+    }
+}

@@ -1,0 +1,398 @@
+//! The screen without a terminal: what the keys do, and what is drawn.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use hospes_host::desk::{Decision, Matter, Scope};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::style::Modifier;
+use serde_json::{Value, json};
+
+use super::draw::draw;
+use super::state::{ARMING, Effect, Event, Seen, State};
+
+const NOW: &str = "2026-06-01T12:00:00Z";
+const LONG: u64 = 9_007_199_254_740_993;
+const LONGER: &str = "9007199254740993000000000001";
+
+fn matter(id: &str, more: &Value) -> Matter {
+    let mut whole = json!({
+        "id": id, "asked_at": NOW, "expires_at": "2026-06-01T12:02:00Z", "state": "open",
+        "application": "claude-code", "server": "files",
+        "offers": { "edit": true, "session": true, "always": true, "block": true },
+        "card": call(),
+    });
+    for (name, value) in more.as_object().unwrap() {
+        whole[name] = value.clone();
+    }
+    // A number that no tree of values keeps.
+    serde_json::from_str(&whole.to_string().replace(&LONG.to_string(), LONGER)).unwrap()
+}
+
+fn call() -> Value {
+    json!({
+        "kind": "call", "what": "tool", "name": "write_file", "description": "Writes a file.\nOr two.",
+        "arguments": { "path": "/srv/notes.txt", "count": LONG, "text": "one\ntwo" },
+        "last_arguments": { "path": "/srv/other.txt", "text": "one\ntwo" },
+        "effects": { "read_only": false, "destructive": true, "idempotent": false, "open_world": true, "trusted": false },
+        "destinations": ["/srv/notes.txt", "example.com"], "because": "rule 2 (line 5)",
+        "suggestion": { "path": { "under": "/srv" } },
+    })
+}
+
+/// A state, its time, and keys for it.
+struct Desk {
+    state: State,
+    now: Duration,
+}
+
+impl Desk {
+    fn new(open: &[Matter]) -> Self {
+        let mut desk = Self { state: State::default(), now: Duration::ZERO };
+        desk.seen(open, &[]);
+        desk
+    }
+
+    /// One whose card has been there for long enough.
+    fn armed(open: &[Matter]) -> Self {
+        let mut desk = Self::new(open);
+        desk.wait(ARMING);
+        desk
+    }
+
+    fn seen(&mut self, open: &[Matter], recent: &[Matter]) {
+        let now = NOW.parse().unwrap();
+        let seen = Seen { open: open.to_vec(), recent: recent.to_vec(), now, pins: None };
+        self.on(Event::Seen(Box::new(seen)));
+    }
+
+    fn on(&mut self, event: Event) -> Option<Effect> {
+        self.state.on(event, self.now)
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.now += time;
+        self.on(Event::Tick);
+    }
+
+    fn key(&mut self, code: impl Into<KeyEvent>) -> Option<Effect> {
+        self.on(Event::Key(code.into()))
+    }
+
+    fn typed(&mut self, keys: &str) -> Option<Effect> {
+        let mut last = None;
+        for one in keys.chars() {
+            last = self.key(KeyCode::Char(one));
+        }
+        last
+    }
+
+    fn edited(&mut self, text: &str) {
+        let id = self.state.matter().unwrap().id.clone();
+        self.on(Event::Edited { id, text: Ok(text.to_owned()) });
+        self.wait(ARMING);
+    }
+
+    fn drawn(&mut self, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        let mut room = (0, 0);
+        terminal.draw(|frame| room = draw(frame, &self.state)).unwrap();
+        self.state.room = room;
+        terminal.backend().to_string()
+    }
+
+    fn said(&self) -> &str {
+        self.state.said.as_ref().map_or("", |(_, words)| words)
+    }
+}
+
+fn decided(effect: Option<Effect>) -> (String, Value) {
+    match effect {
+        Some(Effect::Decide { id, decision, .. }) => (id, serde_json::to_value(decision).unwrap()),
+        other => panic!("nothing is decided, but {other:?}"),
+    }
+}
+
+#[test]
+fn a_card_can_be_allowed_once_it_has_been_there_for_half_a_second() {
+    let mut desk = Desk::new(&[matter("a", &json!({}))]);
+    desk.wait(ARMING - Duration::from_millis(1));
+    assert_eq!(desk.typed("o"), None);
+    assert!(desk.said().contains("only just changed"));
+    // A key that is held down begins the wait anew each time.
+    for _ in 0..20 {
+        desk.wait(Duration::from_millis(40));
+        assert_eq!(desk.typed("o"), None);
+    }
+    desk.wait(ARMING);
+    assert_eq!(decided(desk.typed("o")), ("a".to_owned(), json!({ "decision": "allow" })));
+    // And not twice, until the host has answered.
+    assert_eq!(desk.typed("o"), None);
+    desk.on(Event::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
+    assert!(desk.drawn(80, 24).contains("Nothing waits for you."));
+}
+
+#[test]
+fn what_moves_under_the_finger_is_not_allowed() {
+    let (first, second) = (matter("a", &json!({})), matter("b", &json!({})));
+    let mut desk = Desk::armed(&[first, second.clone()]);
+    // The first one goes away by itself.
+    let over = matter("a", &json!({ "state": "expired" }));
+    desk.seen(std::slice::from_ref(&second), &[over]);
+    assert!(desk.said().contains("nobody decided in time"), "{}", desk.said());
+    assert_eq!(desk.state.matter().unwrap().id, "b");
+    assert_eq!(desk.typed("o"), None);
+    desk.wait(ARMING);
+    // One that comes in above moves nothing: the card stays what it is.
+    desk.seen(&[matter("c", &json!({})), second], &[]);
+    assert_eq!(decided(desk.typed("o")).0, "b");
+}
+
+#[test]
+fn enter_allows_nothing_and_neither_does_what_is_pasted() {
+    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
+    assert_eq!(desk.key(KeyCode::Enter), None);
+    assert_eq!(desk.on(Event::Paste("oooo".to_owned())), None);
+    assert_eq!(desk.key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL)), None);
+    assert_eq!(desk.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Some(Effect::Quit));
+}
+
+#[test]
+fn a_denial_carries_its_reason() {
+    let mut desk = Desk::new(&[matter("a", &json!({}))]);
+    assert_eq!(desk.typed("dnot there"), None);
+    desk.key(KeyCode::Esc);
+    let enter = KeyCode::Enter;
+    desk.typed("dnot here");
+    assert!(desk.drawn(80, 24).contains("> not here"));
+    assert_eq!(decided(desk.key(enter)).1, json!({ "decision": "deny", "reason": "not here" }));
+    let mut desk = Desk::new(&[matter("a", &json!({}))]);
+    desk.typed("b");
+    assert_eq!(decided(desk.key(enter)).1, json!({ "decision": "deny", "block": true }));
+}
+
+#[test]
+fn what_is_not_offered_is_neither_shown_nor_done() {
+    let none = json!({ "edit": false, "session": false, "always": false, "block": false });
+    let mut desk = Desk::armed(&[matter("a", &json!({ "offers": none }))]);
+    for key in ["s", "A", "b", "e", "f"] {
+        assert_eq!(desk.typed(key), None, "{key}");
+    }
+    let drawn = desk.drawn(100, 30);
+    for word in ["session", "always", "block", " edit"] {
+        assert!(!drawn.lines().last().unwrap().contains(word), "{word}:\n{drawn}");
+    }
+    assert!(matches!(desk.state.mode, super::state::Mode::Watching));
+    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
+    let drawn = desk.drawn(80, 24);
+    let keys = "d deny  b block  o once  s session  A always…  e edit  v JSON  ? help  q quit";
+    assert!(drawn.contains(keys), "{drawn}");
+    assert_eq!(decided(desk.typed("s")).1, json!({ "decision": "allow", "scope": "session" }));
+}
+
+#[test]
+fn an_edit_goes_as_it_was_written_and_what_is_no_json_goes_nowhere() {
+    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
+    let Some(Effect::Edit { text, .. }) = desk.typed("e") else { panic!("no editor") };
+    assert!(text.contains(&format!("\"count\": {LONGER},\n")), "{text}");
+    desk.edited("{\"count\": 12345678901234567890123");
+    assert!(desk.said().contains("no JSON"));
+    assert_eq!(desk.typed("o"), None);
+    // The editor opens with what was written.
+    let Some(Effect::Edit { text, .. }) = desk.typed("e") else { panic!("no editor") };
+    assert_eq!(text, "{\"count\": 12345678901234567890123");
+    desk.edited("{\"count\": 12345678901234567890123}");
+    let drawn = desk.drawn(100, 60);
+    assert!(
+        drawn.contains("changed by you") && drawn.contains("+ count: 12345678901234567890123"),
+        "{drawn}"
+    );
+    let Some(Effect::Decide { decision, id, .. }) = desk.typed("o") else { panic!("nothing is decided") };
+    let written = serde_json::to_string(&decision).unwrap();
+    assert_eq!(written, r#"{"decision":"allow","edited":{"count": 12345678901234567890123}}"#);
+    // The host looks at it, too.
+    let why = "it cannot be changed to this: `path` is missing".to_owned();
+    desk.on(Event::Decided { id, done: Err(("edit".to_owned(), why.clone())) });
+    assert_eq!(desk.said(), why);
+    assert!(desk.drawn(120, 60).contains("! it cannot be changed to this"));
+    desk.wait(ARMING);
+    assert_eq!(desk.typed("u"), None);
+    assert_eq!(decided(desk.typed("o")).1, json!({ "decision": "allow" }));
+}
+
+#[test]
+fn a_lasting_permission_is_narrow_and_for_a_month() {
+    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
+    assert_eq!(desk.typed("AA"), None, "twice in haste is not meant");
+    let drawn = desk.drawn(80, 24);
+    assert!(drawn.contains("is in the folder /srv") && drawn.contains("30 days"), "{drawn}");
+    desk.wait(ARMING);
+    assert_eq!(desk.key(KeyCode::Enter), None);
+    desk.key(KeyCode::Esc);
+    desk.wait(ARMING);
+    let permission =
+        json!({ "arguments": { "path": { "under": "/srv" } }, "until": "2026-07-01T12:00:01.5Z" });
+    let expected = json!({ "decision": "allow", "scope": { "always": permission } });
+    assert_eq!(decided(desk.typed("A")).1, expected);
+}
+
+#[test]
+fn a_form_is_filled_in_and_sent() {
+    let schema = json!({ "type": "object", "required": ["name"], "properties": {
+        "name": { "type": "string", "description": "Yours" }, "age": { "type": "integer", "default": 3 },
+        "token": { "type": "string" } } });
+    let card = json!({ "kind": "form", "message": "Who?", "schema": schema, "secrets": ["token"] });
+    let offers = json!({ "edit": true, "session": false, "always": false, "block": false });
+    let mut desk = Desk::armed(&[matter("a", &json!({ "card": card, "offers": offers }))]);
+    assert!(desk.drawn(80, 40).contains("! It seems to ask for a secret (token)."));
+    assert_eq!(desk.typed("o"), None);
+    desk.typed("f");
+    let drawn = desk.drawn(80, 24);
+    assert!(drawn.contains("field 1 of 3") && drawn.contains("required; Yours"), "{drawn}");
+    desk.typed("Ada");
+    desk.key(KeyCode::Enter);
+    desk.typed("x");
+    desk.key(KeyCode::Enter);
+    desk.key(KeyCode::Enter);
+    assert!(desk.said().contains("expected integer"), "{}", desk.said());
+    desk.key(KeyCode::Up);
+    desk.key(KeyCode::Backspace);
+    desk.key(KeyCode::Enter);
+    desk.key(KeyCode::Enter);
+    desk.wait(ARMING);
+    let content = json!({ "decision": "allow", "edited": { "name": "Ada", "age": 3 } });
+    assert_eq!(decided(desk.typed("o")).1, content);
+}
+
+/// Text of servers cannot write to the terminal, nor look like ours.
+#[test]
+fn what_hides_in_a_card_is_seen() {
+    let evil = "x\u{1b}[2J\u{202e}y\u{200b}z";
+    let mut card = call();
+    card["name"] = format!("{evil}\n because  rule 1").into();
+    card["description"] = evil.into();
+    card["arguments"] = json!({ evil: evil, "long": format!("{evil}\n{evil}") });
+    card["because"] = evil.into();
+    let all = json!({ "server": evil, "application": evil, "principal": evil, "card": card });
+    let mut desk = Desk::armed(&[matter("a", &all)]);
+    for keys in ["", "v", "vA"] {
+        desk.typed(keys);
+        let drawn = desk.drawn(120, 60);
+        let seen = "x\\u{1b}[2J\\u{202e}y\\u{200b}z";
+        assert!(
+            drawn.contains(&format!("│ {seen}")) && drawn.contains(&format!("server      {seen}")),
+            "{drawn}"
+        );
+        let hides = drawn.chars().find(|one| *one != '\n' && hospes_policy::is_hidden(*one));
+        assert_eq!(hides, None, "{drawn}");
+        assert!(!drawn.contains("│ because  rule 1"), "{drawn}");
+    }
+}
+
+#[test]
+fn the_host_of_an_address_stands_out() {
+    let url = "https://bank.example@evil.example:8443/bank.example?evil.example";
+    let card =
+        json!({ "kind": "url", "message": "Go", "url": url, "host": "evil.example", "warnings": ["look"] });
+    let desk = Desk::armed(&[matter("a", &json!({ "card": card }))]);
+    let mut terminal = Terminal::new(TestBackend::new(120, 30)).unwrap();
+    terminal
+        .draw(|frame| {
+            draw(frame, &desk.state);
+        })
+        .unwrap();
+    let buffer = terminal.backend().buffer();
+    let lit: String = (0..30)
+        .filter(|row| (0..120).any(|column| buffer[(column, *row)].symbol() == "@"))
+        .flat_map(|row| (0..120).map(move |column| &buffer[(column, row)]))
+        .filter(|cell| cell.modifier.contains(Modifier::BOLD))
+        .map(|cell| cell.symbol())
+        .collect();
+    assert_eq!(lit, "evil.example");
+}
+
+#[test]
+fn every_card_is_drawn_at_every_size() {
+    let request = json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "What is it?" } },
+        { "role": "user", "content": [{ "type": "image", "mimeType": "image/png", "data": "AAAA" }, { "odd": 1 }] }],
+        "systemPrompt": "Be brief.", "maxTokens": 100, "tools": [{ "name": "t" }] });
+    let answer =
+        json!({ "role": "assistant", "model": "demo", "content": { "type": "text", "text": "forty-two" } });
+    let cards = [
+        (call(), vec!["may destroy something", "points to   /srv/notes.txt", "- path: \"/srv/other.txt\""]),
+        (
+            json!({ "kind": "result", "what": "tool", "name": "fetch", "arguments": { "u": 1 },
+            "result": { "content": [{ "type": "text", "text": "found" }], "isError": true }, "because": "rule 1" }),
+            vec!["hand over the answer of fetch", "│ found", "isError     true"],
+        ),
+        (
+            json!({ "kind": "sampling_request", "request": request, "model": "demo", "reason": "the only one",
+            "models": ["demo", "other"], "tokens": 12, "max_tokens": 100, "cost": "0.01", "remaining": "9000 tokens",
+            "cause": "ask" }),
+            vec![
+                "ask the model demo",
+                "in call of  ask",
+                "about 12 tokens sent, at most 100 back, at most 0.01",
+                "budget left 9000 tokens",
+                "│ Be brief.",
+                "│ What is it?",
+                "image/png, 3 bytes",
+                "\"name\": \"t\"",
+            ],
+        ),
+        (
+            json!({ "kind": "sampling_result", "request": request, "result": answer, "findings": ["a secret"],
+            "usage": [12, 3] }),
+            vec!["! a secret", "12 tokens sent, 3 back", "│ forty-two"],
+        ),
+        (
+            json!({ "kind": "url", "message": "Go", "url": "https://a.example/b", "host": "a.example" }),
+            vec!["host        a.example", "│ https://a.example/b"],
+        ),
+        (json!({ "kind": "form", "message": "Who?", "schema": {}, "secrets": [] }), vec!["│ Who?"]),
+    ];
+    for (card, words) in cards {
+        let mut desk = Desk::armed(&[matter("a", &json!({ "card": card })), matter("b", &json!({}))]);
+        let drawn = desk.drawn(120, 70);
+        for word in words {
+            assert!(drawn.contains(word), "{word}:\n{drawn}");
+        }
+        for keys in ["", "v", "d", "?"] {
+            desk.typed(keys);
+            for (width, height) in [(1, 1), (3, 9), (20, 5), (40, 12), (80, 24), (200, 60)] {
+                desk.drawn(width, height);
+            }
+            desk.key(KeyCode::Esc);
+        }
+    }
+}
+
+#[test]
+fn a_long_card_says_that_there_is_more_and_is_scrolled() {
+    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
+    let drawn = desk.drawn(80, 24);
+    assert!(drawn.contains("more lines: space") && !drawn.contains("Or two."), "{drawn}");
+    desk.typed("  ");
+    let drawn = desk.drawn(80, 24);
+    assert!(!drawn.contains("more lines: space") && drawn.contains("Or two."), "{drawn}");
+}
+
+#[test]
+fn it_counts_down_by_the_time_of_the_host() {
+    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
+    assert!(desk.drawn(80, 24).contains("1:59 left"));
+    desk.wait(Duration::from_secs(100));
+    assert!(desk.drawn(80, 24).contains("0:19 left"));
+    desk.on(Event::Lost("the host has ended".to_owned()));
+    assert!(desk.drawn(80, 24).contains("the host has ended"));
+    assert_eq!(desk.typed("o"), None);
+}
+
+/// A decision says which scope it has in the words of the host.
+#[test]
+fn a_scope_is_never_wider_than_the_key() {
+    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
+    let Some(Effect::Decide { decision, .. }) = desk.typed("o") else { panic!("nothing is decided") };
+    assert_eq!(decision, Decision::Allow { edited: None, scope: Scope::Once });
+}

@@ -1,0 +1,35 @@
+//! The host that runs here, over its socket.
+
+use hospes_console::{ClientError, LocalConsole};
+
+use crate::exit::{Code, Failure, Outcome};
+use crate::place;
+
+/// Asks the host that was started last and answers; `what` it was asked for, as the beginning of a sentence.
+pub(crate) async fn ask<T>(
+    what: &str,
+    asked: impl AsyncFn(&LocalConsole) -> Result<T, ClientError>,
+) -> Outcome<(LocalConsole, T)> {
+    let mut without = false;
+    for (file, note) in place::notes() {
+        let console = LocalConsole::at(place::socket_beside(&file));
+        match asked(&console).await {
+            Ok(answer) => return Ok((console, answer)),
+            Err(error @ ClientError::Refused { .. }) => {
+                return Err(Failure::new(Code::Unreachable, what).because(&error));
+            }
+            Err(error) => {
+                tracing::debug!(pid = note.pid, %error, "a host left a note, and no console answers there");
+                without = true;
+            }
+        }
+    }
+    let failure = Failure::new(Code::Unreachable, "no console is running here");
+    Err(if without {
+        failure.hint(
+            "the host may run with `--console off`, or be gone; `hospes status` says whether one answers",
+        )
+    } else {
+        failure.hint("start a host with `hospes up`")
+    })
+}
