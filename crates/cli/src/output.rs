@@ -64,6 +64,13 @@ impl Output {
         }
     }
 
+    /// Says what can be done about it.
+    pub(crate) fn hint(self, text: impl fmt::Display) {
+        if !self.quiet {
+            err(&format!("{}: {text}\n", paint(CYAN, "hint")));
+        }
+    }
+
     /// Says why the program fails.
     pub(crate) fn failure(self, failure: &Failure) {
         if failure.is_silent {
@@ -92,6 +99,12 @@ impl Output {
             _ => None,
         }
     }
+}
+
+/// Forgets what was typed and not read yet.
+pub(crate) fn forget_typed() {
+    #[cfg(unix)]
+    let _not_a_terminal = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
 }
 
 /// Says what whoever started the program waits for, whatever else is kept quiet.

@@ -1,11 +1,14 @@
 //! What a server asks the person, in the terminal.
 
 use hospes::client::UrlReview;
-use hospes::model::{ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams, RawJson};
-use serde_json::Value;
+use hospes::model::{
+    ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams, PrimitiveSchemaDefinition,
+    RawJson,
+};
+use serde_json::{Value, json};
 
 use crate::arguments::{Source, arguments};
-use crate::output::{BOLD, CYAN, DIM, Output, announce, paint, printable};
+use crate::output::{BOLD, CYAN, DIM, Output, announce, forget_typed, paint, printable};
 use crate::progress;
 
 /// How often a form is asked again.
@@ -24,6 +27,9 @@ pub(crate) async fn elicit(params: ElicitParams, output: Output) -> hospes::Resu
 }
 
 fn ask_form(form: &ElicitFormParams, output: Output) -> ElicitResult {
+    if let Some(may_last) = approval(form) {
+        return ask_approval(form, may_last, output);
+    }
     announce(format_args!("\n{} {}", paint(CYAN, "The server asks:"), paint(BOLD, printable(&form.message))));
     announce(paint(DIM, "Empty leaves a field out, `!` alone says no, Ctrl-D gives up."));
     let schema = serde_json::to_value(&form.requested_schema).unwrap_or(Value::Null);
@@ -50,6 +56,53 @@ fn ask_form(form: &ElicitFormParams, output: Output) -> ElicitResult {
             }
             Err(error) => error.problems.iter().for_each(|problem| output.warn(problem)),
         }
+    }
+    ElicitResult::cancel()
+}
+
+/// Whether the form is how a host asks about a call, and whether a yes may last then. Whoever else asks so is answered in the
+/// same way, and is told no more than by any form.
+fn approval(form: &ElicitFormParams) -> Option<bool> {
+    let [
+        (first, PrimitiveSchemaDefinition::SingleSelect(decision)),
+        (second, PrimitiveSchemaDefinition::String(_)),
+    ] = form.requested_schema.properties.0.as_slice()
+    else {
+        return None;
+    };
+    let values: Vec<&str> = decision.options.iter().map(|option| option.value.as_str()).collect();
+    let is_ours = first == "decision" && second == "reason";
+    match values.as_slice() {
+        ["no", "once"] if is_ours => Some(false),
+        ["no", "once", "always"] if is_ours => Some(true),
+        _ => None,
+    }
+}
+
+/// Asks about a call with the keys of `hospes approve`. An empty line is neither yes nor no.
+fn ask_approval(form: &ElicitFormParams, may_last: bool, output: Output) -> ElicitResult {
+    announce(format_args!("\n{}", printable(&form.message)));
+    let key = |key: &str, does: &str| format!("{} {}", paint(BOLD, key), paint(DIM, does));
+    let mut keys = vec![key("d", "deny (and why)"), key("o", "once")];
+    if may_last {
+        keys.push(key("s", "session"));
+    }
+    let question = format!("\n{}{} ", keys.join("  "), paint(CYAN, " >"));
+    // What was typed before there was a question is no answer to it.
+    forget_typed();
+    for _ in 0..MAX_TRIES {
+        let Some(line) = output.ask(&question) else { return ElicitResult::cancel() };
+        let line = line.trim();
+        let content = match line {
+            "o" => json!({ "decision": "once" }),
+            "s" if may_last => json!({ "decision": "always" }),
+            "d" => json!({ "decision": "no" }),
+            _ => match line.strip_prefix("d ") {
+                Some(reason) => json!({ "decision": "no", "reason": reason.trim() }),
+                None => continue,
+            },
+        };
+        return ElicitResult::accept(RawJson::from(content));
     }
     ElicitResult::cancel()
 }

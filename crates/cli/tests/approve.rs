@@ -224,6 +224,51 @@ fn scripts_list_and_decide() {
     assert!(again.envelope()["error"]["message"].as_str().unwrap().contains("decided already"), "{again:?}");
 }
 
+/// Calls the tool from a terminal, where the person can be asked.
+fn asked_inline(up: &Up) -> Terminal {
+    let command: Command = up.house.command(&["call", &up.endpoint, "one__greet", "name=Ada"]);
+    let terminal = Terminal::start(&command, 100, 40);
+    terminal.sees("s session >");
+    terminal
+}
+
+#[test]
+fn a_call_from_a_terminal_asks_with_the_same_keys() {
+    let up = Up::new(&[]);
+    let mut terminal = asked_inline(&up);
+    let seen = terminal.text();
+    assert!(
+        seen.contains("May I call the tool `greet` of the server `one`?") && seen.contains("Ada"),
+        "{seen}"
+    );
+    // An empty line allows nothing.
+    terminal.type_keys("\n");
+    terminal.until("the question again", |screen| screen.contents().matches("s session >").count() == 2);
+    assert_eq!(up.sent(), "");
+    terminal.type_keys("o\n");
+    assert_eq!(terminal.wait(), 0);
+    terminal.sees("one was called");
+
+    let mut terminal = asked_inline(&up);
+    terminal.type_keys("d not today\n");
+    assert_eq!(terminal.wait(), 5);
+    terminal.sees("the person said no: not today");
+
+    let mut terminal = asked_inline(&up);
+    terminal.type_keys("s\n");
+    assert_eq!(terminal.wait(), 0);
+    // From now on nobody is asked, here or elsewhere.
+    assert_eq!(told(up.call(&["name=Eve"])).0, Some(0));
+}
+
+#[test]
+fn a_call_that_nobody_can_be_asked_about_says_what_helps() {
+    let up = Up::new(&[]);
+    let (code, said) = told(up.call(&["name=Ada"]));
+    assert_eq!((code, up.sent()), (Some(5), String::new()));
+    assert!(said.contains("cannot ask for one") && said.contains("hint: call it from a terminal"), "{said}");
+}
+
 #[test]
 fn without_a_host_it_says_so() {
     let house = House::new();

@@ -62,7 +62,21 @@ async fn call(client: &Client, asked: Asked<'_>, output: Output) -> Outcome {
     } else {
         output.result(shown(&result));
     }
-    if result.failed() { Err(Failure::silent(Code::Tool)) } else { Ok(()) }
+    if !result.failed() {
+        return Ok(());
+    }
+    // The words of a host whose rules want somebody asked, and nobody could be.
+    if !output.json && texts(&result).any(|text| text.contains("this application cannot ask for one")) {
+        output.hint("call it from a terminal, or keep `hospes approve` or `hospes console` open meanwhile");
+    }
+    Err(Failure::silent(Code::Tool))
+}
+
+fn texts(result: &CallToolResult) -> impl Iterator<Item = &str> {
+    result.content.iter().filter_map(|block| match block {
+        ContentBlock::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    })
 }
 
 /// Of a host's server that is not there now the list has no tools: it is said how that server is.
