@@ -11,7 +11,7 @@ use crate::catalogue::names::{PrefixCollision, Prefixes};
 use crate::config::{Builtin, Config, Expanded, ServerConfig, Transport};
 use crate::gateway::{Gateway, Shared};
 use crate::guard::Guard;
-use crate::pins::{Book, Gate, Member, PinMode, Pinning, Pins, follow};
+use crate::pins::{Book, Gate, Member, PinMode, Pinning, Pins, follow, target};
 use crate::roots::Told;
 use crate::sampling::Sampler;
 use crate::servers::{NoSuchServer, Servers};
@@ -174,6 +174,7 @@ impl HostBuilder {
                     user: None,
                     gate: gate.clone(),
                     shown: config.transport.to_string(),
+                    target: target(&config.transport).to_string().into(),
                     transport: config.transport.kind(),
                     definition: definition(&config.transport).filter(|_| config.era.is_none()),
                     policy: settings.restart,

@@ -21,6 +21,7 @@ pub(super) struct Entry {
     pub(super) timeout: Duration,
     /// What a lasting decision is bound to beside what the matter says.
     pub(super) definition: Option<String>,
+    pub(super) target: String,
     pub(super) check: Option<Check>,
 }
 
@@ -109,6 +110,7 @@ impl Entry {
             principal: matter.principal.clone(),
             application: matter.application.clone(),
             server: matter.server.clone(),
+            target: Some(self.target.clone()),
             what,
             name,
             definition: self.definition.clone(),
@@ -128,7 +130,7 @@ impl Entry {
             // Whoever asks, and whatever the server makes of the tool.
             Lasting::Denied => {
                 grant.effect = GrantEffect::Deny;
-                (grant.any_application, grant.definition) = (true, None);
+                (grant.any_application, grant.definition, grant.target) = (true, None, None);
             }
         }
         grant

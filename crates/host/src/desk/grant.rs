@@ -83,6 +83,10 @@ pub struct Grant {
     pub weak: bool,
     /// The server.
     pub server: String,
+    /// The hash of the server's command line or URL as it was when this was given: another one under the same name is not
+    /// allowed anything by it. A denial has none, and holds for whatever has the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// Of what kind `name` is.
     pub what: CallKind,
     /// The tool or prompt, by its server's own name, or the URI.

@@ -18,6 +18,8 @@ pub const MAX_GRANTS: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) asked: &'a Asked<'a>,
+    /// The hash of the server's command line or URL.
+    pub(crate) target: &'a str,
     pub(crate) what: CallKind,
     pub(crate) name: &'a str,
     /// The hash of the tool's definition.
@@ -45,6 +47,9 @@ impl Grants {
         let read = |kept: KeptGrant| {
             let mut grant: Grant = serde_json::from_str(&kept.body).map_err(|error| error.to_string())?;
             let conditions = Conditions::new(&grant.arguments, &grant.destinations)?;
+            if grant.effect == GrantEffect::Allow && grant.target.is_none() {
+                return Err("it does not say at which command line or URL its server was".to_owned());
+            }
             (grant.used_at, grant.uses) = (kept.used_at, kept.uses);
             Ok::<_, String>(Given { grant, conditions })
         };
@@ -157,12 +162,14 @@ impl Grants {
 
 impl Given {
     fn fits(&self, subject: &Subject<'_>, now: Timestamp) -> bool {
-        let Subject { asked, what, name, definition, strong } = *subject;
+        let Subject { asked, target, what, name, definition, strong } = *subject;
         let grant = &self.grant;
         let is_same = grant.server == asked.server
             && grant.what == what
             && grant.name == name
-            && grant.principal.as_deref() == asked.principal;
+            && grant.principal.as_deref() == asked.principal
+            // A denial holds for whatever has the name.
+            && (grant.effect == GrantEffect::Deny || grant.target.as_deref() == Some(target));
         is_same
             && (grant.any_application || grant.application.as_deref() == asked.application)
             && !(grant.weak && strong)

@@ -100,6 +100,8 @@ pub(crate) struct Asking {
     /// Whether the application that asks may say what its person decided.
     pub(crate) is_weak: bool,
     pub(crate) definition: Option<String>,
+    /// The hash of the server's command line or URL, where a decision may last.
+    pub(crate) target: String,
     pub(crate) check: Option<Check>,
 }
 
@@ -305,7 +307,7 @@ impl Desk {
     pub(crate) fn put(&self, asking: Asking) -> Result<Waiting, Refused> {
         let id = id()?;
         let Asking { principal, application, server, offers, card, .. } = asking;
-        let Asking { timeout, bond, asker, is_weak, definition, check, .. } = asking;
+        let Asking { timeout, bond, asker, is_weak, definition, target, check, .. } = asking;
         let (now, asked_at) = (Instant::now(), Timestamp::now());
         let until = now.checked_add(timeout).unwrap_or(now + FOREVER);
         let span = SignedDuration::try_from(timeout).ok();
@@ -331,7 +333,8 @@ impl Desk {
             }
             state.count += 1;
             let number = state.count;
-            let entry = Entry { matter, number, until, bond, asker, is_weak, timeout, definition, check };
+            let entry =
+                Entry { matter, number, until, bond, asker, is_weak, timeout, definition, target, check };
             state.entries.insert(id.clone(), entry);
         }
         self.changed();

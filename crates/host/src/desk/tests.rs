@@ -36,6 +36,7 @@ fn asking(bond: u8, asker: u8) -> Asking {
         asker: [asker; 32],
         is_weak: true,
         definition: Some("d1".to_owned()),
+        target: "t1".to_owned(),
         check: Some(Box::new(|edited| {
             if edited.as_str().contains("bad") { Err("bad is not good".to_owned()) } else { Ok(()) }
         })),
@@ -48,12 +49,24 @@ fn allowed(by: &str) -> Settled {
 
 /// Whether a call of the tool is granted.
 fn is_granted(desk: &Desk, who: Option<&str>, application: &str, definition: &str, path: &str) -> bool {
+    is_granted_at("t1", desk, who, application, definition, path)
+}
+
+fn is_granted_at(
+    target: &str,
+    desk: &Desk,
+    who: Option<&str>,
+    application: &str,
+    definition: &str,
+    path: &str,
+) -> bool {
     let arguments = Arguments::read(&json!({ "path": path }).to_string()).unwrap();
     let asked = Asked::new("files", Action::tool("write", Effects::unknown(), &arguments))
         .with_principal(who)
         .with_application(Some(application));
     let subject = Subject {
         asked: &asked,
+        target,
         what: CallKind::Tool,
         name: "write",
         definition: Some(definition),
@@ -227,6 +240,33 @@ async fn a_lasting_permission_is_no_wider_than_it_says() {
     assert!(!is_granted(&desk, Some("alice"), "editor", "d1", "/etc/b"));
 }
 
+/// A server that takes another's name inherits nothing but what was denied; what was allowed before permissions said where
+/// their server is holds no more.
+#[tokio::test]
+async fn a_lasting_permission_is_for_the_server_that_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = State::open(folder.path().join("state.db")).unwrap();
+    let desk = Desk::open(&state).await.unwrap();
+    for scope in [Scope::Session, Scope::Always(Permission::default())] {
+        let id = desk.put(asking(1, 1)).unwrap().detach();
+        desk.decide(&id, Decision::Allow { edited: None, scope }, CONSOLE).await.unwrap();
+        let granted = |target| is_granted_at(target, &desk, Some("alice"), "editor", "d1", "/a");
+        assert!(granted("t1") && !granted("t2") && !granted(""));
+        let kept = desk.grants().remove(0);
+        assert_eq!(kept.target.as_deref(), Some("t1"));
+        if kept.is_kept() {
+            // As it was written before.
+            let old = Grant { target: None, ..kept.clone() };
+            let body = serde_json::to_string(&old).unwrap();
+            state.grants().put(old.id.clone(), body, old.until).await.unwrap();
+            let desk = Desk::open(&state).await.unwrap();
+            assert!(desk.grants().is_empty());
+            assert!(!is_granted_at("t1", &desk, Some("alice"), "editor", "d1", "/a"));
+        }
+        desk.revoke(&kept.id).await.unwrap();
+    }
+}
+
 /// Whoever has no name is nobody in particular, and not everybody.
 #[tokio::test]
 async fn what_a_nameless_application_may_no_other_may() {
@@ -254,8 +294,14 @@ async fn what_is_blocked_stays_so_whoever_asks_and_whatever_the_tool_becomes() {
         [("files", "write", true), ("files", "read", false), ("mail", "write", false)]
     {
         let asked = asked(server);
-        let subject =
-            Subject { asked: &asked, what: CallKind::Tool, name, definition: Some("d9"), strong: true };
+        let subject = Subject {
+            asked: &asked,
+            target: "t9",
+            what: CallKind::Tool,
+            name,
+            definition: Some("d9"),
+            strong: true,
+        };
         assert_eq!(desk.granted(&subject, GrantEffect::Deny).is_some(), blocked, "{server} {name}");
         assert!(desk.granted(&subject, GrantEffect::Allow).is_none());
     }

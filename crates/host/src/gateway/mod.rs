@@ -323,7 +323,8 @@ impl Gateway {
             return Err(self.refuse(None, call, server, *what, &why).await);
         }
         let Some(guard) = &self.shared.guard else { return Ok(None) };
-        let going = Going { server: &self.shared.upstreams[server].server.name, what: *what };
+        let server = &self.shared.upstreams[server].server;
+        let going = Going { server: &server.name, target: &server.target, what: *what };
         // Few hosts have none; those need not carry its future.
         match Box::pin(guard.admit(call, going)).await {
             Admitted::Pass(passage) => Ok(Some(passage)),
@@ -340,9 +341,9 @@ impl Gateway {
         what: What<'_>,
         why: &Withheld,
     ) -> Outcome {
-        let server = &self.shared.upstreams[server].server.name;
-        let going = Going { server, what };
-        let said = why.words(server);
+        let server = &self.shared.upstreams[server].server;
+        let going = Going { server: &server.name, target: &server.target, what };
+        let said = why.words(&server.name);
         let refused = refuse(self.shared.guard.as_ref(), passage, (call, &going), (&said, why.as_str()));
         // Seldom needed; calls that go need not carry its future.
         Box::pin(refused).await

@@ -188,6 +188,7 @@ async fn elicit(
         asker: Sha256::digest(cause.server).into(),
         is_weak: false,
         definition: None,
+        target: String::new(),
         check: Some(Box::new(move |content| {
             let Some(form) = &fits else { return Err("there is nothing to fill in".to_owned()) };
             let content: Map<String, Value> = content.decode().map_err(|error| error.to_string())?;

@@ -15,7 +15,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::bond::Bond;
 use super::passage::Passage;
-use super::{Going, Guard, What, words};
+use super::review::Review;
+use super::{Going, Guard, UNREVIEWED, What, words};
 use crate::desk::{
     self, CallCard, Card, Check, Decision, GrantEffect, Offers, Refused, SaidEffects, Scope, Settled,
     Subject, Waiting,
@@ -79,7 +80,7 @@ impl Guard {
                 let done = ElicitationCompleteParams::new(&answer.id);
                 call.context.notify(Notification::ElicitationComplete(done));
             }
-            return self.act_on(settled, asking, passage).await;
+            return self.act_on(call, settled, asking, passage).await;
         }
         let mut round = call.context.round();
         // A later round of a call that was approved: its server asks something.
@@ -91,6 +92,9 @@ impl Guard {
                     return Err(stop(asking, passage, refused.decision(), refused.words()).await);
                 }
             };
+            if let Some(edited) = &edited {
+                self.becomes(call, asking, edited, passage).await?;
+            }
             call.context.begin_round(round);
             passage.decided("allow", "approved in an earlier round");
             passage.approved(asking.bond, edited);
@@ -98,7 +102,8 @@ impl Guard {
         }
         let Asking { going, asked, .. } = asking;
         let (what, name, definition) = (going.call_kind(), going.subject(), asking.definition.as_deref());
-        let subject = Subject { asked, what, name, definition, strong: asking.verdict.strong };
+        let subject =
+            Subject { asked, target: going.target, what, name, definition, strong: asking.verdict.strong };
         // What must be asked about each time is, whatever was granted once.
         if asking.verdict.may_remember
             && let Some(grant) = self.desk.granted(&subject, GrantEffect::Allow)
@@ -155,7 +160,7 @@ impl Guard {
         let Some((key, question)) = question else {
             passage.decided("ask", asking.verdict.because.to_string());
             let settled = hold(call, &waiting).await;
-            return self.act_on(settled, asking, passage).await;
+            return self.act_on(call, settled, asking, passage).await;
         };
         let id = waiting.detach();
         call.context.pend(format!("{key}{id}"), InputRequest::Elicit(Box::new(question)));
@@ -171,6 +176,7 @@ impl Guard {
     /// Does what was decided.
     async fn act_on(
         &self,
+        call: &Call,
         settled: Result<Settled, Refused>,
         asking: &Asking<'_, '_>,
         passage: &mut Passage,
@@ -182,14 +188,14 @@ impl Guard {
                     self.policy().is_some_and(|policy| policy.version() == asking.policy.version());
                 let Asking { asked, going, .. } = asking;
                 let (what, name) = (going.call_kind(), going.subject());
-                let subject = Subject { asked, what, name, definition: None, strong: true };
+                let subject =
+                    Subject { asked, target: going.target, what, name, definition: None, strong: true };
                 if !is_as_asked || self.desk.granted(&subject, GrantEffect::Deny).is_some() {
                     let refused = Refused::Changed;
                     return Err(stop(asking, passage, refused.decision(), refused.words()).await);
                 }
-                // What was approved instead goes by the rules as they are now, too.
-                if let Some(Err(why)) = edited.as_ref().map(|edited| asking.can_become(edited)) {
-                    return Err(stop(asking, passage, "deny", &why).await);
+                if let Some(edited) = &edited {
+                    self.becomes(call, asking, edited, passage).await?;
                 }
                 let (changed, longer) = (edited.is_some(), if lasts { ", and for longer" } else { "" });
                 let changed = if changed { " in another form" } else { "" };
@@ -208,6 +214,28 @@ impl Guard {
             }
             Err(refused) => Err(stop(asking, passage, refused.decision(), refused.words()).await),
         }
+    }
+
+    /// What was approved instead goes by the rules as they are now, too: it is not called where they deny it, and what comes
+    /// back is reviewed where they say so, of what was asked for or of what it became.
+    async fn becomes(
+        &self,
+        call: &Call,
+        asking: &Asking<'_, '_>,
+        edited: &RawJson,
+        passage: &mut Passage,
+    ) -> Result<(), Outcome> {
+        let verdict = match asking.can_become(edited) {
+            Ok(verdict) => verdict,
+            Err(why) => return Err(stop(asking, passage, "deny", &why).await),
+        };
+        if verdict.review {
+            if !self.desk.is_attended() {
+                return Err(stop(asking, passage, "deny", UNREVIEWED).await);
+            }
+            passage.review(Review::new(call, asking.going, verdict.because.to_string()));
+        }
+        Ok(())
     }
 
     fn matter(&self, call: &Call, asking: &Asking<'_, '_>, by_form: bool) -> desk::Asking {
@@ -252,6 +280,7 @@ impl Guard {
             asker: asking.bond.asker,
             is_weak: by_form,
             definition: asking.definition.clone(),
+            target: going.target.to_owned(),
             check: is_tool.then(|| asking.check()),
         }
     }
@@ -272,8 +301,8 @@ impl Guard {
 }
 
 impl Asking<'_, '_> {
-    /// Whether the call may become one with these arguments: as the tool wants them, and not denied.
-    fn can_become(&self, edited: &RawJson) -> Result<(), String> {
+    /// What the rules say of the call with these arguments instead: as the tool wants them, and not denied.
+    fn can_become(&self, edited: &RawJson) -> Result<Verdict, String> {
         can_become(self.policy, self.asked.application, self.asked.principal, self.going, edited)
     }
 
@@ -282,14 +311,15 @@ impl Asking<'_, '_> {
         let policy = self.policy.clone();
         let application = self.asked.application.map(str::to_owned);
         let principal = self.asked.principal.map(str::to_owned);
-        let server = self.going.server.to_owned();
+        let (server, target) = (self.going.server.to_owned(), self.going.target.to_owned());
         let (name, tool) = match self.going.what {
             What::Tool(name, tool) => (name.to_owned(), tool.cloned()),
             _ => (String::new(), None),
         };
         Box::new(move |edited| {
-            let going = Going { server: &server, what: What::Tool(&name, tool.as_ref()) };
-            can_become(&policy, application.as_deref(), principal.as_deref(), &going, edited)
+            let what = What::Tool(&name, tool.as_ref());
+            let going = Going { server: &server, target: &target, what };
+            can_become(&policy, application.as_deref(), principal.as_deref(), &going, edited).map(drop)
         })
     }
 
@@ -309,7 +339,7 @@ fn can_become(
     principal: Option<&str>,
     going: &Going<'_>,
     edited: &RawJson,
-) -> Result<(), String> {
+) -> Result<Verdict, String> {
     let arguments = Arguments::read(edited.as_str()).map_err(|error| error.to_string())?;
     if let What::Tool(_, Some(tool)) = going.what {
         hospes::check_against_schema(edited, &tool.input_schema)?;
@@ -320,7 +350,7 @@ fn can_become(
     let verdict = policy.decide(&asked, Timestamp::now());
     match verdict.decision {
         Ruling::Deny => Err(super::denial(&verdict)),
-        Ruling::Allow | Ruling::Ask => Ok(()),
+        Ruling::Allow | Ruling::Ask => Ok(verdict),
     }
 }
 

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Going, What};
 use crate::desk::Digest;
 
-/// Digests over everything that an approval is bound to: who calls, for which application, which server and tool as
+/// Digests over everything that an approval is bound to: who calls, for which application, which server (by its name and its command line or URL) and tool as
 /// they are defined, the final arguments, and the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bond {
@@ -33,6 +33,7 @@ impl Bond {
         let asker = bound.clone().finalize().into();
         bind(&mut bound, policy.version());
         bind(&mut bound, going.server.as_bytes());
+        bind(&mut bound, going.target.as_bytes());
         bind(&mut bound, going.kind().as_str().as_bytes());
         bind(&mut bound, going.subject().as_bytes());
         bind(&mut bound, definition.unwrap_or_default().as_bytes());

@@ -12,6 +12,8 @@ use crate::desk::CallKind;
 pub(crate) struct Going<'a> {
     /// The name of the server.
     pub(crate) server: &'a str,
+    /// The hash of its command line or URL.
+    pub(crate) target: &'a str,
     pub(crate) what: What<'a>,
 }
 

@@ -39,6 +39,9 @@ use running::Running;
 /// How long a person has to decide about a call: the setting `approval_timeout`. Silence is a no.
 pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Why nothing is called whose result nobody could review.
+const UNREVIEWED: &str = "its result is to be reviewed before it is delivered, and nobody is there to do it";
+
 /// Decides about every call, and records it.
 #[derive(Debug)]
 pub struct Guard {
@@ -230,15 +233,14 @@ impl Guard {
         passage: &mut Passage,
     ) -> Option<Outcome> {
         let (what, name) = (going.call_kind(), going.subject());
-        let subject = Subject { asked, what, name, definition: None, strong: true };
+        let subject = Subject { asked, target: going.target, what, name, definition: None, strong: true };
         let why = if let Some(block) = self.desk.granted(&subject, GrantEffect::Deny) {
             passage.decided("deny", format!("blocked by {}", block.by));
             "the person has blocked it"
         } else if verdict.review && !self.desk.is_attended() {
             // Better nothing than what looks reviewed and is not.
-            let why = "its result is to be reviewed before it is delivered, and nobody is there to do it";
-            passage.decided("deny", why);
-            why
+            passage.decided("deny", UNREVIEWED);
+            UNREVIEWED
         } else {
             return None;
         };

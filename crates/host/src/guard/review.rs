@@ -74,6 +74,7 @@ impl Review {
             asker: asker.finalize().into(),
             is_weak: false,
             definition: None,
+            target: String::new(),
             check: Some(Box::new(move |edited| read(&reads, edited).map(drop))),
         };
         let waiting = guard.desk.put(asking).map_err(|error| refused("nobody", error.words().to_owned()))?;

@@ -8,11 +8,22 @@ use super::{Going, What};
 use crate::desk::Refused;
 
 fn bond(server: &str, tool: &str, json: &str, principal: Option<&str>, policy: &str) -> Bond {
+    bond_at("stdio /bin/serve", server, tool, json, principal, policy)
+}
+
+fn bond_at(
+    target: &str,
+    server: &str,
+    tool: &str,
+    json: &str,
+    principal: Option<&str>,
+    policy: &str,
+) -> Bond {
     let arguments = Arguments::read(json).unwrap();
     let policy = Policy::read(policy, &Reading::default()).unwrap();
     let asked =
         Asked::new(server, Action::tool(tool, Effects::unknown(), &arguments)).with_principal(principal);
-    Bond::new(&policy, &asked, &Going { server, what: What::Tool(tool, None) }, Some("d"), json)
+    Bond::new(&policy, &asked, &Going { server, target, what: What::Tool(tool, None) }, Some("d"), json)
 }
 
 /// Everything that an approval is bound to: what differs in one of them is another call.
@@ -22,6 +33,7 @@ async fn what_differs_in_anything_is_another_call() {
     let running = Running::default();
     for other in [
         bond("files2", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), ""),
+        bond_at("stdio /tmp/serve", "files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), ""),
         bond("files", "write2", r#"{"a":1,"b":[2]}"#, Some("alice"), ""),
         bond("files", "write", r#"{"a":1,"b":[3]}"#, Some("alice"), ""),
         bond("files", "write", r#"{"a":1,"b":[2]}"#, Some("bob"), ""),

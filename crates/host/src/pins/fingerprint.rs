@@ -24,22 +24,43 @@ const MAX_PROGRAMS: usize = 256;
 /// environment and of headers the names count.
 pub(crate) fn fingerprint(transport: &Transport) -> Fingerprint {
     let shown = transport.to_string();
-    let mut target = Target(Context::new(&SHA256));
     match transport {
         Transport::Stdio(stdio) => {
             let program = program(stdio);
+            let target = target_of(transport, program.as_deref());
+            let hash = program.as_deref().and_then(hash);
+            let program = program.map(|program| program.to_string_lossy().into_owned());
+            Fingerprint::new(target, shown).with_program(program, hash)
+        }
+        Transport::Http(_) => Fingerprint::new(target_of(transport, None), shown),
+        Transport::Builtin(_) => {
+            let target = target_of(transport, None);
+            Fingerprint::new(target, format!("{shown} {}", env!("CARGO_PKG_VERSION")))
+        }
+    }
+}
+
+/// What tells a server from another that has its name: its command line or URL, as in its [`fingerprint`]. Reads no
+/// program.
+pub(crate) fn target(transport: &Transport) -> Digest {
+    let program = match transport {
+        Transport::Stdio(stdio) => program(stdio),
+        _ => None,
+    };
+    target_of(transport, program.as_deref())
+}
+
+fn target_of(transport: &Transport, program: Option<&Path>) -> Digest {
+    let mut target = Target(Context::new(&SHA256));
+    match transport {
+        Transport::Stdio(stdio) => {
             target.add("stdio");
-            target.add(
-                &program.as_deref().unwrap_or_else(|| Path::new(stdio.command.reveal())).to_string_lossy(),
-            );
+            target.add(&program.unwrap_or_else(|| Path::new(stdio.command.reveal())).to_string_lossy());
             stdio.args.iter().for_each(|arg| target.add(arg.written()));
             target.add("env");
             stdio.env.keys().for_each(|name| target.add(name));
             target.add("cwd");
             target.add(&stdio.cwd.as_deref().map(Path::to_string_lossy).unwrap_or_default());
-            let hash = program.as_deref().and_then(hash);
-            let program = program.map(|program| program.to_string_lossy().into_owned());
-            Fingerprint::new(target.finish(), shown).with_program(program, hash)
         }
         Transport::Http(http) => {
             target.add("http");
@@ -47,15 +68,14 @@ pub(crate) fn fingerprint(transport: &Transport) -> Fingerprint {
             // Where it really leads, without what might be secret.
             target.add(&http.url.reveal().origin().ascii_serialization());
             http.headers.iter().for_each(|(name, _)| target.add(&name.to_ascii_lowercase()));
-            Fingerprint::new(target.finish(), shown)
         }
         Transport::Builtin(_) => {
             target.add("builtin");
-            target.add(&shown);
+            target.add(&transport.to_string());
             target.add(env!("CARGO_PKG_VERSION"));
-            Fingerprint::new(target.finish(), format!("{shown} {}", env!("CARGO_PKG_VERSION")))
         }
     }
+    target.finish()
 }
 
 struct Target(Context);

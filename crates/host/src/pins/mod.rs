@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use book::{Book, follow};
 pub(crate) use definition::Hashes;
+pub(crate) use fingerprint::target;
 pub(crate) use gate::Gate;
 pub(crate) use handle::Member;
 pub use handle::{Pins, PinsError};

@@ -122,6 +122,7 @@ impl Sampler {
             asker: Sha256::digest(server).into(),
             is_weak: false,
             definition: None,
+            target: String::new(),
             check: Some(check),
         };
         guard.desk().put(asking).map_err(|refused| rejected(refused.words()))

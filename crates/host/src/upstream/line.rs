@@ -56,6 +56,9 @@ pub(crate) struct Server {
     pub(crate) gate: Option<Arc<Gate>>,
     /// The server as it may be shown.
     pub(crate) shown: String,
+    /// The hash of its command line or URL: what a person decided about a server is not decided about another that takes
+    /// its name. Whether anything is pinned makes no difference.
+    pub(crate) target: Arc<str>,
     /// How it is reached: `stdio`, `http` or `builtin`.
     pub(crate) transport: &'static str,
     /// Under what its era and transport are remembered.

@@ -135,6 +135,33 @@ async fn a_call_may_be_changed_before_it_is_approved() {
     }
 }
 
+/// What a call became goes by the rules for what it became: its result is reviewed, in a later round, too.
+#[tokio::test]
+async fn what_comes_of_edited_arguments_is_reviewed_where_a_rule_says_so() {
+    let rules = "[[rule]]\ndecide = 'ask'\narguments.path = { under = '/private' }\nreview = true
+        [[rule]]\ndecide = 'ask'\nabout = 'tool'";
+    for (up, down) in pairs() {
+        for tool in ["files__write", "files__move"] {
+            let called = Arc::default();
+            let strong = guard(&rules.replace("'ask'", "'ask'\nstrong = true"));
+            let host = House::default().with("files", up, counting(&called)).guarded(&strong).start();
+            let _attendance = strong.desk().attend(None);
+            let (client, _) = answering(&host, down, vec![]).await;
+            let edited =
+                Decision::Allow { edited: Some(json!({ "path": "/private/a" }).into()), scope: Scope::Once };
+            let (result, seen) = tokio::join!(
+                client.call(tool, json!({ "path": "/srv/a" })).into_future(),
+                at_console(strong.desk(), vec![edited, Decision::deny_because("too much")])
+            );
+            let said = result.unwrap().all_text();
+            assert!(said.ends_with("the person kept it back: too much"), "{up} behind {down}: {said}");
+            let Card::Result(card) = &seen[1].card else { panic!("a result: {seen:?}") };
+            assert!(card.arguments.as_str().contains("/private/a"), "{card:?}");
+            assert_eq!(called.load(Ordering::SeqCst), 1);
+        }
+    }
+}
+
 #[derive(serde::Deserialize, hospes::schemars::JsonSchema)]
 #[schemars(crate = "hospes::schemars")]
 struct Place {
