@@ -8,7 +8,7 @@ import { KIND_WORDS, latency, timeline, volume } from "./chart.js";
 import { bytes, count, many, micros, moment, time } from "./format.js";
 
 const PAGE = 100;
-const KINDS = { call: "tool call", prompt: "prompt", resource: "resource", decision: "decision", definition: "definition", server: "server",
+const KINDS = { call: "tool call", prompt: "prompt", resource: "resource", completion: "completion", subscription: "subscription", task: "task", decision: "decision", definition: "definition", server: "server",
   sampling: "sampling", elicitation: "elicitation", roots: "roots", sign_in: "sign-in", policy: "rules" };
 const DECISIONS = ["allow", "ask", "deny", "expired"];
 const RANGES = [["1h", "1 hour", 3600], ["24h", "24 hours", 86400], ["7d", "7 days", 604800], ["30d", "30 days", 2592000]];

@@ -8,9 +8,11 @@ use hospes::{Call, Context, Outcome, Service as _};
 use hospes_model::{
     GetTaskResult, Method, Notification, RawJson, Reply, RpcError, Task, TaskParams, TaskStatus, code,
 };
+use hospes_store::Ending;
 
 use super::told::Told;
 use super::{Gateway, InUse};
+use crate::guard::Over;
 use crate::upstream::{Live, TaskHold, decoded};
 
 /// How many tasks of one server are asked for at once.
@@ -108,6 +110,16 @@ impl Gateway {
         let is_over = found.task.status.is_terminal();
         hold.note(&found.task);
         task.last = Some(found.task.clone());
+        if let Some(over) = self.over_now(server, &task.shown, &found, told.context) {
+            let _told = self.end_task(server, (&task.shown, &task.original), told.context, &over.why);
+            self.record_of_task(server, &task.shown, told.context, Err(&over.by));
+            let task = tasks.remove(position);
+            let why = format!("it goes on no more: {}", over.why);
+            return self.tell_ended(&task, &why, told);
+        }
+        if let Some(news) = self.news(&task.shown, &found) {
+            self.record_of_task(server, &task.shown, told.context, Ok(news));
+        }
         match self.show_task(&mut found, &task.shown, server, &using.catalogue()) {
             Ok(()) => told.tell(Notification::TasksChanged(found)),
             Err(error) => tracing::debug!(%error, "a task's result"),
@@ -119,16 +131,54 @@ impl Gateway {
 
     /// Its server knows nothing of a task any more: whoever waits for news of it would wait for good.
     pub(super) fn tell_lost(&self, task: &Followed, server: usize, told: &Told<'_>) {
+        let server = &self.shared.upstreams[server].server.name;
+        let why = format!("the server `{server}` has lost the task: it went away, or was started again");
+        self.tell_ended(task, &why, told);
+    }
+
+    fn tell_ended(&self, task: &Followed, why: &str, told: &Told<'_>) {
         // Of one that was never heard of nobody has been told anything either.
         let Some(mut last) = task.last.clone() else { return };
-        let server = &self.shared.upstreams[server].server.name;
         last.task_id.clone_from(&task.shown);
         last.status = TaskStatus::Failed;
         last.status_message = None;
         let mut lost = GetTaskResult::new(last);
-        let why = format!("the server `{server}` has lost the task: it went away, or was started again");
-        lost.error = Some(RpcError::internal(why));
+        lost.error = Some(RpcError::internal(why.to_owned()));
         told.tell(Notification::TasksChanged(Box::new(lost)));
+    }
+
+    /// Why a task that has changed goes on no more, by what it asks as well.
+    fn over_now(&self, server: usize, shown: &str, found: &GetTaskResult, context: &Context) -> Option<Over> {
+        self.over(server, shown, context).or_else(|| {
+            let what = self.forbidden(server, context, found)?;
+            let why = format!("the server wanted {what}, which is not allowed here");
+            Some(Over { by: format!("the server wanted {what}"), why })
+        })
+    }
+
+    /// Records how a task stands that somebody is told of, or by what it was ended.
+    fn record_of_task(
+        &self,
+        server: usize,
+        shown: &str,
+        context: &Context,
+        news: Result<(Ending, Option<i64>), &str>,
+    ) {
+        let Some(guard) = &self.shared.guard else { return };
+        let server = &self.shared.upstreams[server].server.name;
+        let origin = self.shared.task_owners.origin(shown);
+        let mut note = guard.note_of_task(server, context, origin.as_deref(), shown);
+        let (ending, code) = match news {
+            Ok(news) => {
+                note.decided("allow", "the call that began it was let through");
+                news
+            }
+            Err(by) => {
+                note.decided("deny", by);
+                (Ending::Refused, None)
+            }
+        };
+        note.end_now(ending, code);
     }
 }
 

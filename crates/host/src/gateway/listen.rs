@@ -11,6 +11,7 @@ use hospes_model::{
     LogMessageParams, Notification, ResourceUpdatedParams, RpcError, SubscriptionFilter,
     SubscriptionsAcknowledgedParams, SubscriptionsListenParams, TASKS_EXTENSION,
 };
+use hospes_store::Ending;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{sleep, timeout};
@@ -19,6 +20,7 @@ use super::followed::{Followed, Wanted};
 use super::told::{Starting, Told};
 use super::{Gateway, InUse};
 use crate::catalogue::{Catalogue, STATUS_URI, template_matches};
+use crate::guard::{Going, What};
 use crate::upstream::{Line, Phase, Slot, TaskHold, listen};
 
 /// How long to wait before a server's stream that ended is opened again.
@@ -70,11 +72,16 @@ impl Gateway {
             let starting = told.one_starts();
             self.keep_following(server, wanted, using, &told, starting)
         };
-        follows.extend(self.routable(&known, &mut waiting).into_iter().map(follow));
+        let (routed, denied) = self.routable(&known, &mut waiting, context).await;
+        honoured.resource_subscriptions.retain(|uri| !denied.contains(uri));
+        follows.extend(routed.into_iter().map(follow));
         let mut tasks: BTreeMap<usize, Wanted> = BTreeMap::new();
         for id in &wanted.task_ids {
             // Somebody else's is not followed, and the acknowledgement says so.
             let Ok((server, original)) = self.task_place(id, context) else { continue };
+            if !self.follows_task(server, (id, &original), context).await {
+                continue;
+            }
             let tasks = &mut tasks.entry(server).or_default().tasks;
             if !tasks.iter().any(|known| known.original == original) {
                 tasks.push(Followed { original, shown: id.clone(), last: None });
@@ -129,19 +136,51 @@ impl Gateway {
                 context.notify(Notification::ResourceUpdated(ResourceUpdatedParams::new(STATUS_URI)));
             }
             known = now;
-            follows.extend(self.routable(&known, &mut waiting).into_iter().map(follow));
+            let (routed, _) = self.routable(&known, &mut waiting, context).await;
+            follows.extend(routed.into_iter().map(follow));
         }
     }
 
-    /// Takes those URIs out that can be told whose they are, as their servers write them and as they are shown.
-    fn routable(&self, catalogue: &Catalogue, waiting: &mut Vec<String>) -> BTreeMap<usize, Wanted> {
+    /// Takes those URIs out that can be told whose they are, as their servers write them and as they are shown; and those
+    /// of them that this application is not told of.
+    async fn routable(
+        &self,
+        catalogue: &Catalogue,
+        waiting: &mut Vec<String>,
+        context: &Context,
+    ) -> (BTreeMap<usize, Wanted>, Vec<String>) {
         let mut by_server: BTreeMap<usize, Wanted> = BTreeMap::new();
-        waiting.retain(|uri| {
-            let Ok((server, original)) = self.route(catalogue, uri) else { return true };
-            by_server.entry(server).or_default().resources.push((original, uri.clone()));
-            false
-        });
-        by_server
+        let mut denied = Vec::new();
+        for uri in std::mem::take(waiting) {
+            let Ok((server, original)) = self.route(catalogue, &uri) else {
+                waiting.push(uri);
+                continue;
+            };
+            if let Some(guard) = &self.shared.guard
+                && !guard.follows(context, &self.subscription(server, &original)).await
+            {
+                denied.push(uri);
+                continue;
+            }
+            by_server.entry(server).or_default().resources.push((original, uri));
+        }
+        (by_server, denied)
+    }
+
+    fn subscription<'a>(&'a self, server: usize, original: &'a str) -> Going<'a> {
+        let server = &self.shared.upstreams[server].server;
+        Going { server: &server.name, target: &server.target, what: What::Subscription(original) }
+    }
+
+    /// Whether how a task goes is told: not of one that goes on no more.
+    async fn follows_task(&self, server: usize, (shown, original): (&str, &str), context: &Context) -> bool {
+        let Some(over) = self.over(server, shown, context) else { return true };
+        if let Ok(Some(mut note)) = self.note_of_task(server, shown, context).await {
+            note.decided("deny", &over.by);
+            note.end(Ending::Refused, None).await;
+        }
+        let _told = self.end_task(server, (shown, original), context, &over.why);
+        false
     }
 
     /// Follows resources of one server, whatever becomes of its connections, for good; or tasks, until they are over.
@@ -199,6 +238,11 @@ impl Gateway {
             starting = None;
             sleep(AGAIN).await;
         }
+    }
+
+    fn may_be_told(&self, server: usize, original: &str, told: &Told<'_>) -> bool {
+        let Some(guard) = &self.shared.guard else { return true };
+        guard.still_follows(told.context, &self.subscription(server, original))
     }
 
     /// Log messages of a server that belong to no call.
@@ -280,6 +324,9 @@ impl Gateway {
                 continue;
             };
             match event {
+                // The rules may have changed since it was followed.
+                Event::Notify(Notification::ResourceUpdated(params))
+                    if !self.may_be_told(server, &params.uri, told) => {}
                 Event::Notify(Notification::ResourceUpdated(mut params)) => {
                     params.uri = match uris.iter().find(|(original, _)| *original == params.uri) {
                         Some((_, shown)) => shown.clone(),

@@ -10,6 +10,7 @@ mod followed;
 mod forward;
 mod listen;
 mod own;
+mod owners;
 mod pinned;
 mod rewrite;
 mod shared;
@@ -32,7 +33,7 @@ use crate::catalogue::{ACCOUNTS_URI, Catalogue, Place, STATUS_URI, template_matc
 use hospes_store::pins::ItemKind;
 
 use crate::config::nearest;
-use crate::guard::{Admitted, Going, Passage, What, refuse};
+use crate::guard::{Admitted, Going, Origin, Passage, What, refuse};
 use crate::pins::Withheld;
 use crate::upstream::{Line, wants_sign_in};
 use forward::{Reached, Way};
@@ -239,6 +240,8 @@ impl Gateway {
             return Ok(self.refuse(passage, &call, place.server, what, &why).await);
         }
         let (context, method) = (call.context.clone(), call.method.clone());
+        let (listed, sent) = (Arc::clone(&catalogue), params.clone());
+        let shown = self.shared.guard.as_ref().map(|_| name.to_owned());
         let outcome = match found {
             Ok(reached) => self.forward(call, params, Way { server: place.server, reached, catalogue }).await,
             Err(unreached @ Unreached { sign_in: Some(_), .. }) => Err(unreached.into()),
@@ -249,7 +252,16 @@ impl Gateway {
             Err(unreached) => Err(unreached.into()),
         };
         let outcome = self.came_back(passage, &context, &method, outcome).await?;
-        Ok(self.show_made(outcome, place.server, &context))
+        Ok(self.show_made(outcome, place.server, &context, || {
+            let guard = self.shared.guard.as_ref()?;
+            let sent = sent.members().find(|member| member.key() == "arguments").map(|member| member.value());
+            Some(Origin::new(
+                guard,
+                &context,
+                (&place.name, listed.tools.get(shown.as_deref()?)),
+                sent.as_ref(),
+            ))
+        }))
     }
 
     async fn read(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
@@ -372,26 +384,34 @@ impl Gateway {
                 ));
             }
         };
+        let what = match &params.reference {
+            Reference::Prompt { name, .. } => What::PromptCompletion(name),
+            Reference::Resource { uri, .. } => What::TemplateCompletion(uri),
+            _ => return Err(RpcError::internal("a reference without a place")),
+        };
+        let passage = match self.admit(&call, server, &what, using).await {
+            Ok(passage) => passage,
+            Err(stopped) => return Ok(stopped),
+        };
         let mut reached = self.reach(server, using).await?;
-        // What belongs to a withheld prompt or template is listed nowhere.
-        if let Some(why) = self.withheld_there(server, &What::Resource(""), &mut reached).await {
+        if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
             reached.lease.finish();
-            let name = &self.shared.upstreams[server].server.name;
-            return Err(RpcError::invalid_request(format!(
-                "the server `{name}` was not asked: {}",
-                why.words(name)
-            )));
+            return Ok(self.refuse(passage, &call, server, what, &why).await);
         }
+        let (context, method) = (call.context.clone(), call.method.clone());
         let live = &reached.live;
         // The first revision has completion without a word about it.
         let may_complete =
             live.capabilities().completions.is_some() || live.revision() == Revision::V2024_11_05;
-        if !may_complete {
-            return Ok(Outcome::Complete(CompleteResult::new(Completion::new(Vec::new())).into()));
-        }
-        let params =
-            RawJson::from_serialize(&params).map_err(|error| RpcError::internal(error.to_string()))?;
-        self.forward(call, params, Way { server, reached, catalogue }).await
+        let outcome = if may_complete {
+            let params =
+                RawJson::from_serialize(&params).map_err(|error| RpcError::internal(error.to_string()))?;
+            self.forward(call, params, Way { server, reached, catalogue }).await
+        } else {
+            reached.lease.finish();
+            Ok(Outcome::Complete(CompleteResult::new(Completion::new(Vec::new())).into()))
+        };
+        self.came_back(passage, &context, &method, outcome).await
     }
 
     /// The connection to a server for a call, or why there is none.

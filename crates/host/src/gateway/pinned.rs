@@ -44,8 +44,8 @@ impl Gateway {
 fn of(gate: &Gate, live: &Live, what: &What<'_>) -> Option<Withheld> {
     match what {
         What::Tool(name, _) => gate.item(&live.hashes, ItemKind::Tool, name),
-        What::Prompt(name) => gate.item(&live.hashes, ItemKind::Prompt, name),
+        What::Prompt(name) | What::PromptCompletion(name) => gate.item(&live.hashes, ItemKind::Prompt, name),
         // Which resources there are changes all the time.
-        What::Resource(_) => gate.whole(),
+        What::Resource(_) | What::TemplateCompletion(_) | What::Subscription(_) => gate.whole(),
     }
 }

@@ -11,7 +11,7 @@ use hospes_model::RpcError;
 use tokio::time::{Instant, sleep_until};
 
 use super::entrance;
-use super::tasks::Owners;
+use super::owners::Owners;
 use crate::accounts::{AccountLimits, Accounts, is_user};
 use crate::catalogue::names::Prefixes;
 use crate::catalogue::{Catalogue, Part, accounts_resource, status_resource};

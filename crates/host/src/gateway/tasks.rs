@@ -1,50 +1,26 @@
 //! Tasks through the gateway: they are made, asked for and cancelled at their servers, under ids that say where that is.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use hospes::tasks::not_declared;
-use hospes::{Call, Context, Outcome};
-use hospes_model::{GetTaskResult, Method, Reply, Revision, RpcError, TASKS_EXTENSION, code};
+use hospes::{Call, Context, Outcome, Service as _};
+use hospes_model::{
+    CallToolResult, GetTaskResult, Method, RawJson, Reply, Revision, RpcError, TASKS_EXTENSION, TaskParams,
+    TaskStatus, UpdateTaskParams, code,
+};
+use hospes_store::Ending;
+use tokio::time::timeout;
 
 use super::forward::Way;
 use super::{Gateway, InUse, not_an_object, rewrite};
 use crate::catalogue::Catalogue;
 use crate::catalogue::names::SEPARATOR;
+use crate::guard::{Note, Origin, Over};
 use crate::upstream::decoded;
 
-/// The most tasks whose owners are remembered; then the oldest are forgotten, and with them who may ask for them.
-const MAX_OWNED: usize = 10_000;
-
-/// Whose tasks these are, where people sign in: servers behind the gateway cannot tell its applications apart.
-#[derive(Debug, Default)]
-pub(crate) struct Owners(Mutex<Owned>);
-
-#[derive(Debug, Default)]
-struct Owned {
-    owners: HashMap<String, Arc<str>>,
-    order: VecDeque<String>,
-}
-
-impl Owners {
-    fn note(&self, id: &str, context: &Context) {
-        let Some(owner) = context.peer().principal.clone() else { return };
-        let mut owned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if owned.order.len() >= MAX_OWNED
-            && let Some(oldest) = owned.order.pop_front()
-        {
-            owned.owners.remove(&oldest);
-        }
-        owned.order.push_back(id.to_owned());
-        owned.owners.insert(id.to_owned(), owner);
-    }
-
-    /// Whether the caller may ask for the task. Nobody's is for those who are not signed in.
-    fn allows(&self, id: &str, context: &Context) -> bool {
-        let owned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        owned.owners.get(id).map(|owner| &**owner) == context.principal()
-    }
-}
+/// How long a server may take to end a task that goes on no more.
+const END_WAIT: Duration = Duration::from_secs(10);
 
 impl Gateway {
     /// Answers `tasks/get`, `tasks/update` and `tasks/cancel`.
@@ -57,25 +33,53 @@ impl Gateway {
             return Err(RpcError::invalid_params(why));
         };
         let (server, original) = self.task_place(&shown, &call.context)?;
+        let mut note = self.note_of_task(server, &shown, &call.context).await?;
         if let Some(gate) = &self.shared.upstreams[server].server.gate
             && let Some(why) = gate.whole()
         {
             let name = &self.shared.upstreams[server].server.name;
+            refuse(note.take(), why.as_str()).await;
             return Err(RpcError::invalid_request(why.words(name)));
         }
+        // Whoever cancels it ends it, too.
+        if call.method != Method::TasksCancel
+            && let Some(over) = self.judged(server, &shown, &call)
+        {
+            refuse(note.take(), &over.by).await;
+            return Err(self.end_task(server, (&shown, &original), &call.context, &over.why));
+        }
+        let outcome = self.task_there(&call, (server, &shown, &original), using, &mut note).await;
+        if let Some(note) = note {
+            match &outcome {
+                Ok(_) => note.end(Ending::Done, None).await,
+                Err(error) => note.end(Ending::Failed, Some(error.code)).await,
+            }
+        }
+        outcome
+    }
+
+    /// The same at its server. What is recorded of it otherwise than of a call is taken out of `note`.
+    async fn task_there(
+        &self,
+        call: &Call,
+        (server, shown, original): (usize, &str, &str),
+        using: &InUse,
+        note: &mut Option<Note>,
+    ) -> Result<Outcome, RpcError> {
         let reached = self.reach(server, using).await?;
         let catalogue = using.catalogue();
-        let params = rewrite::with_text(call.params.raw(), "taskId", &original);
+        let params = rewrite::with_text(call.params.raw(), "taskId", original);
         let params = params.map_err(|error| not_an_object(&error))?;
         let method = call.method.clone();
         let hold = reached.lease.tasks();
         let asks = method == Method::TasksGet;
         let way = Way { server, reached, catalogue: Arc::clone(&catalogue) };
-        let outcome = self.forward(call, params, way).await.inspect_err(|error| {
+        let onward = Call::new(method.clone(), call.params.raw().clone(), call.context.clone());
+        let outcome = self.forward(onward, params, way).await.inspect_err(|error| {
             // To an update it may be the answers that are wrong.
             if error.code == code::INVALID_PARAMS && asks {
                 // There is no such task any more.
-                hold.release(&original);
+                hold.release(original);
             }
         })?;
         match (outcome, method) {
@@ -84,26 +88,146 @@ impl Gateway {
                     return Err(RpcError::internal("tasks/get was answered with something else"));
                 };
                 hold.note(&found.task);
-                self.show_task(&mut found, &shown, server, &catalogue)?;
+                if let Some(what) = self.forbidden(server, &call.context, &found) {
+                    refuse(note.take(), &format!("the server wanted {what}")).await;
+                    let why = format!("the server wanted {what}, which is not allowed here");
+                    return Err(self.end_task(server, (shown, original), &call.context, &why));
+                }
+                self.show_task(&mut found, shown, server, &catalogue)?;
+                if let Some(note) = note.take() {
+                    match self.news(shown, &found) {
+                        Some((ending, code)) => note.end(ending, code).await,
+                        None => note.forget(),
+                    }
+                }
                 Ok(Outcome::Complete(Reply::GetTask(found)))
             }
             (outcome @ Outcome::Complete(_), Method::TasksCancel) => {
-                hold.release(&original);
+                hold.release(original);
                 Ok(outcome)
             }
             (outcome, _) => Ok(outcome),
         }
     }
 
+    /// What is to be recorded of something that is done with a task; nothing where nothing is.
+    pub(super) async fn note_of_task(
+        &self,
+        server: usize,
+        shown: &str,
+        context: &Context,
+    ) -> Result<Option<Note>, RpcError> {
+        let Some(guard) = &self.shared.guard else { return Ok(None) };
+        if let Some(audit) = guard.audit()
+            && let Err(error) = audit.ready().await
+        {
+            tracing::error!(%error, "nothing is done with tasks while it cannot be recorded");
+            return Err(RpcError::internal("what happens cannot be recorded at the moment"));
+        }
+        let server = &self.shared.upstreams[server].server.name;
+        let origin = self.shared.task_owners.origin(shown);
+        let mut note = guard.note_of_task(server, context, origin.as_deref(), shown);
+        note.decided("allow", "the call that began it was let through");
+        Ok(Some(note))
+    }
+
+    /// Why a task goes on no more, if it does not.
+    pub(super) fn over(&self, server: usize, shown: &str, context: &Context) -> Option<Over> {
+        let guard = self.shared.guard.as_ref()?;
+        let origin = self.shared.task_owners.origin(shown)?;
+        let server = &self.shared.upstreams[server].server;
+        guard.ends((&server.name, &server.target), context.principal(), &origin)
+    }
+
+    /// The same of something that is wanted of it: answers are not given to a server that may not have them.
+    fn judged(&self, server: usize, shown: &str, call: &Call) -> Option<Over> {
+        if let Some(over) = self.over(server, shown, &call.context) {
+            return Some(over);
+        }
+        let guard = self.shared.guard.as_ref().filter(|_| call.method == Method::TasksUpdate)?;
+        let params: UpdateTaskParams = call.decode().ok()?;
+        let server = &self.shared.upstreams[server].server.name;
+        let what = guard.forbids_answers(server, &call.context, &params.input_responses)?;
+        let why = format!("the server wanted {what}, which is not allowed here");
+        Some(Over { by: format!("the server wanted {what}"), why })
+    }
+
+    /// What a task asks that its server may not.
+    pub(super) fn forbidden(
+        &self,
+        server: usize,
+        context: &Context,
+        found: &GetTaskResult,
+    ) -> Option<&'static str> {
+        let guard = self.shared.guard.as_ref()?;
+        let server = &self.shared.upstreams[server].server.name;
+        guard.forbids_to_task(server, context, found.input_requests.values())
+    }
+
+    /// What is to be recorded of how a task stands, if it is.
+    pub(super) fn news(&self, shown: &str, found: &GetTaskResult) -> Option<(Ending, Option<i64>)> {
+        let status = &found.task.status;
+        if !self.shared.task_owners.is_news(shown, status) {
+            return None;
+        }
+        let failed = || found.result.as_ref().and_then(|raw| raw.decode::<CallToolResult>().ok()?.is_error);
+        Some(match status {
+            TaskStatus::InputRequired => (Ending::Asked, None),
+            TaskStatus::Cancelled => (Ending::Cancelled, None),
+            TaskStatus::Failed => (Ending::Failed, found.error.as_ref().map(|error| error.code)),
+            _ if failed() == Some(true) => (Ending::ToolError, None),
+            _ => (Ending::Done, None),
+        })
+    }
+
+    /// Ends a task at its server, in the background; what whoever wants something of it is told.
+    pub(super) fn end_task(
+        &self,
+        server: usize,
+        (shown, original): (&str, &str),
+        context: &Context,
+        why: &str,
+    ) -> RpcError {
+        let name = &self.shared.upstreams[server].server.name;
+        let told =
+            RpcError::invalid_request(format!("the task of the server `{name}` goes on no more: {why}"));
+        if !self.shared.task_owners.end(shown) {
+            return told;
+        }
+        let (gateway, peer, original) = (self.clone(), Arc::clone(context.peer()), original.to_owned());
+        tokio::spawn(async move {
+            let ending = async {
+                let using = gateway.shared.view(&peer).ok()?;
+                let mut reached = gateway.reach(server, &using).await.ok()?;
+                let params = RawJson::from_serialize(&TaskParams::new(&original)).ok()?;
+                let cancel = Call::new(Method::TasksCancel, params, Context::new(peer));
+                let outcome = reached.live.connection.service.call(cancel).await;
+                reached.lease.tasks().release(&original);
+                reached.lease.finish();
+                matches!(outcome, Outcome::Complete(_)).then_some(())
+            };
+            if !matches!(timeout(END_WAIT, ending).await, Ok(Some(()))) {
+                tracing::warn!(server, "a task that goes on no more could not be cancelled at its server");
+            }
+        });
+        told
+    }
+
     /// Names the task that a call has become so that it can be found again.
-    pub(super) fn show_made(&self, outcome: Outcome, server: usize, context: &Context) -> Outcome {
+    pub(super) fn show_made(
+        &self,
+        outcome: Outcome,
+        server: usize,
+        context: &Context,
+        origin: impl FnOnce() -> Option<Origin>,
+    ) -> Outcome {
         let Outcome::Complete(Reply::CreateTask(mut made)) = outcome else { return outcome };
         let server = &self.shared.upstreams[server].server.name;
         let Some(prefix) = self.shared.prefixes.of(server) else {
             return RpcError::internal("a server without a place").into();
         };
         made.task.task_id = format!("{prefix}{SEPARATOR}{}", made.task.task_id);
-        self.shared.task_owners.note(&made.task.task_id, context);
+        self.shared.task_owners.note(&made.task.task_id, context, origin());
         Outcome::Complete(Reply::CreateTask(made))
     }
 
@@ -112,7 +236,12 @@ impl Gateway {
         let place = || {
             let (prefix, id) = shown.split_once(SEPARATOR)?;
             let server = self.position(self.shared.prefixes.server(prefix)?)?;
-            self.shared.task_owners.allows(shown, context).then(|| (server, id.to_owned()))
+            // Where calls are judged, a task whose call was not is none.
+            let guard = self.shared.guard.as_ref();
+            let is_known = self.shared.task_owners.origin(shown).is_some()
+                || !guard.is_some_and(|guard| guard.wants_origins());
+            let is_theirs = self.shared.task_owners.allows(shown, context);
+            (is_known && is_theirs).then(|| (server, id.to_owned()))
         };
         place().ok_or_else(|| RpcError::invalid_params("there is no such task, or its time is over"))
     }
@@ -135,5 +264,12 @@ impl Gateway {
             };
         }
         Ok(())
+    }
+}
+
+async fn refuse(note: Option<Note>, by: &str) {
+    if let Some(mut note) = note {
+        note.decided("deny", by);
+        note.end(Ending::Refused, None).await;
     }
 }

@@ -25,13 +25,14 @@ use crate::{Guard, Host, PinMode, Pinning, Sampler, Settings};
 mod applications;
 mod console;
 mod faults;
+mod forwarded;
 mod guarded;
 mod pinned;
 mod sampled;
 
 const ERAS: [Revision; 2] = [Revision::LATEST_LEGACY, Revision::LATEST];
 
-type Make = Arc<dyn Fn() -> Result<Server, ConnectProblem> + Send + Sync>;
+type Make = Arc<dyn Fn() -> Result<hospes::BoxService, ConnectProblem> + Send + Sync>;
 
 /// Connects to a server in this process, by the same bytes as to any other.
 #[derive(Clone)]
@@ -60,6 +61,38 @@ impl Connector for InMemory {
     }
 }
 
+/// What reached a server: the methods, and of streams of changes what they follow.
+type Seen = Arc<Mutex<Vec<String>>>;
+
+/// A server of which each call is noted that is made on somebody's behalf: not the lists, which the host reads for itself.
+struct Recording {
+    inner: hospes::BoxService,
+    seen: Seen,
+}
+
+impl Service for Recording {
+    async fn call(&self, call: Call) -> Outcome {
+        let text = call.params.raw().to_value().unwrap_or_default();
+        let mut follows = Vec::new();
+        for (key, word) in [("resourceSubscriptions", "resources"), ("taskIds", "tasks")] {
+            let wanted = &text["notifications"][key];
+            if wanted.as_array().is_some_and(|wanted| !wanted.is_empty()) {
+                follows.push(format!("{} {word}", call.method));
+            }
+        }
+        match call.method {
+            Method::SubscriptionsListen => self.seen.lock().unwrap().extend(follows),
+            Method::Discover
+            | Method::ToolsList
+            | Method::PromptsList
+            | Method::ResourcesList
+            | Method::ResourceTemplatesList => {}
+            ref other => self.seen.lock().unwrap().push(other.name().to_owned()),
+        }
+        self.inner.call(call).await
+    }
+}
+
 /// A host under construction.
 #[derive(Default)]
 struct House {
@@ -76,13 +109,32 @@ impl House {
     }
 
     fn slow(
-        mut self,
+        self,
         name: &str,
         revision: Revision,
         delay: Duration,
         make: impl Fn() -> Result<Server, ConnectProblem> + Send + Sync + 'static,
     ) -> Self {
-        let make: Make = Arc::new(make);
+        self.made_by(name, revision, delay, Arc::new(move || make().map(hospes::BoxService::new)))
+    }
+
+    /// A server of which each call is noted that is made on somebody's behalf.
+    fn recorded(
+        self,
+        name: &str,
+        revision: Revision,
+        seen: &Seen,
+        make: impl Fn() -> Server + Send + Sync + 'static,
+    ) -> Self {
+        let seen = Arc::clone(seen);
+        let recording = move || {
+            let inner = hospes::BoxService::new(make());
+            Ok(hospes::BoxService::new(Recording { inner, seen: Arc::clone(&seen) }))
+        };
+        self.made_by(name, revision, Duration::ZERO, Arc::new(recording))
+    }
+
+    fn made_by(mut self, name: &str, revision: Revision, delay: Duration, make: Make) -> Self {
         self.servers.push((
             name.to_owned(),
             Arc::new(InMemory { make, revision, delay, settings: Settings::default(), made: Arc::default() }),

@@ -24,6 +24,12 @@ pub(crate) enum What<'a> {
     Tool(&'a str, Option<&'a Tool>),
     Prompt(&'a str),
     Resource(&'a str),
+    /// Values for an argument of a prompt.
+    PromptCompletion(&'a str),
+    /// Values for a part of a template.
+    TemplateCompletion(&'a str),
+    /// To be told when a resource changes.
+    Subscription(&'a str),
 }
 
 impl<'a> Going<'a> {
@@ -36,8 +42,10 @@ impl<'a> Going<'a> {
                 let annotations = listed.and_then(|tool| tool.annotations.as_deref());
                 Action::tool(name, Effects::said(annotations), arguments)
             }
-            What::Prompt(name) => Action::Prompt { name },
-            What::Resource(uri) => Action::Resource { uri },
+            What::Prompt(name) | What::PromptCompletion(name) => Action::Prompt { name },
+            What::Resource(uri) | What::TemplateCompletion(uri) | What::Subscription(uri) => {
+                Action::Resource { uri }
+            }
         }
     }
 
@@ -46,21 +54,33 @@ impl<'a> Going<'a> {
             What::Tool(..) => EntryKind::Call,
             What::Prompt(_) => EntryKind::Prompt,
             What::Resource(_) => EntryKind::Resource,
+            What::PromptCompletion(_) | What::TemplateCompletion(_) => EntryKind::Completion,
+            What::Subscription(_) => EntryKind::Subscription,
         }
     }
 
     pub(super) fn subject(&self) -> &'a str {
         match self.what {
-            What::Tool(subject, _) | What::Prompt(subject) | What::Resource(subject) => subject,
+            What::Tool(subject, _)
+            | What::Prompt(subject)
+            | What::Resource(subject)
+            | What::PromptCompletion(subject)
+            | What::TemplateCompletion(subject)
+            | What::Subscription(subject) => subject,
         }
     }
 
     pub(super) fn call_kind(&self) -> CallKind {
         match self.what {
             What::Tool(..) => CallKind::Tool,
-            What::Prompt(_) => CallKind::Prompt,
-            What::Resource(_) => CallKind::Resource,
+            What::Prompt(_) | What::PromptCompletion(_) => CallKind::Prompt,
+            What::Resource(_) | What::TemplateCompletion(_) | What::Subscription(_) => CallKind::Resource,
         }
+    }
+
+    /// Whether a person can be asked about it: nobody decides about each letter that is typed, or about changes to come.
+    pub(super) fn can_be_asked_about(&self) -> bool {
+        matches!(self.what, What::Tool(..) | What::Prompt(_) | What::Resource(_))
     }
 
     /// What is said when it does not go. A model reads the result of a tool and does something else; an error of the
@@ -80,6 +100,14 @@ impl<'a> Going<'a> {
                 RpcError::invalid_request(format!("`{uri}` of the server `{server}` was not read: {why}"))
                     .into()
             }
+            What::PromptCompletion(name) | What::TemplateCompletion(name) => RpcError::invalid_request(
+                format!("the server `{server}` was not asked what `{name}` could be completed with: {why}"),
+            )
+            .into(),
+            What::Subscription(uri) => RpcError::invalid_request(format!(
+                "changes of `{uri}` of the server `{server}` are not told: {why}"
+            ))
+            .into(),
         }
     }
 }

@@ -5,12 +5,14 @@
 
 mod asking;
 mod bond;
+mod following;
 mod going;
 mod note;
 mod passage;
 mod refuse;
 mod review;
 mod running;
+mod task;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -19,7 +21,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use hospes::{Call, Context, Outcome, Questions};
+use hospes::{Call, Context, Outcome};
 use hospes_model::{InputRequest, RawJson};
 use hospes_policy::{Action, Arguments, Asked, Because, Decision, Policy, Verdict};
 use hospes_store::{Audit, Ending, Entry, EntryKind};
@@ -35,12 +37,16 @@ pub(crate) use passage::Passage;
 use passage::clipped;
 pub(crate) use refuse::refuse;
 use running::Running;
+pub(crate) use task::{Origin, Over};
 
 /// How long a person has to decide about a call: the setting `approval_timeout`. Silence is a no.
 pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Why nothing is called whose result nobody could review.
 const UNREVIEWED: &str = "its result is to be reviewed before it is delivered, and nobody is there to do it";
+
+/// Why nothing is done of what nobody is asked about.
+const UNASKED: &str = "what it belongs to is asked about each time, and this cannot be";
 
 /// Decides about every call, and records it.
 #[derive(Debug)]
@@ -55,6 +61,8 @@ pub struct Guard {
     running: Running,
     /// What was approved last, of each tool and application.
     last: Mutex<HashMap<String, RawJson>>,
+    /// Who was recorded to follow what.
+    followers: following::Followers,
 }
 
 /// What became of what would go to a server.
@@ -79,6 +87,7 @@ impl Guard {
             approval_timeout: DEFAULT_APPROVAL_TIMEOUT,
             running: Running::default(),
             last: Mutex::default(),
+            followers: following::Followers::default(),
         }
     }
 
@@ -200,6 +209,11 @@ impl Guard {
                 passage.end_refused().await;
                 return Admitted::Stopped(going.refusal(&denial(&verdict)));
             }
+            Decision::Ask if !going.can_be_asked_about() => {
+                passage.decided("deny", format!("{UNASKED}: {}", verdict.because));
+                passage.end_refused().await;
+                return Admitted::Stopped(going.refusal(UNASKED));
+            }
             Decision::Ask => {
                 let definition = bond::definition(&going);
                 let bond = Bond::new(&policy, &asked, &going, definition.as_deref(), text);
@@ -237,7 +251,7 @@ impl Guard {
         let why = if let Some(block) = self.desk.granted(&subject, GrantEffect::Deny) {
             passage.decided("deny", format!("blocked by {}", block.by));
             "the person has blocked it"
-        } else if verdict.review && !self.desk.is_attended() {
+        } else if verdict.review && (!self.desk.is_attended() || !going.can_be_asked_about()) {
             // Better nothing than what looks reviewed and is not.
             passage.decided("deny", UNREVIEWED);
             UNREVIEWED
@@ -314,14 +328,14 @@ impl Guard {
     }
 
     /// Whether a server may ask what it asks in the middle of a call: the first thing it may not.
-    fn forbids(
+    fn forbids<'r>(
         &self,
         server: &str,
         (principal, application): (Option<&str>, Option<&str>),
-        questions: &Questions,
+        mut requests: impl Iterator<Item = &'r InputRequest>,
     ) -> Option<&'static str> {
         let policy = self.policy()?;
-        questions.requests.iter().find_map(|(_, request)| {
+        requests.find_map(|request| {
             let (action, what) = match request {
                 InputRequest::CreateMessage(_) => (Action::Sampling, "an answer of your model"),
                 InputRequest::Elicit(_) => (Action::Elicitation, "an answer of yours"),

@@ -33,6 +33,18 @@ impl Note {
         }
     }
 
+    /// Ends it where nothing can be waited for.
+    pub(crate) fn end_now(mut self, ending: Ending, code: Option<i64>) {
+        if let Some(entry) = &mut self.entry {
+            (entry.ending, entry.code) = (Some(ending), code);
+        }
+    }
+
+    /// It is of no interest.
+    pub(crate) fn forget(mut self) {
+        self.entry = None;
+    }
+
     pub(crate) async fn end(mut self, ending: Ending, code: Option<i64>) {
         let (Some(entry), Some(audit)) = (&mut self.entry, &self.guard.audit) else { return };
         entry.ending = Some(ending);

@@ -141,7 +141,7 @@ impl Passage {
                 if let Some(what) = self.guard.forbids(
                     &self.server,
                     (self.principal.as_deref(), self.application.as_deref()),
-                    &questions,
+                    questions.requests.iter().map(|(_, request)| request),
                 ) =>
             {
                 self.decided("deny", format!("the server wanted {what}"));

@@ -37,6 +37,10 @@ pub(super) fn form(
         What::Tool(name, _) => format!("call the tool `{}`", line(name)),
         What::Prompt(name) => format!("fetch the prompt `{}`", line(name)),
         What::Resource(uri) => format!("read `{}`", line(uri)),
+        // Nobody is asked about these.
+        What::PromptCompletion(name) | What::TemplateCompletion(name) | What::Subscription(name) => {
+            format!("use `{}`", line(name))
+        }
     };
     let mut message = format!("May I {what} of the server `{}`?", line(going.server));
     if !arguments.as_map().is_empty() {
@@ -87,6 +91,10 @@ pub(super) fn decide_at(going: &Going<'_>) -> String {
         What::Tool(name, _) => format!("call the tool `{}`", line(name)),
         What::Prompt(name) => format!("fetch the prompt `{}`", line(name)),
         What::Resource(uri) => format!("read `{}`", line(uri)),
+        // Nobody is asked about these.
+        What::PromptCompletion(name) | What::TemplateCompletion(name) | What::Subscription(name) => {
+            format!("use `{}`", line(name))
+        }
     };
     format!("May I {what} of the server `{}`? Decide about it in the console.", line(going.server))
 }

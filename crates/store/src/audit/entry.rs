@@ -108,6 +108,12 @@ pub enum EntryKind {
     Prompt,
     /// A resource was read.
     Resource,
+    /// Values for an argument of a prompt or a template were asked for.
+    Completion,
+    /// An application wants to be told when a resource changes, or how a task goes.
+    Subscription,
+    /// A task was asked for, answered or cancelled, or has ended.
+    Task,
     /// A person, a rule or the clock decided.
     Decision,
     /// A server's definitions were seen, changed or approved.
@@ -128,10 +134,13 @@ pub enum EntryKind {
 
 impl EntryKind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Call,
         Self::Prompt,
         Self::Resource,
+        Self::Completion,
+        Self::Subscription,
+        Self::Task,
         Self::Decision,
         Self::Definition,
         Self::Server,
@@ -149,6 +158,9 @@ impl EntryKind {
             Self::Call => "call",
             Self::Prompt => "prompt",
             Self::Resource => "resource",
+            Self::Completion => "completion",
+            Self::Subscription => "subscription",
+            Self::Task => "task",
             Self::Decision => "decision",
             Self::Definition => "definition",
             Self::Server => "server",

@@ -226,7 +226,7 @@ impl Connector for Tapped {
 /// After each new subscription the log of an application's own connection was silent until something else changed.
 #[tokio::test]
 async fn the_log_of_an_own_connection_is_heard_beside_a_new_subscription() {
-    let make: Make = Arc::new(|| Ok(curious().resource("notes://today", "sunny")));
+    let make: Make = Arc::new(|| Ok(hospes::BoxService::new(curious().resource("notes://today", "sunny"))));
     let (settings, ears) = (Settings::default(), Arc::default());
     let made = Arc::default();
     let server = InMemory { make, revision: Revision::LATEST_LEGACY, delay: Duration::ZERO, settings, made };

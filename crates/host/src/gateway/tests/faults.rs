@@ -40,7 +40,7 @@ async fn a_command_that_was_never_started_is_waited_for_longer() {
         let mut config = Config::default();
         let transport = Transport::target("npx -y slow").unwrap();
         config.servers.push(ServerConfig::new("slow", transport, Source::unwritten("a test")));
-        let make: Make = Arc::new(move || Ok(echo(name)));
+        let make: Make = Arc::new(move || Ok(hospes::BoxService::new(echo(name))));
         let (delay, settings) = (Duration::from_secs(7), Settings::default());
         let connector =
             Arc::new(InMemory { make, revision: Revision::LATEST, delay, settings, made: Arc::default() });

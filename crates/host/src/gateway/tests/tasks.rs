@@ -5,7 +5,7 @@ use tokio::time::sleep;
 
 use super::*;
 
-struct Jobs;
+pub(super) struct Jobs;
 
 const A_WHILE: Duration = Duration::from_millis(30);
 
@@ -47,6 +47,21 @@ impl Jobs {
         let b: String = ctx.elicit("B?").key("b").field("value").await?;
         Ok(format!("{a} and {b}"))
     }
+}
+
+/// An application that knows tasks.
+pub(super) fn peer_with_tasks(who: Option<&str>) -> hospes::Peer {
+    let extension = json!({ "extensions": { (hospes::model::TASKS_EXTENSION): {} }, "elicitation": {} });
+    let peer = hospes::Peer::new(Revision::LATEST, None, serde_json::from_value(extension).unwrap());
+    match who {
+        Some(who) => peer.with_principal(who),
+        None => peer,
+    }
+}
+
+/// Answers to what a task of [`Jobs`] asks under this key.
+pub(super) fn answers_of(key: &str) -> serde_json::Value {
+    json!({ key: { "action": "accept", "content": { "value": "yes" } } })
 }
 
 fn jobs() -> Server {

@@ -1,0 +1,342 @@
+//! Whatever goes on to a server goes by the rules, and leaves an entry of the record.
+
+use hospes::Event;
+use hospes::model::{Direction, Kind, METHODS};
+use hospes_policy::{Policy, Reading};
+use hospes_store::{Audit, Ending, Entry, EntryKind, Search};
+
+use super::tasks::{Jobs, answers_of, peer_with_tasks};
+use super::*;
+
+/// What becomes of a method of the table.
+#[derive(Debug, PartialEq)]
+enum Fate {
+    /// It goes to a server: with these params, as an entry of this kind.
+    Forwarded(serde_json::Value, EntryKind),
+    /// It is about a task of this tool.
+    OfTask(&'static str),
+    /// It is answered here, and no server hears of it.
+    Own,
+}
+
+/// A method that is not here yet has to be put here, and through the guard.
+fn fate(method: &str) -> Fate {
+    let reference = json!({ "type": "ref/prompt", "name": "all__greet" });
+    match method {
+        "tools/call" => Fate::Forwarded(json!({ "name": "all__plain", "arguments": {} }), EntryKind::Call),
+        "prompts/get" => Fate::Forwarded(
+            json!({ "name": "all__greet", "arguments": { "day": "monday" } }),
+            EntryKind::Prompt,
+        ),
+        "resources/read" => Fate::Forwarded(json!({ "uri": "notes://today" }), EntryKind::Resource),
+        "completion/complete" => Fate::Forwarded(
+            json!({ "ref": reference, "argument": { "name": "day", "value": "m" } }),
+            EntryKind::Completion,
+        ),
+        "subscriptions/listen" => Fate::Forwarded(
+            json!({ "notifications": { "resourceSubscriptions": ["notes://today"] } }),
+            EntryKind::Subscription,
+        ),
+        "tasks/get" | "tasks/cancel" => Fate::OfTask("all__slow"),
+        "tasks/update" => Fate::OfTask("all__asks"),
+        // Of the older revisions: the adapters make `subscriptions/listen`, `tasks/get` and calls of them, or keep them.
+        "resources/subscribe"
+        | "resources/unsubscribe"
+        | "logging/setLevel"
+        | "tasks/result"
+        | "tasks/list"
+        | "initialize"
+        | "ping" => Fate::Own,
+        // Answered from what is known of all servers.
+        "server/discover" | "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
+            Fate::Own
+        }
+        other => panic!("{other}: what becomes of it, and who lets it through?"),
+    }
+}
+
+fn all() -> Server {
+    Jobs.into_server()
+        .tool("plain", || async { "done" })
+        .prompt("greet", |Args(Day { day }): Args<Day>| async move { format!("Greet on {day}") })
+        .complete(Completes::prompt("greet", "day"), ["monday"])
+        .resource("notes://today", "sunny")
+        .resource_template("notes://days/{day}", |Args(Day { day }): Args<Day>| async move { day })
+        .complete(Completes::template("notes://days/{day}", "day"), ["monday"])
+}
+
+struct Place {
+    host: Host,
+    guard: Arc<Guard>,
+    audit: Audit,
+    seen: Seen,
+    _folder: tempfile::TempDir,
+}
+
+fn read(rules: &str) -> Policy {
+    Policy::read(rules, &Reading::default()).unwrap()
+}
+
+const ALLOWED: &str = "[[rule]]\ndecide = 'allow'";
+const DENIED: &str = "[[rule]]\ndecide = 'deny'\nreason = 'not today'";
+
+impl Place {
+    async fn new(up: Revision, rules: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = Audit::open(folder.path().join("db"), folder.path().join("key")).unwrap();
+        let guard = Arc::new(Guard::new(read(rules)).with_audit(audit.clone()));
+        let seen = Seen::default();
+        let host = House::default().recorded("all", up, &seen, all).guarded(&guard).start();
+        let place = Self { host, guard, audit, seen, _folder: folder };
+        // Once it is listed it is there.
+        place.does(&Method::ToolsList, json!({})).await.unwrap();
+        place
+    }
+
+    /// What the gateway says to it: an error or a refusal as text, or what came.
+    async fn does(&self, method: &Method, params: serde_json::Value) -> Result<String, String> {
+        let builder = Context::builder(Arc::new(peer_with_tasks(None)));
+        let context = builder.task(hospes::tasks::TaskWish::Open).build();
+        let call = Call::new(method.clone(), params.into(), context);
+        if *method == Method::SubscriptionsListen {
+            let mut stream = hospes::Exchange::new(hospes::BoxService::new(self.host.gateway()), call);
+            let first = std::future::poll_fn(|cx| stream.poll_event(cx)).await;
+            let Event::Notify(Notification::SubscriptionsAcknowledged(told)) = first else {
+                panic!("{first:?}")
+            };
+            let told = told.notifications;
+            let honoured = [told.resource_subscriptions, told.task_ids].concat();
+            return if honoured.is_empty() { Err("not today".to_owned()) } else { Ok(honoured.concat()) };
+        }
+        match self.host.gateway().call(call).await {
+            Outcome::Complete(reply) => {
+                let text = format!("{reply:?}");
+                if text.contains("not called") { Err(text) } else { Ok(text) }
+            }
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    /// A task of this tool, by the id it has here.
+    async fn begun(&self, tool: &str) -> String {
+        let arguments = if tool == "all__slow" { json!({ "seconds": 3600 }) } else { json!({}) };
+        let params = json!({ "name": tool, "arguments": arguments });
+        let made = self.does(&Method::ToolsCall, params).await.unwrap();
+        let at = made.find("all__").unwrap_or_else(|| panic!("a task: {made}"));
+        made[at..].split('"').next().unwrap().to_owned()
+    }
+
+    fn cancels(&self) -> usize {
+        self.seen.lock().unwrap().iter().filter(|one| *one == "tasks/cancel").count()
+    }
+
+    fn seen(&self) -> Vec<String> {
+        std::mem::take(&mut *self.seen.lock().unwrap())
+    }
+
+    /// Everything of a kind that was recorded, the oldest first.
+    async fn recorded(&self, kind: EntryKind) -> Vec<Entry> {
+        // What was noted is written before what is recorded after it.
+        self.audit.record(Entry::new(EntryKind::Server)).await.unwrap();
+        let found = self.audit.search(Search::new().with_kind(kind)).await.unwrap();
+        found.into_iter().rev().map(|one| one.entry).collect()
+    }
+}
+
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+/// covers: HOST-07 HOST-08
+#[tokio::test]
+async fn every_method_that_goes_on_is_judged_and_recorded() {
+    for up in ERAS {
+        for info in METHODS {
+            let is_one = info.kind == Kind::Request && info.direction != Direction::ToClient;
+            if !is_one {
+                continue;
+            }
+            let Fate::Forwarded(params, kind) = fate(info.name) else { continue };
+            let method = Method::from(info.name);
+            for (rules, word, ending) in [(ALLOWED, "allow", Ending::Done), (DENIED, "deny", Ending::Refused)]
+            {
+                let what = format!("{method}, {word}, {up}");
+                let place = Place::new(up, rules).await;
+                let said = place.does(&method, params.clone()).await;
+                let reached = place.seen();
+                if word == "allow" {
+                    assert!(said.is_ok(), "{what}: {said:?}");
+                    assert!(reached.iter().any(|one| one.starts_with(info.name)), "{what}: {reached:?}");
+                } else {
+                    assert!(said.as_ref().is_err_and(|said| said.contains("not today")), "{what}: {said:?}");
+                    assert_eq!(reached, [""; 0], "{what}");
+                }
+                let entries = place.recorded(kind).await;
+                let [entry] = &entries[..] else { panic!("{what}: {entries:?}") };
+                assert_eq!(entry.decision.as_deref(), Some(word), "{what}");
+                assert_eq!(entry.ending, Some(ending), "{what}");
+                assert_eq!(entry.server.as_deref(), Some("all"), "{what}");
+            }
+        }
+    }
+}
+
+/// Templates are completed as what they are templates of is read; what is asked about each time is neither completed nor
+/// followed, for nobody can be asked about it.
+#[tokio::test]
+async fn what_belongs_to_something_goes_by_the_rule_for_it() {
+    let template = json!({
+        "ref": { "type": "ref/resource", "uri": "notes://days/{day}" }, "argument": { "name": "day", "value": "m" }
+    });
+    let Fate::Forwarded(prompt, _) = fate("completion/complete") else { panic!() };
+    let Fate::Forwarded(follow, _) = fate("subscriptions/listen") else { panic!() };
+    for decide in ["deny", "ask"] {
+        let of =
+            |about: &str| format!("[[rule]]\ndecide = '{decide}'\nabout = '{about}'\nreason = 'not today'");
+        for (rules, method, params, kind) in [
+            (of("prompt"), Method::Complete, &prompt, EntryKind::Completion),
+            (of("resource"), Method::Complete, &template, EntryKind::Completion),
+            (of("resource"), Method::SubscriptionsListen, &follow, EntryKind::Subscription),
+        ] {
+            let place = Place::new(Revision::LATEST, &rules).await;
+            let _attendance = place.guard.desk().attend(None);
+            let said = place.does(&method, params.clone()).await;
+            assert!(said.is_err(), "{rules}: {said:?}");
+            assert_eq!(place.seen(), [""; 0], "{rules}");
+            assert!(place.guard.desk().matters().is_empty(), "{rules}");
+            let entries = place.recorded(kind).await;
+            let endings: Vec<_> = entries.iter().map(|entry| entry.ending).collect();
+            assert_eq!(endings, [Some(Ending::Refused)], "{rules} {method}: {said:?}");
+            // And for another kind of thing it says nothing.
+            place.guard.replace_policy(read(&of("tool")));
+            assert!(place.does(&method, params.clone()).await.is_ok(), "{rules}");
+            assert_eq!(place.seen().len(), 1);
+        }
+    }
+}
+
+/// What a person denies meanwhile ends at its server; nobody hears how it went on.
+#[tokio::test]
+async fn a_task_goes_by_the_rules_for_the_call_that_began_it() {
+    for up in ERAS {
+        let denied = format!("[[rule]]\ndecide = 'deny'\ntool = ['slow', 'asks']\n{ALLOWED}");
+        for info in METHODS.iter().filter(|info| info.direction != Direction::ToClient) {
+            let method = Method::from(info.name);
+            if info.kind != Kind::Request || (up.is_legacy() && method == Method::TasksUpdate) {
+                continue;
+            }
+            let Fate::OfTask(tool) = fate(info.name) else { continue };
+            let what = format!("{method}, {up}");
+            let place = Place::new(up, ALLOWED).await;
+            let id = place.begun(tool).await;
+            let mut params = json!({ "taskId": id });
+            if method == Method::TasksUpdate {
+                params["inputResponses"] = answers_of("a");
+            }
+            place.seen();
+            // The control: it goes.
+            if method != Method::TasksCancel {
+                place.does(&method, params.clone()).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_eq!(place.seen(), [info.name], "{what}");
+            }
+            place.guard.replace_policy(read(&denied));
+            let said = place.does(&method, params.clone()).await;
+            let entries = place.recorded(EntryKind::Task).await;
+            let entry = entries.last().unwrap_or_else(|| panic!("{what}"));
+            let (subject, ending) = (entry.subject.as_deref(), entry.ending);
+            assert_eq!(subject, Some(tool.trim_start_matches("all__")), "{what}");
+            if method == Method::TasksCancel {
+                assert!(said.is_ok() && ending == Some(Ending::Done), "{what}: {said:?}");
+                assert_eq!(place.cancels(), 1, "{what}");
+                continue;
+            }
+            assert!(said.as_ref().is_err_and(|said| said.contains("goes on no more")), "{what}: {said:?}");
+            assert_eq!(ending, Some(Ending::Refused), "{what}");
+            until("ended", || place.cancels() > 0).await;
+            // Once, and then nothing more.
+            for _ in 0..3 {
+                assert!(place.does(&method, params.clone()).await.is_err(), "{what}");
+            }
+            assert_eq!(place.cancels(), 1, "{what}");
+            let reached = place.seen();
+            // What a cancelled task came to an older server is asked, before and after.
+            assert!(up.is_legacy() || reached == ["tasks/cancel"], "{what}: {reached:?}");
+            // Nor is it followed.
+            let follow = json!({ "notifications": { "taskIds": [id] } });
+            assert!(place.does(&Method::SubscriptionsListen, follow).await.is_err(), "{what}");
+            assert!(place.seen().iter().all(|one| !one.starts_with("subscriptions")), "{what}");
+        }
+    }
+}
+
+/// What a task asks is judged as in the middle of a call, and so is what it would be told.
+#[tokio::test]
+async fn a_task_may_ask_only_what_its_server_may() {
+    let place = Place::new(Revision::LATEST, ALLOWED).await;
+    let (one, other) = (place.begun("all__asks").await, place.begun("all__asks").await);
+    let rules = format!("[[rule]]\ndecide = 'deny'\nabout = 'elicitation'\n{ALLOWED}");
+    place.guard.replace_policy(read(&rules));
+    place.seen();
+    let mut said = Ok(String::new());
+    for _ in 0..100 {
+        // It may not have come to its question yet.
+        said = place.does(&Method::TasksGet, json!({ "taskId": one })).await;
+        if said.is_err() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let said = said.unwrap_err();
+    assert!(said.contains("wanted an answer of yours"), "{said}");
+    until("ended", || place.cancels() > 0).await;
+    place.seen();
+    let answers = json!({ "taskId": other, "inputResponses": answers_of("a") });
+    let said = place.does(&Method::TasksUpdate, answers).await.unwrap_err();
+    assert!(said.contains("wanted an answer of yours"), "{said}");
+    until("ended", || place.cancels() > 0).await;
+    assert_eq!(place.seen(), ["tasks/cancel"]);
+}
+
+/// Where calls are judged, a task that no call began here is none: its id may have been guessed.
+#[tokio::test]
+async fn a_task_that_nobody_was_let_begin_is_none() {
+    let place = Place::new(Revision::LATEST, ALLOWED).await;
+    for method in [Method::TasksGet, Method::TasksCancel] {
+        let said = place.does(&method, json!({ "taskId": "all__guessed" })).await.unwrap_err();
+        assert!(said.contains("no such task"), "{said}");
+    }
+    assert_eq!(place.seen(), [""; 0]);
+}
+
+/// What was followed before the rules changed is told no more.
+#[tokio::test]
+async fn changes_are_told_as_long_as_the_rules_let_them() {
+    let folder = tempfile::tempdir().unwrap();
+    for (index, (up, down)) in super::guarded::pairs().enumerate() {
+        let at = |name: &str| folder.path().join(format!("{index}.{name}"));
+        let audit = Audit::open(at("db"), at("key")).unwrap();
+        let guard = Arc::new(Guard::new(read(ALLOWED)).with_audit(audit.clone()));
+        let server = all();
+        let handle = server.handle();
+        let host = House::default().with("all", up, move || server.clone()).guarded(&guard).start();
+        let client = plain(&host, down).await;
+        client.tools().all().await.unwrap();
+        let filter = SubscriptionFilter::new()
+            .with_tools_list_changed(true)
+            .with_resource_subscriptions(vec!["notes://today".to_owned()]);
+        let mut stream = client.listen(filter).await.unwrap();
+        handle.resource_updated("notes://today");
+        let told = stream.next().await;
+        assert!(matches!(told, Some(Notification::ResourceUpdated(_))), "{up} behind {down}: {told:?}");
+        guard.replace_policy(read(DENIED));
+        handle.resource_updated("notes://today");
+        handle.add_tool("more", || async { "more" }).unwrap();
+        let told = stream.next().await;
+        assert!(matches!(told, Some(Notification::ToolsListChanged)), "{up} behind {down}: {told:?}");
+    }
+}

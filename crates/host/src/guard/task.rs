@@ -1,0 +1,150 @@
+//! Tasks: what goes on after its call has ended belongs to that call, and goes by the rules for it as they are by now.
+
+use std::sync::Arc;
+
+use hospes::Context;
+use hospes_model::{InputRequest, InputResponses, RawJson, Tool};
+use hospes_policy::{Action, Arguments, Asked, Decision, Effects};
+use hospes_store::EntryKind;
+use jiff::Timestamp;
+
+use super::passage::clipped;
+use super::{Guard, Note, denial};
+use crate::desk::{CallKind, GrantEffect, Subject};
+
+/// How long the arguments of a call may be that are remembered for as long as its task is.
+const MAX_REMEMBERED: usize = 4096;
+
+/// The call that began a task.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    tool: String,
+    effects: Effects,
+    /// None where they were too long to be remembered.
+    arguments: Option<RawJson>,
+    application: Option<String>,
+    /// Of the rules that it began under.
+    rules: Option<[u8; 32]>,
+}
+
+/// Why a task goes on no more.
+#[derive(Debug)]
+pub(crate) struct Over {
+    /// For whoever asks for it.
+    pub(crate) why: String,
+    /// For the record.
+    pub(crate) by: String,
+}
+
+impl Origin {
+    /// The call of a tool, listed so, with the arguments that went to its server.
+    pub(crate) fn new(
+        guard: &Guard,
+        context: &Context,
+        (tool, listed): (&str, Option<&Tool>),
+        arguments: Option<&RawJson>,
+    ) -> Self {
+        let arguments = arguments.filter(|raw| !raw.is_null()).map_or_else(
+            || Some(RawJson::empty_object()),
+            // What is kept is not a part of a larger message.
+            |raw| {
+                (raw.as_str().len() <= MAX_REMEMBERED)
+                    .then(|| RawJson::parse(raw.as_str().to_owned()).ok())?
+            },
+        );
+        Self {
+            tool: tool.to_owned(),
+            effects: Effects::said(listed.and_then(|tool| tool.annotations.as_deref())),
+            arguments,
+            application: context.peer().info.as_ref().map(|info| info.name.clone()),
+            rules: guard.policy().map(|policy| *policy.version()),
+        }
+    }
+}
+
+impl Guard {
+    /// Whether only tasks are known whose calls were judged here: where there are rules.
+    pub(crate) fn wants_origins(&self) -> bool {
+        self.policy().is_some()
+    }
+
+    /// Why a task of this origin goes on no more, if the rules deny its call by now, or a person has blocked its tool.
+    pub(crate) fn ends(
+        &self,
+        (server, target): (&str, &str),
+        principal: Option<&str>,
+        origin: &Origin,
+    ) -> Option<Over> {
+        let policy = self.policy()?;
+        let arguments = origin.arguments.as_ref().and_then(|raw| Arguments::read(raw.as_str()).ok());
+        let are_known = arguments.is_some();
+        let arguments = arguments.unwrap_or_else(Arguments::none);
+        let asked = Asked::new(server, Action::tool(&origin.tool, origin.effects, &arguments))
+            .with_application(origin.application.as_deref())
+            .with_principal(principal);
+        if are_known {
+            let verdict = policy.decide(&asked, Timestamp::now());
+            if verdict.decision == Decision::Deny {
+                return Some(Over { why: denial(&verdict), by: verdict.because.to_string() });
+            }
+        } else if origin.rules != Some(*policy.version()) {
+            let why = format!(
+                "the rules have changed since it began, and its arguments were too long to be remembered \
+                 ({MAX_REMEMBERED} bytes)"
+            );
+            return Some(Over { by: why.clone(), why });
+        }
+        let (what, name) = (CallKind::Tool, origin.tool.as_str());
+        let subject = Subject { asked: &asked, target, what, name, definition: None, strong: true };
+        let block = self.desk.granted(&subject, GrantEffect::Deny)?;
+        Some(Over { why: "the person has blocked it".to_owned(), by: format!("blocked by {}", block.by) })
+    }
+
+    /// What a task asks that its server may not.
+    pub(crate) fn forbids_to_task<'r>(
+        &self,
+        server: &str,
+        context: &Context,
+        requests: impl Iterator<Item = &'r InputRequest>,
+    ) -> Option<&'static str> {
+        let info = context.peer().info.as_ref();
+        self.forbids(server, (context.principal(), info.map(|info| info.name.as_str())), requests)
+    }
+
+    /// What answers to a task hold that its server may not have. They do not say what was asked; what they are does.
+    pub(crate) fn forbids_answers(
+        &self,
+        server: &str,
+        context: &Context,
+        answers: &InputResponses,
+    ) -> Option<&'static str> {
+        let policy = self.policy()?;
+        let info = context.peer().info.as_ref();
+        answers.values().find_map(|answer| {
+            let has = |key: &str| answer.members().any(|member| member.key() == key);
+            let (action, what) = match () {
+                () if has("action") => (Action::Elicitation, "an answer of yours"),
+                () if has("roots") => (Action::Roots, "your roots"),
+                () => (Action::Sampling, "an answer of your model"),
+            };
+            let asked = Asked::new(server, action)
+                .with_application(info.map(|info| info.name.as_str()))
+                .with_principal(context.principal());
+            (policy.decide(&asked, Timestamp::now()).decision == Decision::Deny).then_some(what)
+        })
+    }
+
+    /// What is to be recorded of something that is done with a task.
+    pub(crate) fn note_of_task(
+        self: &Arc<Self>,
+        server: &str,
+        context: &Context,
+        origin: Option<&Origin>,
+        id: &str,
+    ) -> Note {
+        let mut entry = self.entry(EntryKind::Task, server, context);
+        entry.subject = origin.map(|origin| clipped(&origin.tool));
+        entry.call = Some(clipped(id));
+        Note::new(self, entry)
+    }
+}
