@@ -111,6 +111,15 @@ pub(crate) struct HostOptions {
     /// How long a person has to decide about a call, in seconds [default: 120]
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) approval_timeout: Option<Duration>,
+    /// How many matters may wait for a person's decision at once [default: 1024]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_waiting: Option<usize>,
+    /// How many of them of one user, or of all who are not signed in [default: 256]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_waiting_of_one: Option<usize>,
+    /// How many bytes they may be together [default: 67108864]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) max_waiting_bytes: Option<usize>,
     /// Record arguments too, sealed; else only their size is
     #[arg(long)]
     pub(crate) audit_arguments: bool,

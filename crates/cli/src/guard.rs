@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use hospes_host::desk::DeskLimits;
 use hospes_host::{Desk, Guard};
 use hospes_policy::{Policy, Reading};
 use hospes_store::{Audit, State};
@@ -49,6 +50,11 @@ pub(crate) async fn guard(
     if let Some(timeout) = options.approval_timeout {
         guard = guard.with_approval_timeout(timeout);
     }
+    let mut limits = DeskLimits::default();
+    limits.waiting = options.max_waiting.unwrap_or(limits.waiting);
+    limits.of_one = options.max_waiting_of_one.unwrap_or(limits.of_one);
+    limits.bytes = options.max_waiting_bytes.unwrap_or(limits.bytes);
+    guard.desk().set_limits(limits);
     let guard = Arc::new(guard);
     if let Some(file) = followed {
         tokio::spawn(follow(file, known, Arc::downgrade(&guard), output));

@@ -11,6 +11,8 @@ use super::{Check, Digest, FOREVER, Settled, id};
 
 pub(super) struct Entry {
     pub(super) matter: Matter,
+    /// How many bytes are shown of it.
+    pub(super) size: usize,
     /// In which order it was asked.
     pub(super) number: u64,
     pub(super) until: Instant,

@@ -7,12 +7,14 @@ mod decision;
 mod entry;
 mod grant;
 mod grants;
+mod limits;
 mod matter;
 mod record;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -30,19 +32,18 @@ pub use decision::{DecideError, Decided, Decision, MAX_REASON};
 pub use grant::{DEFAULT_PERMISSION, Grant, GrantEffect, MAX_PERMISSION, Permission, Scope};
 pub use grants::MAX_GRANTS;
 pub(crate) use grants::Subject;
+pub use limits::DeskLimits;
+pub(crate) use limits::Full;
 pub use matter::{
     CallCard, CallKind, Card, FormCard, Matter, MatterState, Offers, ResultCard, SaidEffects,
     SamplingRequestCard, SamplingResultCard, UrlCard,
 };
 
-/// How many matters may wait for a decision.
-pub const MAX_OPEN: usize = 1024;
-
-/// How many of them may be of one application.
-pub const MAX_OF_ONE: usize = 64;
-
 /// How many matters that are over can still be looked at.
 const MAX_DONE: usize = 256;
+
+/// How many bytes these may be.
+const MAX_DONE_BYTES: usize = 16 * 1024 * 1024;
 
 /// How often it is noted when lasting permissions were used.
 const NOTE_USES: Duration = Duration::from_secs(10);
@@ -77,8 +78,12 @@ struct Inner {
 struct Lists {
     /// Open, or decided and not yet used.
     entries: HashMap<String, Entry>,
-    /// Over, the newest last.
-    done: VecDeque<Matter>,
+    limits: DeskLimits,
+    /// Of what waits, as it would be shown.
+    bytes: usize,
+    /// Over, the newest last, each with its size.
+    done: VecDeque<(Matter, usize)>,
+    done_bytes: usize,
     /// How many there were.
     count: u64,
     /// Those who show the desk to a person.
@@ -112,8 +117,10 @@ pub(crate) enum Refused {
     Expired,
     /// It was given for something else.
     Changed,
-    /// Too many are waiting.
-    TooMany,
+    /// Too much is waiting.
+    TooMany(Full),
+    /// No id could be made for it.
+    NoId,
 }
 
 /// What became of a matter.
@@ -155,6 +162,11 @@ impl Desk {
         Ok(desk)
     }
 
+    /// How much may wait from now on; what waits already does.
+    pub fn set_limits(&self, limits: DeskLimits) {
+        self.state().limits = limits;
+    }
+
     /// Everything that waits, the oldest first.
     #[must_use]
     pub fn matters(&self) -> Vec<Matter> {
@@ -174,7 +186,7 @@ impl Desk {
         let decided = state.entries.values().filter(|entry| entry.matter.state != MatterState::Open);
         let mut recent: Vec<Matter> = decided.map(|entry| entry.matter.clone()).collect();
         recent.sort_by_key(|matter| matter.asked_at);
-        recent.splice(0..0, state.done.iter().cloned());
+        recent.splice(0..0, state.done.iter().map(|(matter, _)| matter.clone()));
         recent.reverse();
         recent
     }
@@ -184,7 +196,7 @@ impl Desk {
     pub fn matter(&self, id: &str) -> Option<Matter> {
         let mut state = self.state();
         self.expire(&mut state);
-        let done = state.done.iter().find(|matter| matter.id == id);
+        let done = state.done.iter().map(|(matter, _)| matter).find(|matter| matter.id == id);
         state.entries.get(id).map(|entry| &entry.matter).or(done).cloned()
     }
 
@@ -324,17 +336,36 @@ impl Desk {
             offers,
             card,
         };
+        let size = serde_json::to_vec(&matter.card).map_or(0, |card| card.len());
         {
             let mut state = self.state();
             self.expire(&mut state);
-            let of_one = state.entries.values().filter(|entry| entry.asker == asker).count();
-            if state.entries.len() >= MAX_OPEN || of_one >= MAX_OF_ONE {
-                return Err(Refused::TooMany);
+            let limits = state.limits;
+            if state.entries.len() >= limits.waiting {
+                return Err(Refused::TooMany(Full::Waiting(limits.waiting)));
             }
+            if state.entries.values().filter(|entry| entry.asker == asker).count() >= limits.of_one {
+                return Err(Refused::TooMany(Full::OfOne(limits.of_one)));
+            }
+            if state.bytes.saturating_add(size) > limits.bytes {
+                return Err(Refused::TooMany(Full::Bytes(limits.bytes)));
+            }
+            state.bytes += size;
             state.count += 1;
             let number = state.count;
-            let entry =
-                Entry { matter, number, until, bond, asker, is_weak, timeout, definition, target, check };
+            let entry = Entry {
+                size,
+                matter,
+                number,
+                until,
+                bond,
+                asker,
+                is_weak,
+                timeout,
+                definition,
+                target,
+                check,
+            };
             state.entries.insert(id.clone(), entry);
         }
         self.changed();
@@ -427,14 +458,17 @@ impl Desk {
 
     fn finish(&self, state: &mut Lists, id: &str, how: MatterState) {
         let Some(entry) = state.entries.remove(id) else { return };
-        let mut matter = entry.matter;
+        let (mut matter, size) = (entry.matter, entry.size);
+        state.bytes = state.bytes.saturating_sub(size);
         if matter.state == MatterState::Open {
             matter.state = how;
         }
-        if state.done.len() >= MAX_DONE {
-            state.done.pop_front();
+        state.done_bytes += size;
+        state.done.push_back((matter, size));
+        while state.done.len() > MAX_DONE || (state.done_bytes > MAX_DONE_BYTES && state.done.len() > 1) {
+            let Some((_, size)) = state.done.pop_front() else { break };
+            state.done_bytes = state.done_bytes.saturating_sub(size);
         }
-        state.done.push_back(matter);
     }
 }
 
@@ -446,13 +480,15 @@ impl Drop for Attendance {
 
 impl Refused {
     /// As the end of a sentence.
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> Cow<'static, str> {
         match self {
             Self::Expired => {
                 "there is no approval for it any more: it was used, or nobody decided in time (setting approval_timeout)"
+                    .into()
             }
-            Self::Changed => "what was approved is not what would be called",
-            Self::TooMany => "too many calls are waiting for a decision (1024 in all, 64 of one application)",
+            Self::Changed => "what was approved is not what would be called".into(),
+            Self::TooMany(full) => full.words().into(),
+            Self::NoId => "the system has no randomness".into(),
         }
     }
 
@@ -460,7 +496,7 @@ impl Refused {
     pub(crate) fn decision(self) -> &'static str {
         match self {
             Self::Expired => "expired",
-            Self::Changed | Self::TooMany => "deny",
+            Self::Changed | Self::TooMany(_) | Self::NoId => "deny",
         }
     }
 }
@@ -479,7 +515,7 @@ impl std::fmt::Debug for Attendance {
 
 /// The entry of this id.
 fn waiting<'s>(state: &'s mut Lists, id: &str) -> Result<&'s mut Entry, DecideError> {
-    let is_over = state.done.iter().any(|matter| matter.id == id);
+    let is_over = state.done.iter().any(|(matter, _)| matter.id == id);
     state.entries.get_mut(id).ok_or(if is_over { DecideError::Over } else { DecideError::Unknown })
 }
 
@@ -524,6 +560,6 @@ async fn follow(desk: Weak<Inner>, mut changes: watch::Receiver<u64>) {
 /// What cannot be guessed.
 pub(crate) fn id() -> Result<String, Refused> {
     let mut random = [0_u8; 16];
-    aws_lc_rs::rand::fill(&mut random).map_err(|_| Refused::TooMany)?;
+    aws_lc_rs::rand::fill(&mut random).map_err(|_| Refused::NoId)?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -118,13 +118,17 @@ async fn a_strong_approval_is_not_an_applications_to_give() {
 async fn silence_is_a_no_and_makes_room() {
     let desk = Desk::new();
     let open = |who: u8| desk.put(asking(1, who)).map(Waiting::detach);
-    let first: Vec<String> = (0..MAX_OF_ONE).map(|_| open(0).unwrap()).collect();
-    assert_eq!(open(0), Err(Refused::TooMany), "one application leaves room for others");
-    for who in 1..u8::try_from(MAX_OPEN / MAX_OF_ONE).unwrap() {
-        (0..MAX_OF_ONE).for_each(|_| drop(open(who).unwrap()));
+    let limits = DeskLimits { waiting: 16, of_one: 4, ..DeskLimits::default() };
+    desk.set_limits(limits);
+    let first: Vec<String> = (0..4).map(|_| open(0).unwrap()).collect();
+    assert_eq!(open(0), Err(Refused::TooMany(Full::OfOne(4))), "one user leaves room for others");
+    for who in 1..4 {
+        (0..4).for_each(|_| drop(open(who).unwrap()));
     }
-    assert_eq!(open(99), Err(Refused::TooMany));
-    assert_eq!(desk.matters().len(), MAX_OPEN);
+    let full = open(99).unwrap_err();
+    assert_eq!(full, Refused::TooMany(Full::Waiting(16)));
+    assert!(full.words().contains("16 matters") && full.words().contains("setting max_waiting"), "{full:?}");
+    assert_eq!(desk.matters().len(), 16);
     tokio::time::advance(TIMEOUT).await;
     // Of so many not all are still known to have been.
     let late = desk.decide(&first[0], Decision::allow(), CONSOLE).await;
@@ -132,6 +136,30 @@ async fn silence_is_a_no_and_makes_room() {
     assert_eq!(desk.redeem(&first[0], &[1; 32], None), Err(Refused::Expired));
     assert!(desk.matters().is_empty() && desk.recent().iter().all(|m| m.state == MatterState::Expired));
     assert!(open(0).is_ok());
+}
+
+/// Few large matters are as many as many small ones; what is decided makes room, and what is over is not kept without end.
+#[tokio::test]
+async fn what_waits_is_bounded_by_its_size() {
+    let desk = Desk::new();
+    let large = |length: usize| Asking {
+        card: card(&json!({ "path": "x".repeat(length) }).to_string()),
+        ..asking(1, 1)
+    };
+    desk.set_limits(DeskLimits { bytes: 10_000, ..DeskLimits::default() });
+    let first = desk.put(large(6000)).unwrap();
+    let full = desk.put(large(6000)).map(drop).unwrap_err();
+    assert_eq!(full, Refused::TooMany(Full::Bytes(10_000)));
+    assert!(full.words().contains("10000 bytes with it (setting max_waiting_bytes)"), "{full:?}");
+    drop(first);
+    drop(desk.put(large(6000)).unwrap());
+    desk.set_limits(DeskLimits::default());
+    for _ in 0..40 {
+        drop(desk.put(large(1024 * 1024)).unwrap());
+    }
+    let kept: usize =
+        desk.recent().iter().map(|matter| serde_json::to_vec(&matter.card).unwrap().len()).sum();
+    assert!(kept <= MAX_DONE_BYTES && desk.recent().len() >= 15, "{kept}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -195,8 +195,19 @@ async fn elicit(
             hospes::ask::check_content(form, &content).map_err(|misfit| misfit.to_string())
         })),
     };
-    let Ok(waiting) = guard.desk().put(asking) else { return Ok(ElicitResult::cancel()) };
-    Ok(match hold(call, &waiting).await {
+    let waiting = match guard.desk().put(asking) {
+        Ok(waiting) => waiting,
+        Err(refused) => {
+            tracing::warn!(server = cause.server, why = %refused.words(), "a person is not asked");
+            return Ok(ElicitResult::cancel());
+        }
+    };
+    let settled = hold(call, &waiting).await;
+    // The rules may have changed meanwhile.
+    if guard.of_elicitation(call, cause.server).decision == Ruling::Deny {
+        return Ok(ElicitResult::decline());
+    }
+    Ok(match settled {
         Ok(Settled::Allowed { edited: Some(content), .. }) => ElicitResult::accept(content),
         Ok(Settled::Allowed { edited: None, .. }) => ElicitResult::new(ElicitAction::Accept),
         Ok(Settled::Denied { .. }) => ElicitResult::decline(),

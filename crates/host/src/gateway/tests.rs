@@ -24,6 +24,7 @@ use crate::{Guard, Host, PinMode, Pinning, Sampler, Settings};
 
 mod applications;
 mod console;
+mod deny_paths;
 mod faults;
 mod forwarded;
 mod guarded;

@@ -89,7 +89,7 @@ impl Guard {
             let edited = match self.running.resume(&token, &asking.bond) {
                 Ok(edited) => edited,
                 Err(refused) => {
-                    return Err(stop(asking, passage, refused.decision(), refused.words()).await);
+                    return Err(stop(asking, passage, refused.decision(), &refused.words()).await);
                 }
             };
             if let Some(edited) = &edited {
@@ -140,7 +140,7 @@ impl Guard {
         }
         let waiting = match self.desk.put(self.matter(call, asking, by_form)) {
             Ok(waiting) => waiting,
-            Err(refused) => return Err(stop(asking, passage, refused.decision(), refused.words()).await),
+            Err(refused) => return Err(stop(asking, passage, refused.decision(), &refused.words()).await),
         };
         let question = if by_form {
             let is_trusted = asking.policy.trusts(asking.going.server);
@@ -192,7 +192,7 @@ impl Guard {
                     Subject { asked, target: going.target, what, name, definition: None, strong: true };
                 if !is_as_asked || self.desk.granted(&subject, GrantEffect::Deny).is_some() {
                     let refused = Refused::Changed;
-                    return Err(stop(asking, passage, refused.decision(), refused.words()).await);
+                    return Err(stop(asking, passage, refused.decision(), &refused.words()).await);
                 }
                 if let Some(edited) = &edited {
                     self.becomes(call, asking, edited, passage).await?;
@@ -212,7 +212,7 @@ impl Guard {
                     |reason| format!("the person said no: {reason}"),
                 )))
             }
-            Err(refused) => Err(stop(asking, passage, refused.decision(), refused.words()).await),
+            Err(refused) => Err(stop(asking, passage, refused.decision(), &refused.words()).await),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::desk::Digest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bond {
     pub(super) call: Digest,
-    /// Who calls, with what.
+    /// Who calls.
     pub(super) asker: Digest,
 }
 
@@ -30,7 +30,6 @@ impl Bond {
         bind(&mut bound, asked.principal.unwrap_or_default().as_bytes());
         bind(&mut bound, &[u8::from(asked.application.is_some())]);
         bind(&mut bound, asked.application.unwrap_or_default().as_bytes());
-        let asker = bound.clone().finalize().into();
         bind(&mut bound, policy.version());
         bind(&mut bound, going.server.as_bytes());
         bind(&mut bound, going.target.as_bytes());
@@ -38,8 +37,16 @@ impl Bond {
         bind(&mut bound, going.subject().as_bytes());
         bind(&mut bound, definition.unwrap_or_default().as_bytes());
         bind(&mut bound, arguments.as_bytes());
-        Self { call: bound.finalize().into(), asker }
+        Self { call: bound.finalize().into(), asker: asker(asked.principal) }
     }
+}
+
+/// Who calls, as far as nobody can choose it: what an application calls itself anybody can.
+pub(super) fn asker(principal: Option<&str>) -> Digest {
+    let mut bound = Sha256::new();
+    bind(&mut bound, &[u8::from(principal.is_some())]);
+    bind(&mut bound, principal.unwrap_or_default().as_bytes());
+    bound.finalize().into()
 }
 
 /// The hash of a tool's definition as the server gives it: an approval is for what the person was told that it does.

@@ -313,6 +313,11 @@ impl Guard {
         self.of_wish(call, server, Action::Sampling)
     }
 
+    /// Whether they deny it by now, whatever they said when the person was asked.
+    pub(crate) fn has_forbidden_sampling(&self, call: &Call, server: &str) -> bool {
+        self.of_sampling(call, server).decision == Decision::Deny
+    }
+
     /// The same of a server that wants something of the person.
     pub(crate) fn of_elicitation(&self, call: &Call, server: &str) -> Verdict {
         self.of_wish(call, server, Action::Elicitation)

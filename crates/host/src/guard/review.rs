@@ -7,6 +7,7 @@ use hospes_model::{CallToolResult, GetPromptResult, Method, RawJson, ReadResourc
 use sha2::{Digest as _, Sha256};
 
 use super::asking::hold;
+use super::bond::asker;
 use super::{Going, Guard};
 use crate::desk::{Asking, CallKind, Card, Offers, ResultCard, Settled};
 use crate::upstream::decoded;
@@ -51,10 +52,6 @@ impl Review {
         }
         let arguments = edited.or_else(|| self.call.params.view().arguments.as_ref()).cloned();
         let peer = self.call.context.peer();
-        let mut asker = Sha256::new();
-        asker.update(self.call.context.principal().unwrap_or_default());
-        asker.update([0]);
-        asker.update(peer.info.as_ref().map(|info| info.name.as_str()).unwrap_or_default());
         let card = ResultCard {
             what: self.what,
             name: self.name.clone(),
@@ -71,13 +68,14 @@ impl Review {
             card: Card::Result(Box::new(card)),
             timeout: guard.approval_timeout.max(Duration::from_secs(1)),
             bond: Sha256::digest(shown.as_bytes()).into(),
-            asker: asker.finalize().into(),
+            asker: asker(self.call.context.principal()),
             is_weak: false,
             definition: None,
             target: String::new(),
             check: Some(Box::new(move |edited| read(&reads, edited).map(drop))),
         };
-        let waiting = guard.desk.put(asking).map_err(|error| refused("nobody", error.words().to_owned()))?;
+        let waiting =
+            guard.desk.put(asking).map_err(|error| refused("nobody", error.words().into_owned()))?;
         match hold(&self.call, &waiting).await {
             // What was shown is what goes, and nothing that it had beside.
             Ok(Settled::Allowed { edited: None, by, .. }) => {
@@ -93,7 +91,7 @@ impl Review {
                 );
                 Err(refused(&by, why))
             }
-            Err(error) => Err(refused("nobody decided", error.words().to_owned())),
+            Err(error) => Err(refused("nobody decided", error.words().into_owned())),
         }
     }
 

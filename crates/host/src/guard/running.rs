@@ -8,7 +8,7 @@ use hospes_model::RawJson;
 use tokio::time::Instant;
 
 use super::bond::Bond;
-use crate::desk::{Refused, id};
+use crate::desk::{Full, Refused, id};
 
 /// How many approved calls may wait for the answer to a question of their server's.
 const MAX_RUNNING: usize = 4096;
@@ -35,7 +35,7 @@ impl Running {
             running.retain(|_, (_, until)| *until > now);
         }
         if running.len() >= MAX_RUNNING {
-            return Err(Refused::TooMany);
+            return Err(Refused::TooMany(Full::Running(MAX_RUNNING)));
         }
         running.insert(id.clone(), (approved, now + RUNNING));
         Ok(id)

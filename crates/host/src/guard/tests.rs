@@ -26,6 +26,24 @@ fn bond_at(
     Bond::new(&policy, &asked, &Going { server, target, what: What::Tool(tool, None) }, Some("d"), json)
 }
 
+/// How many questions one user may have open is not changed by what an application calls itself.
+#[test]
+fn whoever_asks_is_who_is_signed_in() {
+    let policy = Policy::ordinary();
+    let asker = |principal, application| {
+        let arguments = Arguments::none();
+        let asked = Asked::new("files", Action::tool("write", Effects::unknown(), &arguments))
+            .with_principal(principal)
+            .with_application(application);
+        let going = Going { server: "files", target: "t", what: What::Tool("write", None) };
+        Bond::new(&policy, &asked, &going, None, "{}").asker
+    };
+    assert_eq!(asker(Some("ann"), Some("a")), asker(Some("ann"), Some("b")));
+    assert_eq!(asker(None, Some("a")), asker(None, None));
+    assert_ne!(asker(Some("ann"), Some("a")), asker(Some("bob"), Some("a")));
+    assert_ne!(asker(Some(""), None), asker(None, None));
+}
+
 /// Everything that an approval is bound to: what differs in one of them is another call.
 #[tokio::test]
 async fn what_differs_in_anything_is_another_call() {

@@ -56,6 +56,9 @@ impl Sampler {
         let card = Card::SamplingRequest(Box::new(card));
         let waiting = self.put(guard, call, cause.server, card, &request, check)?;
         match hold(call, &waiting).await {
+            Ok(Settled::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
+                Err(rejected("the rules have changed meanwhile"))
+            }
             Ok(Settled::Allowed { edited: None, by, .. }) => Ok((params.clone(), None, by)),
             Ok(Settled::Allowed { edited: Some(edited), by, .. }) => {
                 let models: Vec<String> = self.catalogue.iter().map(|model| model.name.clone()).collect();
@@ -93,6 +96,9 @@ impl Sampler {
         let card = Card::SamplingResult(Box::new(card));
         let waiting = self.put(guard, call, cause.server, card, &result, check)?;
         match hold(call, &waiting).await {
+            Ok(Settled::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
+                Err(rejected("the rules have changed meanwhile"))
+            }
             Ok(Settled::Allowed { edited: None, .. }) => Ok(generated.result),
             Ok(Settled::Allowed { edited: Some(edited), .. }) => {
                 read_result(&edited).map_err(RpcError::invalid_params)
@@ -125,7 +131,7 @@ impl Sampler {
             target: String::new(),
             check: Some(check),
         };
-        guard.desk().put(asking).map_err(|refused| rejected(refused.words()))
+        guard.desk().put(asking).map_err(|refused| rejected(&refused.words()))
     }
 }
 

@@ -34,13 +34,13 @@ fn curious() -> Server {
 }
 
 /// Two models, and what they were asked.
-struct Models {
-    sampler: Arc<Sampler>,
+pub(super) struct Models {
+    pub(super) sampler: Arc<Sampler>,
     small: Arc<Scripted>,
     large: Arc<Scripted>,
 }
 
-fn models(tokens: Option<u64>) -> Models {
+pub(super) fn models(tokens: Option<u64>) -> Models {
     let small = Arc::new(Scripted::repeating(["Paris."]));
     let large = Arc::new(Scripted::repeating(["The capital of France is Paris."]));
     let catalogue = Catalogue::new([
@@ -55,7 +55,7 @@ fn models(tokens: Option<u64>) -> Models {
 }
 
 impl Models {
-    fn asked(&self) -> usize {
+    pub(super) fn asked(&self) -> usize {
         self.small.asked().len() + self.large.asked().len()
     }
 }

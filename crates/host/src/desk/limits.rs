@@ -1,0 +1,50 @@
+//! How much may wait.
+
+/// How much may wait for a decision: what comes beyond is refused at once, with the limit and its setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeskLimits {
+    /// How many matters: the setting `max_waiting`; by default 1024.
+    pub waiting: usize,
+    /// How many of them of one user, or of all together who are not signed in: what an application calls itself makes no
+    /// difference. The setting `max_waiting_of_one`; by default 256.
+    pub of_one: usize,
+    /// How many bytes of what would be shown: the setting `max_waiting_bytes`; by default 64 MiB.
+    pub bytes: usize,
+}
+
+impl Default for DeskLimits {
+    fn default() -> Self {
+        Self { waiting: 1024, of_one: 256, bytes: 64 * 1024 * 1024 }
+    }
+}
+
+/// What there is too much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    Waiting(usize),
+    OfOne(usize),
+    Bytes(usize),
+    /// Approved calls that are under way.
+    Running(usize),
+}
+
+impl Full {
+    /// As the end of a sentence.
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Waiting(most) => {
+                format!("{most} matters wait for a decision already (setting max_waiting)")
+            }
+            Self::OfOne(most) => {
+                format!(
+                    "{most} matters of the same user wait for a decision already (setting max_waiting_of_one)"
+                )
+            }
+            Self::Bytes(most) => format!(
+                "what waits for a decision would be more than {most} bytes with it (setting max_waiting_bytes)"
+            ),
+            Self::Running(most) => format!("{most} approved calls are under way"),
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! Every way in which something that a person decides about can fail to be allowed: then it does not happen.
+//!
+//! One table: what is decided about × how it ends. Each kind has a control, with a real approval, in which it does happen.
+
+use std::sync::atomic::AtomicU32;
+
+use hospes::model::Implementation;
+use hospes::{Questions, Round};
+use hospes_policy::{Policy, Reading};
+use tokio::task::JoinHandle;
+
+use super::sampled::{Models, models};
+use super::*;
+use crate::desk::{Decision, Desk, DeskLimits, Matter, Scope};
+
+/// What a person decides about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Tool,
+    Prompt,
+    Resource,
+    /// What a model would be asked.
+    Request,
+    /// What it answered.
+    Answer,
+    Form,
+    Url,
+    /// What came back from a tool.
+    Result,
+}
+
+use Kind::*;
+
+const KINDS: [Kind; 8] = [Tool, Prompt, Resource, Request, Answer, Form, Url, Result];
+
+/// How it ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Approved,
+    Silence,
+    TooLate,
+    Denied,
+    Blocked,
+    ForgedId,
+    DecidedBefore,
+    CallerGone,
+    Nobody,
+    DeskFull,
+    DeskFullOfBytes,
+    RulesChanged,
+    BlockedMeanwhile,
+    EditedIntoDenied,
+    EditThatIsNone,
+    NotOffered,
+    Twice,
+}
+
+use Way::*;
+
+const WAYS: [Way; 17] = [
+    Approved,
+    Silence,
+    TooLate,
+    Denied,
+    Blocked,
+    ForgedId,
+    DecidedBefore,
+    CallerGone,
+    Nobody,
+    DeskFull,
+    DeskFullOfBytes,
+    RulesChanged,
+    BlockedMeanwhile,
+    EditedIntoDenied,
+    EditThatIsNone,
+    NotOffered,
+    Twice,
+];
+
+impl Way {
+    /// Whether there is such a thing.
+    fn is_of(self, kind: Kind) -> bool {
+        let is_call = matches!(kind, Tool | Prompt | Resource);
+        match self {
+            Blocked => is_call || kind == Result,
+            BlockedMeanwhile | Twice => is_call,
+            EditedIntoDenied => kind == Tool,
+            EditThatIsNone => !matches!(kind, Prompt | Resource),
+            // The call is made; what came of it the person sees.
+            RulesChanged => kind != Result,
+            _ => true,
+        }
+    }
+}
+
+struct Scene {
+    kind: Kind,
+    host: Host,
+    guard: Arc<Guard>,
+    models: Models,
+    /// How often it was done at the server.
+    done: Arc<AtomicU32>,
+}
+
+fn curious(done: &Arc<AtomicU32>) -> Server {
+    let note = || {
+        let done = Arc::clone(done);
+        move || done.fetch_add(1, Ordering::SeqCst)
+    };
+    let (write, greet, today, model, person, go) = (note(), note(), note(), note(), note(), note());
+    Server::new("curious", "1")
+        .tool("write", move |_: Args<Place>| {
+            write();
+            async { "written" }
+        })
+        .prompt("greet", move || {
+            greet();
+            async { "Hello" }
+        })
+        .resource("notes://today", move || {
+            today();
+            async { "sunny" }
+        })
+        .tool("ask_model", move |ctx: Context| {
+            let note = model.clone();
+            async move {
+                let answer = ctx.sample("The capital of France?").max_tokens(50).await?;
+                note();
+                Ok::<_, Error>(answer.text())
+            }
+        })
+        .tool("ask_person", move |ctx: Context| {
+            let note = person.clone();
+            async move {
+                let answer = ctx.elicit::<String>("Which seat?").await?;
+                note();
+                Ok::<_, Error>(answer)
+            }
+        })
+        .tool("ask_to_go", move |ctx: Context| {
+            let note = go.clone();
+            async move {
+                ctx.elicit_url("Sign in", "https://accounts.example.com/sign-in").await?;
+                note();
+                Ok::<_, Error>("been there".to_owned())
+            }
+        })
+}
+
+#[derive(serde::Deserialize, hospes::schemars::JsonSchema)]
+#[schemars(crate = "hospes::schemars")]
+#[expect(dead_code, reason = "what is written does not matter here")]
+struct Place {
+    path: String,
+}
+
+fn read(rules: &str) -> Policy {
+    Policy::read(rules, &Reading::default()).unwrap()
+}
+
+impl Scene {
+    async fn new(kind: Kind, up: Revision, more: &str) -> Self {
+        let allowed = "[[rule]]\ndecide = 'allow'\nabout = ['tool', 'elicitation']\n";
+        let etc = "[[rule]]\ndecide = 'deny'\nabout = 'tool'\narguments.path = { under = '/etc' }\n";
+        let rules = match kind {
+            Tool | Prompt | Resource => {
+                format!("{etc}[[rule]]\ndecide = 'ask'\nabout = ['tool', 'prompt', 'resource']\n{more}")
+            }
+            Result => format!("[[rule]]\ndecide = 'allow'\nreview = true\n{more}"),
+            _ => allowed.to_owned(),
+        };
+        let (models, done) = (models(Some(10_000)), Arc::default());
+        let guard = Arc::new(Guard::new(read(&rules)).answering_questions(true));
+        let told = Arc::clone(&done);
+        let house = House::default().with("curious", up, move || curious(&told)).guarded(&guard);
+        let host = house.sampling(&models.sampler).start();
+        let scene = Self { kind, host, guard, models, done };
+        scene
+            .call(peer("editor", None, false), Round::default(), Method::ToolsList, json!({}))
+            .await
+            .unwrap();
+        scene
+    }
+
+    fn desk(&self) -> &Desk {
+        self.guard.desk()
+    }
+
+    /// The call that leads to it.
+    fn begin(&self, peer: hospes::Peer, round: Round) -> JoinHandle<Outcome> {
+        let (method, params) = self.params("/srv/a");
+        self.call(peer, round, method, params)
+    }
+
+    fn params(&self, path: &str) -> (Method, serde_json::Value) {
+        let tool = |name: &str| (Method::ToolsCall, json!({ "name": name, "arguments": {} }));
+        match self.kind {
+            Tool | Result => {
+                let arguments = json!({ "path": path });
+                (Method::ToolsCall, json!({ "name": "curious__write", "arguments": arguments }))
+            }
+            Prompt => (Method::PromptsGet, json!({ "name": "curious__greet" })),
+            Resource => (Method::ResourcesRead, json!({ "uri": "notes://today" })),
+            Request | Answer => tool("curious__ask_model"),
+            Form => tool("curious__ask_person"),
+            Url => tool("curious__ask_to_go"),
+        }
+    }
+
+    fn call(
+        &self,
+        peer: hospes::Peer,
+        round: Round,
+        method: Method,
+        params: serde_json::Value,
+    ) -> JoinHandle<Outcome> {
+        let context = Context::builder(Arc::new(peer)).round(round).build();
+        let (gateway, call) = (self.host.gateway(), Call::new(method, params.into(), context));
+        tokio::spawn(async move { gateway.call(call).await })
+    }
+
+    /// How often it happened, by what the server, the model or the application has of it.
+    fn happened(&self, said: Option<&Outcome>) -> usize {
+        match self.kind {
+            Request => self.models.asked(),
+            Result => usize::from(format!("{said:?}").contains("\"written\"")),
+            _ => usize::try_from(self.done.load(Ordering::SeqCst)).unwrap(),
+        }
+    }
+
+    fn allow(&self) -> Decision {
+        let edited = (self.kind == Form).then(|| json!({ "value": "mine" }).into());
+        Decision::Allow { edited, scope: Scope::Once }
+    }
+
+    async fn ends(&self, way: Way) -> (usize, Option<Outcome>) {
+        let desk = self.desk();
+        let mut attendance = (way != Nobody || self.kind == Answer).then(|| desk.attend(None));
+        let full = |limits: DeskLimits| match way {
+            DeskFull => DeskLimits { waiting: 0, ..limits },
+            DeskFullOfBytes => DeskLimits { bytes: 10, ..limits },
+            _ => limits,
+        };
+        if self.kind != Answer {
+            desk.set_limits(full(DeskLimits::default()));
+        }
+        let calling = self.begin(peer("editor", None, false), Round::default());
+        if self.kind == Answer {
+            let first = waiting(desk, 0).await;
+            desk.set_limits(full(DeskLimits::default()));
+            if way == Nobody {
+                attendance = None;
+            }
+            desk.decide(&first.id, Decision::allow(), "me").await.unwrap();
+        }
+        if matches!(way, DeskFull | DeskFullOfBytes | Nobody) {
+            let said = calling.await.unwrap();
+            if way != Nobody {
+                let (limit, text) = match way {
+                    DeskFull => ("max_waiting", format!("{said:?}")),
+                    _ => ("max_waiting_bytes", format!("{said:?}")),
+                };
+                // To a server's question nothing is said but that there is no answer.
+                assert!(text.contains(limit) || matches!(self.kind, Form | Url), "{text}");
+            }
+            return (self.happened(Some(&said)), Some(said));
+        }
+        let matter = waiting(desk, 0).await;
+        let wrong =
+            |json: serde_json::Value| Decision::Allow { edited: Some(json.into()), scope: Scope::Once };
+        match way {
+            Approved => drop(desk.decide(&matter.id, self.allow(), "me").await.unwrap()),
+            Silence => {}
+            TooLate => {
+                tokio::time::advance(Duration::from_secs(400)).await;
+                assert!(desk.decide(&matter.id, self.allow(), "me").await.is_err());
+            }
+            Denied => drop(desk.decide(&matter.id, Decision::deny(), "me").await.unwrap()),
+            Blocked => {
+                let block = Decision::Deny { reason: None, block: true };
+                desk.decide(&matter.id, block, "me").await.unwrap();
+            }
+            ForgedId => {
+                for id in ["", "forged", &"0".repeat(32), &matter.id[1..]] {
+                    assert!(desk.decide(id, self.allow(), "me").await.is_err());
+                }
+            }
+            DecidedBefore => {
+                desk.decide(&matter.id, Decision::deny(), "me").await.unwrap();
+                assert!(desk.decide(&matter.id, self.allow(), "another").await.is_err());
+            }
+            CallerGone => {
+                calling.abort();
+                let mut changes = desk.subscribe();
+                changes.wait_for(|_| desk.matters().is_empty()).await.unwrap();
+                assert!(desk.decide(&matter.id, self.allow(), "me").await.is_err());
+                return (self.happened(None), None);
+            }
+            RulesChanged => {
+                self.guard.replace_policy(read("[[rule]]\ndecide = 'deny'"));
+                let _late = desk.decide(&matter.id, self.allow(), "me").await;
+            }
+            BlockedMeanwhile => {
+                let other = self.begin(peer("editor", None, false), Round::default());
+                let second = waiting(desk, 1).await;
+                let block = Decision::Deny { reason: None, block: true };
+                desk.decide(&second.id, block, "me").await.unwrap();
+                desk.decide(&matter.id, self.allow(), "me").await.unwrap();
+                other.await.unwrap();
+            }
+            EditedIntoDenied => {
+                let edited = wrong(json!({ "path": "/etc/passwd" }));
+                assert!(desk.decide(&matter.id, edited, "me").await.is_err());
+            }
+            EditThatIsNone => {
+                for json in [json!([]), json!(3), json!({ "path": 3, "value": 3, "content": 3 })] {
+                    assert!(desk.decide(&matter.id, wrong(json), "me").await.is_err());
+                }
+            }
+            NotOffered => {
+                let always = Decision::Allow { edited: None, scope: Scope::Always(Default::default()) };
+                if self.kind == Tool {
+                    // It is offered: but not for ever.
+                    let far =
+                        crate::desk::Permission { until: Some(jiff::Timestamp::MAX), ..Default::default() };
+                    let far = Decision::Allow { edited: None, scope: Scope::Always(far) };
+                    assert!(desk.decide(&matter.id, far, "me").await.is_err());
+                } else {
+                    assert!(desk.decide(&matter.id, always, "me").await.is_err());
+                }
+            }
+            Twice => {
+                desk.decide(&matter.id, self.allow(), "me").await.unwrap();
+                assert!(matches!(calling.await.unwrap(), Outcome::Complete(_)));
+                assert_eq!(self.happened(None), 1);
+                let said = self.begin(peer("editor", None, false), Round::default()).await.unwrap();
+                return (self.happened(None) - 1, Some(said));
+            }
+            Nobody | DeskFull | DeskFullOfBytes => unreachable!("above"),
+        }
+        let said = calling.await.unwrap();
+        drop(attendance);
+        (self.happened(Some(&said)), Some(said))
+    }
+}
+
+fn peer(application: &str, principal: Option<&str>, elicits: bool) -> hospes::Peer {
+    let capabilities = if elicits { json!({ "elicitation": {} }) } else { json!({}) };
+    let info = Implementation::new(application, "1");
+    let peer = hospes::Peer::new(Revision::LATEST, Some(info), serde_json::from_value(capabilities).unwrap());
+    match principal {
+        Some(principal) => peer.with_principal(principal),
+        None => peer,
+    }
+}
+
+/// The matter at this place, once it is there.
+async fn waiting(desk: &Desk, place: usize) -> Matter {
+    let mut changes = desk.subscribe();
+    let there = changes.wait_for(|_| desk.matters().len() > place);
+    tokio::time::timeout(Duration::from_secs(60), there).await.expect("nothing is asked").unwrap();
+    desk.matters().remove(place)
+}
+
+/// covers: HOST-01 HOST-07 HOST-08
+#[tokio::test(start_paused = true)]
+async fn what_is_not_allowed_does_not_happen() {
+    let mut wrong = Vec::new();
+    for up in ERAS {
+        for kind in KINDS {
+            for way in WAYS.into_iter().filter(|way| way.is_of(kind)) {
+                let scene = Scene::new(kind, up, "").await;
+                let (happened, said) = scene.ends(way).await;
+                let expected = usize::from(way == Approved);
+                let is_left = !scene.desk().matters().is_empty();
+                if happened != expected || is_left {
+                    wrong.push(format!("{kind:?}, {way:?}, {up}: {happened} times, {said:?}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// How an application comes back with the answer to a form.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Back {
+    Yes,
+    No,
+    Unset,
+    Odd,
+    Declined,
+    Cancelled,
+    YesButDeclined,
+    OtherPrincipal,
+    SignedOut,
+    OtherApplication,
+    OtherArguments,
+    ForgedId,
+    Late,
+    RulesChanged,
+    StrongByNow,
+    Twice,
+}
+
+const BACKS: [Back; 16] = [
+    Back::Yes,
+    Back::No,
+    Back::Unset,
+    Back::Odd,
+    Back::Declined,
+    Back::Cancelled,
+    Back::YesButDeclined,
+    Back::OtherPrincipal,
+    Back::SignedOut,
+    Back::OtherApplication,
+    Back::OtherArguments,
+    Back::ForgedId,
+    Back::Late,
+    Back::RulesChanged,
+    Back::StrongByNow,
+    Back::Twice,
+];
+
+/// What an application says that its person said, and for what.
+#[tokio::test(start_paused = true)]
+async fn what_an_application_brings_back_is_good_for_what_was_asked_and_once() {
+    let mut wrong = Vec::new();
+    for up in ERAS {
+        for kind in [Tool, Prompt, Resource] {
+            for back in BACKS {
+                if back == Back::OtherArguments && kind != Tool {
+                    continue;
+                }
+                let what = format!("{kind:?}, {back:?}, {up}");
+                let scene = Scene::new(kind, up, "").await;
+                let ann = || peer("editor", Some("ann"), true);
+                let asked = scene.begin(ann(), Round::default()).await.unwrap();
+                let Outcome::InputRequired(Questions { requests, round, .. }) = asked else {
+                    panic!("{what}: {asked:?}")
+                };
+                let mut key = requests[0].0.clone();
+                let yes = json!({ "decision": "once" });
+                let answer = match back {
+                    Back::No => json!({ "action": "accept", "content": { "decision": "no" } }),
+                    Back::Unset => json!({ "action": "accept", "content": {} }),
+                    Back::Odd => json!({ "action": "accept", "content": { "decision": true } }),
+                    Back::Declined => json!({ "action": "decline" }),
+                    Back::Cancelled => json!({ "action": "cancel" }),
+                    Back::YesButDeclined => json!({ "action": "decline", "content": yes }),
+                    _ => json!({ "action": "accept", "content": yes }),
+                };
+                if back == Back::ForgedId {
+                    key.truncate(key.len() - 1);
+                    key.push('x');
+                }
+                let mut round = round;
+                round.answered([(key, RawJson::from(answer))]);
+                let who = match back {
+                    Back::OtherPrincipal => peer("editor", Some("bob"), true),
+                    Back::SignedOut => peer("editor", None, true),
+                    Back::OtherApplication => peer("other", Some("ann"), true),
+                    _ => ann(),
+                };
+                match back {
+                    Back::Late => tokio::time::advance(Duration::from_secs(400)).await,
+                    Back::RulesChanged => {
+                        let rules = "[[rule]]\ndecide = 'ask'\n# by others";
+                        scene.guard.replace_policy(read(rules));
+                    }
+                    Back::StrongByNow => {
+                        scene.guard.replace_policy(read("[[rule]]\ndecide = 'ask'\nstrong = true"));
+                    }
+                    _ => {}
+                }
+                let path = if back == Back::OtherArguments { "/srv/b" } else { "/srv/a" };
+                let (method, params) = scene.params(path);
+                let said = scene.call(who, round.clone(), method, params).await.unwrap();
+                let expected = usize::from(matches!(back, Back::Yes | Back::Twice));
+                if scene.happened(None) != expected {
+                    wrong.push(format!("{what}: {said:?}"));
+                }
+                if back == Back::Twice {
+                    let said = scene.begin(ann(), round).await.unwrap();
+                    if scene.happened(None) != 1 {
+                        wrong.push(format!("{what}: {said:?}"));
+                    }
+                }
+                if back == Back::Yes {
+                    assert!(matches!(said, Outcome::Complete(_)), "{what}");
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
