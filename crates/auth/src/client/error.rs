@@ -107,6 +107,9 @@ pub enum FlowError {
     /// The person could not be asked, or has not agreed.
     #[error("nobody signed in: {0}")]
     SignIn(String),
+    /// The platform's token could not be read.
+    #[error("the platform's token cannot be read: {0}")]
+    Workload(String),
     /// What was made out for the server a moment ago is not good enough for it.
     #[error("the server refuses the token that was made out for it")]
     TokenRefused,

@@ -11,6 +11,7 @@ pub mod sign_in;
 pub mod store;
 mod token_request;
 mod tokens;
+mod workload;
 
 pub use credentials::{Client, ClientAuth, InvalidKey, SigningKey};
 pub use error::{FlowError, RedirectError, StepError};
@@ -25,3 +26,4 @@ pub use store::{FileStore, Kept, MemoryStore, Store, StoreKey, examine, shown_en
 #[cfg(feature = "keyring")]
 pub use store::{Keyring, KeyringError};
 pub use tokens::{TokenKind, Tokens};
+pub use workload::WorkloadToken;

@@ -4,6 +4,7 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::credentials::{Client, ClientAuth, SigningKey};
+use super::workload::WorkloadToken;
 use crate::metadata::{
     ApplicationType, ClientDocument, ClientMetadata, document_url, is_loopback, is_secure,
 };
@@ -39,7 +40,7 @@ pub enum Grant {
     /// An enterprise's identity provider vouches for the person; nobody is asked.
     Enterprise(IdentityProvider),
     /// The platform on which the client runs vouches for it, by a token it has issued.
-    Workload(SecretString),
+    Workload(WorkloadToken),
 }
 
 impl Grant {

@@ -11,6 +11,7 @@ use crate::client::credentials::ClientAuth;
 use crate::client::error::FlowError;
 use crate::client::settings::Grant;
 use crate::client::token_request::{self, Order, nonce_wanted};
+use crate::client::workload::WorkloadToken;
 use crate::egress::FetchError;
 
 pub(super) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -63,7 +64,9 @@ pub(super) fn unattended(facts: &mut Facts, found: Found) -> Next {
         Grant::Code | Grant::Device => Err(FlowError::OutOfOrder),
         Grant::ClientCredentials => client_credentials(facts, &found),
         Grant::Enterprise(provider) => vouch::begin(facts, found, provider),
-        Grant::Workload(token) => assertion(facts, &found, &token),
+        Grant::Workload(WorkloadToken::Given(token)) => assertion(facts, &found, &token),
+        // Whoever runs the flow reads it first: nothing is read here.
+        Grant::Workload(_) => Err(FlowError::OutOfOrder),
     }
 }
 

@@ -9,9 +9,11 @@ use super::{Got, OAuthClient, Turn, seed};
 use crate::client::error::FlowError;
 use crate::client::flow::{Cause, Effect, Flow, Input};
 use crate::client::proof::ProofKey;
+use crate::client::settings::{Grant, Settings};
 use crate::client::sign_in::{Answer, Listening};
 use crate::client::store;
 use crate::client::tokens::Tokens;
+use crate::client::workload::WorkloadToken;
 use crate::{Challenge, Issuer, Scopes};
 
 /// What became of a request whose answer may be tokens.
@@ -28,13 +30,14 @@ impl OAuthClient {
         challenge: Option<Challenge>,
         before: Scopes,
     ) -> Result<Got, FlowError> {
-        let flow = self.begin(challenge, before).await?;
+        let settings = self.settled().await?;
+        let flow = self.begin(settings, challenge, before).await?;
         self.run(turn, flow).await
     }
 
     /// Which authorization server the MCP server names now, and its token endpoint.
     pub(super) async fn discover(&self) -> Result<(Issuer, Url), FlowError> {
-        let mut flow = self.begin(None, Scopes::none()).await?;
+        let mut flow = self.begin(Arc::clone(&self.0.settings), None, Scopes::none()).await?;
         loop {
             if let Some((issuer, token_endpoint)) = flow.server() {
                 return Ok((issuer.clone(), token_endpoint));
@@ -48,7 +51,21 @@ impl OAuthClient {
         }
     }
 
-    async fn begin(&self, challenge: Option<Challenge>, before: Scopes) -> Result<Flow, FlowError> {
+    /// The settings, with a platform's token as it is now.
+    async fn settled(&self) -> Result<Arc<Settings>, FlowError> {
+        let Grant::Workload(source) = &self.0.settings.grant else { return Ok(Arc::clone(&self.0.settings)) };
+        let token = source.read().await.map_err(FlowError::Workload)?;
+        let mut settings = Settings::clone(&self.0.settings);
+        settings.grant = Grant::Workload(WorkloadToken::Given(token));
+        Ok(Arc::new(settings))
+    }
+
+    async fn begin(
+        &self,
+        settings: Arc<Settings>,
+        challenge: Option<Challenge>,
+        before: Scopes,
+    ) -> Result<Flow, FlowError> {
         let mut cause = Cause::new(self.0.endpoint.clone(), challenge);
         cause.requested_before = before;
         let beginning = store::registration_key("");
@@ -67,7 +84,7 @@ impl OAuthClient {
                 bound.and_then(|text| serde_json::from_str::<store::Binding>(text.expose_secret()).ok());
             cause.bound = bound.map(|bound| bound.issuer);
         }
-        Ok(Flow::new(Arc::clone(&self.0.settings), cause, seed()?, self.0.clock.now()))
+        Ok(Flow::new(settings, cause, seed()?, self.0.clock.now()))
     }
 
     /// The answer has come; what it is worth is worth it only once.

@@ -42,7 +42,7 @@ fn a_client_asks_for_itself_with_its_secret() {
 
 #[test]
 fn a_client_that_asks_for_itself_belongs_to_the_first_it_meets() {
-    let vouched = Grant::Workload("platform-jwt".to_owned().into());
+    let vouched = Grant::Workload("platform-jwt".into());
     for grant in [Grant::ClientCredentials, vouched] {
         let mut world = machine().settings(|settings| settings.grant = grant);
         world.play().unwrap();
@@ -117,7 +117,7 @@ fn an_identity_provider_vouches_and_nobody_is_asked() {
 fn a_platform_vouches_once() {
     let world = || {
         World::new().settings(|settings| {
-            settings.grant = Grant::Workload("platform-jwt".to_owned().into());
+            settings.grant = Grant::Workload("platform-jwt".into());
             settings.given = Some(given());
         })
     };

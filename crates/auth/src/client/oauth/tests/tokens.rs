@@ -241,6 +241,25 @@ async fn a_client_that_asks_for_itself_stops_where_more_is_wanted() {
     assert_eq!(site.script().issued, 1, "what it may ask for was settled when it was registered");
 }
 
+/// The platform replaces its token; each request to the token endpoint shows the one of that moment.
+#[tokio::test]
+async fn a_platforms_token_is_read_anew_for_each_request() {
+    let site = Site::open().await;
+    site.script().registrations = 1;
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("token");
+    let given = GivenClient::new(crate::ClientId::new("new1").unwrap());
+    let grant = Grant::Workload(crate::client::WorkloadToken::file(&file));
+    let oauth = site.builder().grant(grant).client(given).build();
+    assert!(matches!(oauth.sign_in(None).await, Err(crate::client::FlowError::Workload(_))));
+    assert_eq!(site.script().issued, 0);
+    for (number, token) in ["read", "write"].into_iter().enumerate() {
+        std::fs::write(&file, token).unwrap();
+        oauth.sign_in(None).await.unwrap();
+        assert_eq!(site.script().good[&format!("token{}", number + 1)], token);
+    }
+}
+
 /// covers: AUTG-01
 #[tokio::test]
 async fn nobody_signs_in_where_everybody_is_let_in() {
