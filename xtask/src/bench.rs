@@ -124,6 +124,10 @@ fn measure(flags: &Flags) -> Result<PathBuf> {
         format!("hospes=stdio {} stdio", program("hospes-bench")?),
         format!("hospes=client {} {{kind}} {{to}}", program("hospes-bench-client")?),
         format!("hospes=gateway-http:b__ {} {{port}} {{back}}", program("hospes-bench-gateway")?),
+        format!(
+            "hospes-guarded=gateway-http:b__ {} {{port}} {{back}} guarded",
+            program("hospes-bench-gateway")?
+        ),
     ] {
         command.arg("--extra").arg(extra);
     }

@@ -1,30 +1,100 @@
 //! The gateway of `hospes up` in front of one server: routing, renaming, supervision, everything at its default.
 //!
 //! ```text
-//! hospes-bench-gateway PORT BACKEND_URL
+//! hospes-bench-gateway PORT BACKEND_URL [guarded]
 //! ```
 //!
-//! The server's name is `b`, so that its tools are shown as `b__echo` and so on. This is a package of its own because
-//! the host wants more of the SDK than a server does, and a package is built with one set of features.
+//! The server's name is `b`, so that its tools are shown as `b__echo` and so on. With `guarded` calls pass all that stands
+//! between a person and a server: a rule that has them asked about, the lasting permission that a person has given, pins, and
+//! the record. This is a package of its own because the host wants more of the SDK than a server does, and a package is
+//! built with one set of features.
 
 use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use hospes::client::Client;
 use hospes::transport::http_server::{Endpoint, HttpServer};
-use hospes_host::Host;
 use hospes_host::config::Loader;
+use hospes_host::desk::{Decision, Permission, Scope};
+use hospes_host::{Guard, Host, PinMode, Pinning};
+use hospes_policy::{Policy, Reading};
+use hospes_store::{Audit, State};
 use serde_json::json;
 
-fn main() -> Result<(), Box<dyn Error>> {
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const USAGE: &str = "hospes-bench-gateway PORT BACKEND_URL [guarded]";
+
+fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [port, backend] = words.as_slice() else {
-        return Err("hospes-bench-gateway PORT BACKEND_URL".into());
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (port, backend, is_guarded) = match words.as_slice() {
+        [port, backend] => (port, backend, false),
+        [port, backend, "guarded"] => (port, backend, true),
+        _ => return Err(USAGE.into()),
     };
     let configuration = json!({ "mcpServers": { "b": { "url": backend } } }).to_string();
     let configuration = Loader::new().parse("bench.json", &configuration)?;
     hospes_bench::raise_descriptor_limit();
     hospes_bench::runtime()?.block_on(async {
-        let host = Host::builder(configuration).start()?;
+        let mut builder = Host::builder(configuration);
+        let folder = Folder::new();
+        if is_guarded {
+            std::fs::create_dir_all(&folder.0)?;
+            let state = State::open(folder.0.join("state.db"))?;
+            let policy = Policy::read("[[rule]]\ndecide = \"ask\"\nserver = \"b\"\n", &Reading::default())?;
+            let guard = Guard::new(Some(policy))
+                .with_audit(Audit::open(folder.0.join("audit.db"), folder.0.join("audit.key"))?)
+                .with_desk(hospes_host::Desk::open(&state).await?);
+            builder = builder.guard(Arc::new(guard)).pins(Pinning::new(state, PinMode::FirstUse));
+        }
+        let host = builder.start()?;
+        if is_guarded {
+            permit(&host).await?;
+        }
         let endpoint = Endpoint::new(host.gateway());
         Ok(HttpServer::bind(("127.0.0.1", port.parse()?), endpoint).await?.serve().await?)
     })
+}
+
+/// Calls `echo` once, and gives the lasting permission that a person would give at the console.
+async fn permit(host: &Host) -> Result<()> {
+    let desk = host.guard().ok_or("there is no guard")?.desk().clone();
+    let _there = desk.attend(None);
+    let mut changes = desk.subscribe();
+    let client = Client::in_memory(host.gateway()).await?;
+    let deciding = async {
+        loop {
+            if let Some(matter) = desk.matters().into_iter().next() {
+                let mut permission = Permission::default();
+                permission.any_application = true;
+                let decision = Decision::Allow { edited: None, scope: Scope::Always(permission) };
+                desk.decide(&matter.id, decision, "the benchmark").await?;
+                return Ok::<(), Box<dyn Error>>(());
+            }
+            changes.changed().await?;
+        }
+    };
+    let arguments = json!({ "text": "x", "message": "x" });
+    let (called, decided) = tokio::join!(client.call("b__echo", arguments), deciding);
+    decided?;
+    called?;
+    client.close().await;
+    Ok(())
+}
+
+/// Where the state and the record of one run are.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        Self(std::env::temp_dir().join(format!("hospes-bench-gateway-{}", std::process::id())))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.0);
+    }
 }
