@@ -66,7 +66,9 @@ fn servers_that_are_dead_or_noisy_or_silent_hide_nothing() {
     };
     assert_eq!(state("well")["state"], "ready");
     assert_eq!(state("well")["tools"], 1, "a tool listed twice is one tool");
-    assert_eq!(state("dead")["state"], "retrying");
+    // Between two tries, or in the middle of the next.
+    let dead = state("dead");
+    assert!(["retrying", "starting"].contains(&dead["state"].as_str().unwrap()), "{dead}");
     assert!(state("dead")["problem"].as_str().unwrap().contains("no licence"), "{status}");
     assert!(state("missing")["problem"].as_str().unwrap().contains("/no/such/program"), "{status}");
     assert_eq!(state("silent")["state"], "starting");
