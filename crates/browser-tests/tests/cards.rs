@@ -216,7 +216,7 @@ async fn numbers_are_shown_and_sent_as_they_are_written() {
 
 /// Before it is sent and before it is delivered; with what it costs, and what is left.
 ///
-/// covers: SAMP-02 SAMP-04 SAMP-05 SAMP-06 HOST-11 HOST-12
+/// covers: SAMP-02 SAMP-03 SAMP-04 SAMP-05 SAMP-06 HOST-11 HOST-12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() {
     let Some(house) = House::build(&["--pins", "first-use"]).await else { return };

@@ -42,6 +42,8 @@ async fn neither_the_cookie_nor_the_key_is_enough() {
 }
 
 /// Pages of elsewhere, and names that lead here.
+///
+/// covers: HOST-15
 #[tokio::test]
 async fn nothing_is_answered_to_other_hosts_and_origins() {
     let house = House::new().await;

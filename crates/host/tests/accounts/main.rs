@@ -124,6 +124,7 @@ async fn everybody_is_somebody_else_at_the_server_at_the_same_time_too() {
     assert!(!heard.is_empty() && heard.iter().all(|shown| !shown.contains("token-of-")), "{heard:?}");
 }
 
+/// covers: HOST-06
 #[tokio::test]
 async fn what_one_user_has_nobody_else_is_shown() {
     let site = Site::new().await;

@@ -362,7 +362,7 @@ async fn waiting(desk: &Desk, place: usize) -> Matter {
     desk.matters().remove(place)
 }
 
-/// covers: HOST-01 HOST-07 HOST-08
+/// covers: ARCH-03 HOST-01 HOST-04 HOST-07 HOST-08 HOST-13
 #[tokio::test(start_paused = true)]
 async fn what_is_not_allowed_does_not_happen() {
     let mut wrong = Vec::new();

@@ -70,7 +70,7 @@ async fn refused(client: &Client, tool: &str) -> String {
     result.all_text()
 }
 
-/// covers: HOST-07 HOST-10
+/// covers: ARCH-02 HOST-07 HOST-10
 #[tokio::test]
 async fn a_new_server_is_in_quarantine_until_it_is_accepted_as_it_was_seen() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {

@@ -71,7 +71,7 @@ fn request_of(matter: &Matter) -> serde_json::Value {
 
 /// Both looks, and that what the person makes of what they see is what is sent and delivered.
 ///
-/// covers: SAMP-02 SAMP-04 SAMP-05 SAMP-06 HOST-11 HOST-12
+/// covers: ARCH-04 SAMP-02 SAMP-04 SAMP-05 SAMP-06 HOST-11 HOST-12
 #[tokio::test]
 async fn a_person_sees_what_is_sent_and_what_comes_back() {
     for (up, down) in pairs() {
