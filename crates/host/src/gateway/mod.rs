@@ -23,9 +23,9 @@ use std::sync::Arc;
 
 use hospes::{Call, Context, Outcome, Service};
 use hospes_model::{
-    CallToolResult, CompleteParams, CompleteResult, Completion, DiscoverResult, Method, PromptsCapability,
-    RawJson, ReadResourceResult, Reference, Reply, ResourceContents, ResourcesCapability, Revision, RpcError,
-    ServerCapabilities, TASKS_EXTENSION, ToolsCapability,
+    CacheScope, CallToolResult, CompleteParams, CompleteResult, Completion, DiscoverResult, Method,
+    PromptsCapability, RawJson, ReadResourceResult, Reference, Reply, ResourceContents, ResourcesCapability,
+    Revision, RpcError, ServerCapabilities, TASKS_EXTENSION, ToolsCapability,
 };
 
 use crate::catalogue::uris::RouteError;
@@ -33,6 +33,7 @@ use crate::catalogue::{ACCOUNTS_URI, Catalogue, Place, STATUS_URI, template_matc
 use hospes_store::pins::ItemKind;
 
 use crate::config::nearest;
+use crate::desk::Refused;
 use crate::guard::{Admitted, Going, Origin, Passage, What, refuse};
 use crate::pins::Withheld;
 use crate::upstream::{Line, wants_sign_in};
@@ -239,6 +240,19 @@ impl Gateway {
             reached.lease.finish();
             return Ok(self.refuse(passage, &call, place.server, what, &why).await);
         }
+        if let Ok(reached) = &mut found
+            && passage.as_ref().is_some_and(|passage| passage.is_approved())
+            && !(reached.lease.line.read().await
+                && using.catalogue_anew(&catalogue).tools.get(name) == catalogue.tools.get(name))
+        {
+            // Its server became another while the person looked at what it was.
+            reached.lease.finish();
+            let server = &self.shared.upstreams[place.server].server;
+            let going = Going { server: &server.name, target: &server.target, what };
+            let changed = Refused::Changed;
+            let why = (&*changed.words(), changed.decision());
+            return Ok(Box::pin(refuse(self.shared.guard.as_ref(), passage, (&call, &going), why)).await);
+        }
         let (context, method) = (call.context.clone(), call.method.clone());
         let (listed, sent) = (Arc::clone(&catalogue), params.clone());
         let shown = self.shared.guard.as_ref().map(|_| name.to_owned());
@@ -302,7 +316,12 @@ impl Gateway {
             }
             Err(unreached) => Err(unreached.into()),
         };
-        self.came_back(passage, &context, &method, outcome).await
+        let outcome = self.came_back(passage, &context, &method, outcome).await?;
+        let is_for_all = self.shared.guard.is_none() && !self.shared.upstreams[server].is_per_user();
+        match outcome {
+            Outcome::Complete(reply) if !is_for_all => Ok(Outcome::Complete(private(reply)?)),
+            outcome => Ok(outcome),
+        }
     }
 
     /// Tells the guard how a call ended, or that it waits for its user to sign in.
@@ -512,6 +531,25 @@ impl Gateway {
         }
         RpcError::invalid_params(text)
     }
+}
+
+/// An answer that nobody else may be given (2026-07-28, `cacheScope`), whatever its server says: who may read what is decided
+/// anew each time that somebody asks.
+fn private(reply: Reply) -> Result<Reply, RpcError> {
+    Ok(match reply {
+        Reply::Raw { revision, json, bridge }
+            if json.members().any(|member| member.key() == "cacheScope") =>
+        {
+            let json = rewrite::with_text(&json, "cacheScope", CacheScope::Private.as_str());
+            let json = json.map_err(|error| RpcError::internal(error.to_string()))?;
+            Reply::Raw { revision, json, bridge }
+        }
+        Reply::ReadResource(mut result) => {
+            result.cache_scope = Some(CacheScope::Private);
+            Reply::ReadResource(result)
+        }
+        reply => reply,
+    })
 }
 
 /// What we say ourselves, as a resource.

@@ -96,6 +96,12 @@ impl InUse {
     pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
         self.shared.catalogue(&self.view, &self.application)
     }
+
+    /// The same, built anew: what a connection offers may be there a moment before it is told that something changed.
+    pub(crate) fn catalogue_anew(&self, before: &Catalogue) -> Arc<Catalogue> {
+        let own = self.shared.own_lines(&self.view, &self.application);
+        self.shared.build(&self.view, &own, Some(before))
+    }
 }
 
 impl Drop for InUse {
@@ -209,9 +215,7 @@ impl Shared {
     /// the common ones do.
     fn catalogue(&self, view: &View, application: &Application) -> Arc<Catalogue> {
         let epoch = self.epoch.now();
-        let user = view.user.as_ref();
-        let own = |slot: &Slot| slot.of(user)?.own(application, view.abilities);
-        let own: Vec<Option<Arc<Line>>> = self.upstreams.iter().map(own).collect();
+        let own = self.own_lines(view, application);
         let ids: Vec<u64> = own.iter().flatten().map(|line| line.id).collect();
         let mut built = view.built.lock().unwrap_or_else(PoisonError::into_inner);
         if built.as_ref().is_none_or(|built| built.epoch != epoch) {
@@ -239,6 +243,12 @@ impl Shared {
         }
         cache.insert(key, Built { epoch, catalogue: Arc::clone(&catalogue) });
         catalogue
+    }
+
+    /// An application's own connections, to each server where it has one.
+    fn own_lines(&self, view: &View, application: &Application) -> Vec<Option<Arc<Line>>> {
+        let own = |slot: &Slot| slot.of(view.user.as_ref())?.own(application, view.abilities);
+        self.upstreams.iter().map(own).collect()
     }
 
     fn build(&self, view: &View, own: &[Option<Arc<Line>>], before: Option<&Catalogue>) -> Arc<Catalogue> {

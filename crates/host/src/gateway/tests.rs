@@ -28,7 +28,9 @@ mod deny_paths;
 mod faults;
 mod forwarded;
 mod guarded;
+mod meanwhile;
 mod pinned;
+mod private;
 mod sampled;
 
 const ERAS: [Revision; 2] = [Revision::LATEST_LEGACY, Revision::LATEST];

@@ -97,6 +97,11 @@ impl Passage {
         self.review = Some(review);
     }
 
+    /// Whether a person approved it, now or in an earlier round.
+    pub(crate) fn is_approved(&self) -> bool {
+        self.approved.is_some()
+    }
+
     /// The arguments that go instead of those that came.
     pub(crate) fn edited(&self) -> Option<&RawJson> {
         self.approved.as_ref()?.edited.as_ref()

@@ -344,7 +344,7 @@ impl Scene {
     }
 }
 
-fn peer(application: &str, principal: Option<&str>, elicits: bool) -> hospes::Peer {
+pub(super) fn peer(application: &str, principal: Option<&str>, elicits: bool) -> hospes::Peer {
     let capabilities = if elicits { json!({ "elicitation": {} }) } else { json!({}) };
     let info = Implementation::new(application, "1");
     let peer = hospes::Peer::new(Revision::LATEST, Some(info), serde_json::from_value(capabilities).unwrap());

@@ -9,7 +9,7 @@ use hospes_store::{Audit, Ending, Entry, EntryKind, Search};
 use super::*;
 
 /// Whatever the arguments are.
-type Anything = Args<std::collections::BTreeMap<String, serde_json::Value>>;
+pub(super) type Anything = Args<std::collections::BTreeMap<String, serde_json::Value>>;
 
 /// A server that counts what was called.
 pub(super) fn counting(calls: &Arc<AtomicU32>) -> impl Fn() -> Server + Send + Sync + 'static {
@@ -70,7 +70,7 @@ pub(super) async fn answering(
     (client, asked)
 }
 
-fn decision(decision: &str) -> ElicitResult {
+pub(super) fn decision(decision: &str) -> ElicitResult {
     ElicitResult::accept(json!({ "decision": decision }).into())
 }
 
