@@ -28,6 +28,7 @@ mod deny_paths;
 mod faults;
 mod forwarded;
 mod guarded;
+mod isolation;
 mod meanwhile;
 mod pinned;
 mod private;
