@@ -53,6 +53,8 @@ pub(crate) enum Command {
     List(List),
     /// Call a tool of a server
     Call(Call),
+    /// Talk with a model of yours that has the tools of all servers
+    Chat(Chat),
     /// Run a built-in server over stdio or HTTP
     Serve(Serve),
     /// Sign in to servers, and out again
@@ -440,6 +442,19 @@ pub(crate) struct Call {
     pub(crate) program: Vec<String>,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = CHAT_HELP)]
+pub(crate) struct Chat {
+    #[command(flatten)]
+    pub(crate) host: HostOptions,
+    /// A model of the configuration, by the name of its table [default: the first]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// How often the model may ask for tools in one turn
+    #[arg(long, value_name = "COUNT", default_value = "16")]
+    pub(crate) max_rounds: u32,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Auth {
     /// Sign in to a server, in the browser
@@ -624,6 +639,17 @@ TARGET is one of
   -- npx -y some-server        the same, taken apart already
 
 A name that is none of these is an error, never something else.";
+
+const CHAT_HELP: &str = "\
+A model is a table of the configuration:
+
+  [models.fast]
+  provider = \"openai\"
+  model = \"gpt-5-mini\"
+  api_key = \"${OPENAI_API_KEY}\"
+
+Ctrl-C stops a turn, twice leaves; /help says the rest. Answers go to standard output, the rest to standard
+error. Without a terminal each line is a turn, and calls that need your approval are refused.";
 
 const CALL_HELP: &str = "\
 Arguments are turned into what the tool's schema wants:

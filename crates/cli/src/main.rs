@@ -5,6 +5,7 @@ mod args;
 mod arguments;
 mod authorization;
 mod builtins;
+mod chat;
 mod commands;
 mod credentials;
 mod exit;
@@ -68,6 +69,7 @@ async fn run(command: Command, output: Output) -> Outcome {
         Command::Approve(args) => Box::pin(approve::run(args, output)).await,
         Command::List(args) => Box::pin(commands::list::run(args, output)).await,
         Command::Call(args) => Box::pin(commands::call::run(args, output)).await,
+        Command::Chat(args) => Box::pin(chat::run(args, output)).await,
         Command::Auth(args) => Box::pin(commands::auth::run(args, output)).await,
         Command::Policy(args) => commands::policy::run(args, output),
         Command::Audit(args) => commands::audit::run(args, output).await,

@@ -101,6 +101,16 @@ impl Output {
     }
 }
 
+/// Prints a part of a line of a result.
+pub(crate) fn piece(text: &str) {
+    out(text);
+}
+
+/// Says something that does not end its line.
+pub(crate) fn murmur(text: &str) {
+    err(text);
+}
+
 /// Forgets what was typed and not read yet.
 pub(crate) fn forget_typed() {
     #[cfg(unix)]

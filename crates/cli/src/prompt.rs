@@ -17,18 +17,26 @@ const MAX_TRIES: usize = 5;
 /// Asks the person. A question is no talk: it is shown however quiet the program is to be.
 pub(crate) async fn elicit(params: ElicitParams, output: Output) -> hospes::Result<ElicitResult> {
     // Reading a terminal blocks.
-    let ask = move || match params {
-        ElicitParams::Form(form) => ask_form(&form, output),
-        ElicitParams::Url(url) => ask_url(&url, output),
-        _ => ElicitResult::new(ElicitAction::Cancel),
-    };
+    let ask = move || answer(&params, output, &mut |question| output.ask(question));
     let asked = tokio::task::spawn_blocking(move || progress::aside(ask));
     Ok(asked.await?)
 }
 
-fn ask_form(form: &ElicitFormParams, output: Output) -> ElicitResult {
+/// Puts a question to the person, and has their line; none where they give up.
+pub(crate) type Ask<'a> = dyn FnMut(&str) -> Option<String> + 'a;
+
+/// The same, with the lines from elsewhere.
+pub(crate) fn answer(params: &ElicitParams, output: Output, ask: &mut Ask<'_>) -> ElicitResult {
+    match params {
+        ElicitParams::Form(form) => ask_form(form, output, ask),
+        ElicitParams::Url(url) => ask_url(url, ask),
+        _ => ElicitResult::new(ElicitAction::Cancel),
+    }
+}
+
+fn ask_form(form: &ElicitFormParams, output: Output, ask: &mut Ask<'_>) -> ElicitResult {
     if let Some(may_last) = approval(form) {
-        return ask_approval(form, may_last, output);
+        return ask_approval(form, may_last, ask);
     }
     announce(format_args!("\n{} {}", paint(CYAN, "The server asks:"), paint(BOLD, printable(&form.message))));
     announce(paint(DIM, "Empty leaves a field out, `!` alone says no, Ctrl-D gives up."));
@@ -39,7 +47,7 @@ fn ask_form(form: &ElicitFormParams, output: Output) -> ElicitResult {
             let field =
                 schema.pointer("/properties").and_then(|fields| fields.get(name)).unwrap_or(&Value::Null);
             let is_required = form.requested_schema.required.contains(name);
-            let Some(answer) = output.ask(question(name, field, is_required)) else {
+            let Some(answer) = ask(&question(name, field, is_required)) else {
                 return ElicitResult::cancel();
             };
             match answer.trim() {
@@ -80,7 +88,7 @@ fn approval(form: &ElicitFormParams) -> Option<bool> {
 }
 
 /// Asks about a call with the keys of `hospes approve`. An empty line is neither yes nor no.
-fn ask_approval(form: &ElicitFormParams, may_last: bool, output: Output) -> ElicitResult {
+fn ask_approval(form: &ElicitFormParams, may_last: bool, ask: &mut Ask<'_>) -> ElicitResult {
     announce(format_args!("\n{}", printable(&form.message)));
     let key = |key: &str, does: &str| format!("{} {}", paint(BOLD, key), paint(DIM, does));
     let mut keys = vec![key("d", "deny (and why)"), key("o", "once")];
@@ -91,7 +99,7 @@ fn ask_approval(form: &ElicitFormParams, may_last: bool, output: Output) -> Elic
     // What was typed before there was a question is no answer to it.
     forget_typed();
     for _ in 0..MAX_TRIES {
-        let Some(line) = output.ask(&question) else { return ElicitResult::cancel() };
+        let Some(line) = ask(&question) else { return ElicitResult::cancel() };
         let line = line.trim();
         let content = match line {
             "o" => json!({ "decision": "once" }),
@@ -107,7 +115,7 @@ fn ask_approval(form: &ElicitFormParams, may_last: bool, output: Output) -> Elic
     ElicitResult::cancel()
 }
 
-fn ask_url(asked: &ElicitUrlParams, output: Output) -> ElicitResult {
+fn ask_url(asked: &ElicitUrlParams, ask: &mut Ask<'_>) -> ElicitResult {
     announce(format_args!(
         "\n{} {}",
         paint(CYAN, "The server asks:"),
@@ -120,7 +128,7 @@ fn ask_url(asked: &ElicitUrlParams, output: Output) -> ElicitResult {
     for warning in &review.warnings {
         announce(format_args!("  {} {warning}", paint(BOLD, "!")));
     }
-    match output.ask("Have you done what it asks for? [y/N] ").as_deref().map(str::trim) {
+    match ask("Have you done what it asks for? [y/N] ").as_deref().map(str::trim) {
         Some("y" | "Y" | "yes") => ElicitResult::new(ElicitAction::Accept),
         Some(_) => ElicitResult::decline(),
         None => ElicitResult::cancel(),

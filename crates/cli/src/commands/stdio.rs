@@ -2,6 +2,7 @@
 
 use hospes::transport::stdio_server::StdioServer;
 use hospes_host::Accounts;
+use hospes_host::config::Config;
 
 use super::Ending;
 use super::up::{require, start, stop};
@@ -22,12 +23,7 @@ pub(crate) async fn run(args: Stdio) -> Outcome {
     }
     explain_stdio("`hospes up` is the same over HTTP");
     let mut ending = Ending::new()?;
-    for server in loaded.config.servers.iter().filter(|server| server.is_per_user() && !server.disabled) {
-        output.warn(format_args!(
-            "server `{}` serves nobody here: each user has an account of their own there, and over stdio nobody signs in",
-            server.name
-        ));
-    }
+    warn_of_unserved(&loaded.config, "over stdio nobody signs in", output);
     let accounts = credentials::of_host(false, output)?.map(Accounts::new);
     let host = start(&args.host, loaded.config, accounts, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
@@ -39,4 +35,14 @@ pub(crate) async fn run(args: Stdio) -> Outcome {
     let served = ending.serve(|shutdown| server.serve_process(shutdown), || {}).await;
     stop(host, &mut ending, quiet).await;
     served.map_err(|error| Failure::usage("cannot serve over stdin and stdout").because(&error))
+}
+
+/// Says which servers serve nobody here, since nobody signs in.
+pub(crate) fn warn_of_unserved(config: &Config, why: &str, output: Output) {
+    for server in config.servers.iter().filter(|server| server.is_per_user() && !server.disabled) {
+        output.warn(format_args!(
+            "server `{}` serves nobody here: each user has an account of their own there, and {why}",
+            server.name
+        ));
+    }
 }

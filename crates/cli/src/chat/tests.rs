@@ -1,0 +1,343 @@
+//! Turns with a scripted model, and with tools of a server in this process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hospes::BoxService;
+use hospes::model::{
+    CreateMessageParams, CreateMessageResult, RawJson, Role, SamplingMessageContentBlock as Block,
+    ToolResultContent, ToolUseContent,
+};
+use hospes::server::{Args, Server};
+use hospes_host::Guard;
+use hospes_host::config::{Config, ServerConfig, Source, Transport};
+use hospes_models::{Provider, Reply, Scripted};
+use hospes_policy::{Policy, Reading};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::show::Written;
+use super::*;
+
+fn wants(id: &str, tool: &str, arguments: Value) -> Block {
+    ToolUseContent::new(id, tool, RawJson::from(arguments)).into()
+}
+
+/// A model that asks for the same until a result is there, and then says that it has it.
+fn once(tool: &'static str, arguments: Value) -> Scripted {
+    Scripted::with(move |asked| match results(asked).as_slice() {
+        [] => Reply::new(wants("1", tool, arguments.clone())),
+        _ => Reply::from("I have it."),
+    })
+}
+
+fn results(asked: &CreateMessageParams) -> Vec<ToolResultContent> {
+    let blocks = asked.messages.iter().flat_map(|message| &message.content);
+    blocks
+        .filter_map(|block| match block {
+            Block::ToolResult(result) => Some(result.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn words(result: &ToolResultContent) -> String {
+    serde_json::to_string(&result.content).unwrap()
+}
+
+#[derive(serde::Deserialize, hospes::schemars::JsonSchema)]
+#[schemars(crate = "hospes::schemars")]
+struct Two {
+    a: i64,
+    b: i64,
+}
+
+/// A server whose calls are counted.
+fn server(calls: &Arc<AtomicUsize>, never: &Arc<Notify>) -> Server {
+    let (counted, begun) = (Arc::clone(calls), Arc::clone(never));
+    Server::new("calc", "1.0")
+        .tool("add", move |Args(Two { a, b }): Args<Two>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async move { (a + b).to_string() }
+        })
+        .tool("hostile", || async { "good\u{1b}[2Jbad\u{202e}".to_owned() })
+        .tool("stall", move || {
+            let begun = Arc::clone(&begun);
+            async move {
+                begun.notify_one();
+                std::future::pending::<String>().await
+            }
+        })
+}
+
+struct Stage {
+    client: Client,
+    host: Option<Host>,
+    lines: Option<Arc<Lines>>,
+    calls: Arc<AtomicUsize>,
+    begun: Arc<Notify>,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let (calls, begun) = (Arc::default(), Arc::default());
+        let client = Client::in_memory(server(&calls, &begun)).await.unwrap();
+        Self { client, host: None, lines: None, calls, begun }
+    }
+
+    /// Behind the gateway, by rules that have every call approved by whoever says `line`.
+    async fn asking(lines: Lines) -> Self {
+        let (calls, begun) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
+        let entry = ServerConfig::new("calc", Transport::builtin("calc", []), Source::unwritten("a test"));
+        let mut config = Config::default();
+        config.servers.push(entry);
+        let rules = Policy::read("[[rule]]\ndecide = 'ask'\n", &Reading::default()).unwrap();
+        let parts = (Arc::clone(&calls), Arc::clone(&begun));
+        let host = Host::builder(config)
+            .builtins(Arc::new(move |_, _| Ok(BoxService::new(server(&parts.0, &parts.1)))))
+            .guard(Arc::new(Guard::new(Some(rules))))
+            .start()
+            .unwrap();
+        let output = Output { json: false, quiet: true };
+        let lines = Arc::new(lines);
+        let theirs = Arc::clone(&lines);
+        let asked = move |params| elicit(params, Arc::clone(&theirs), output);
+        let client = Client::builder().elicitation(asked).in_memory(host.gateway()).await.unwrap();
+        Self { client, host: Some(host), lines: Some(lines), calls, begun }
+    }
+
+    async fn table<'a>(&'a self, provider: &'a dyn Provider) -> Table<'a> {
+        let tools = self.client.tools().all().await.unwrap();
+        Table {
+            provider,
+            client: &self.client,
+            tools,
+            system: None,
+            max_tokens: 99,
+            max_rounds: 3,
+            images: false,
+        }
+    }
+
+    /// A turn that nobody stops.
+    async fn turn(&self, model: &Scripted, history: &mut Vec<SamplingMessage>) -> (Turn, Written) {
+        let table = self.table(model).await;
+        let (mut page, mut seen) = (Page::default(), Written::default());
+        let mut show = |said: Said<'_>| {
+            let Written { out, err } = page.of(said);
+            seen.out.push_str(&out);
+            seen.err.push_str(&err);
+        };
+        let stop = pin!(std::future::pending());
+        let turn = turn(&table, history, "What is 2 + 40?", &mut show, stop).await;
+        (turn, seen)
+    }
+
+    async fn end(self) {
+        self.client.close().await;
+        if let Some(host) = self.host {
+            host.stop().await;
+        }
+    }
+}
+
+/// A person who says the same whenever they are asked.
+fn saying(line: &'static str) -> Lines {
+    Lines::of(move || Some(Ok(line.to_owned())))
+}
+
+/// What any provider would say of the conversation if it went on.
+fn can_go_on(history: &[SamplingMessage]) {
+    let mut messages = history.to_vec();
+    assert_eq!(messages.last().map(|last| &last.role), Some(&Role::Assistant));
+    messages.push(SamplingMessage::user("And then?"));
+    Scripted::new(["x"]).check(&CreateMessageParams::new(messages, 9)).unwrap();
+}
+
+#[tokio::test]
+async fn a_tool_is_called_and_its_result_reaches_the_model() {
+    let (stage, model, mut history) =
+        (Stage::new().await, once("add", json!({ "a": 2, "b": 40 })), Vec::new());
+    let (turn, seen) = stage.turn(&model, &mut history).await;
+    assert!(matches!(turn.ended, Ended::Answered), "{turn:?}");
+    let asked = model.asked();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[0].tools.len(), 3);
+    let given = results(&asked[1]);
+    assert!(words(&given[0]).contains("42") && given[0].is_error == Some(false), "{given:?}");
+    assert_eq!(seen.out, "I have it.");
+    assert!(seen.err.contains("add") && seen.err.contains("42"), "{}", seen.err);
+    assert!(turn.spent.total() > 0 && !turn.is_more);
+    assert_eq!(history.len(), 4);
+    can_go_on(&history);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn what_the_person_denies_is_not_called_and_the_model_is_told_why() {
+    let stage = Stage::asking(saying("d not with my numbers")).await;
+    let (model, mut history) = (once("calc__add", json!({ "a": 2, "b": 40 })), Vec::new());
+    let (turn, _) = stage.turn(&model, &mut history).await;
+    assert!(matches!(turn.ended, Ended::Answered), "{turn:?}");
+    let given = results(model.asked().last().unwrap());
+    assert_eq!(given[0].is_error, Some(true));
+    assert!(words(&given[0]).contains("not with my numbers"), "{given:?}");
+    assert_eq!(stage.calls.load(Ordering::Relaxed), 0);
+    stage.end().await;
+
+    let stage = Stage::asking(saying("o")).await;
+    let (model, mut history) = (once("calc__add", json!({ "a": 2, "b": 40 })), Vec::new());
+    stage.turn(&model, &mut history).await;
+    assert!(words(&results(model.asked().last().unwrap())[0]).contains("42"));
+    assert_eq!(stage.calls.load(Ordering::Relaxed), 1);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn a_model_that_asks_for_tools_without_end_is_ended() {
+    let stage = Stage::new().await;
+    let model = Scripted::with(|_| Reply::new(wants("1", "add", json!({ "a": 1, "b": 1 }))));
+    let mut history = Vec::new();
+    let (turn, _) = stage.turn(&model, &mut history).await;
+    assert!(matches!(turn.ended, Ended::TooManyRounds), "{turn:?}");
+    assert_eq!(stage.calls.load(Ordering::Relaxed), 3);
+    can_go_on(&history);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn a_turn_is_stopped_in_the_middle_of_a_call_and_the_conversation_goes_on() {
+    let stage = Stage::new().await;
+    let content = vec![
+        wants("1", "add", json!({ "a": 1, "b": 1 })),
+        wants("2", "stall", json!({})),
+        wants("3", "add", json!({ "a": 1, "b": 1 })),
+    ];
+    let model = Scripted::new([CreateMessageResult::of("", content)]);
+    let table = stage.table(&model).await;
+    let mut history = Vec::new();
+    let begun = Arc::clone(&stage.begun);
+    let stop = pin!(begun.notified());
+    let turn = turn(&table, &mut history, "Go", &mut |_| {}, stop).await;
+    drop(table);
+    assert!(matches!(turn.ended, Ended::Stopped), "{turn:?}");
+    assert_eq!(stage.calls.load(Ordering::Relaxed), 1, "what comes after is not called");
+    let blocks = &history[2].content;
+    let failed = |block: &Block| matches!(block, Block::ToolResult(result) if result.is_error == Some(true));
+    assert_eq!(blocks.iter().map(failed).collect::<Vec<_>>(), [false, true, true]);
+    can_go_on(&history);
+    stage.end().await;
+}
+
+/// The question is given up with its call, and the next line is the person's next word.
+#[tokio::test]
+async fn a_turn_is_stopped_while_the_person_is_asked() {
+    let asked = Arc::new(Notify::new());
+    let (typed, waiting) = std::sync::mpsc::channel::<&str>();
+    let is_asked = Arc::clone(&asked);
+    let stage = Stage::asking(Lines::of(move || {
+        is_asked.notify_one();
+        waiting.recv().ok().map(|line| Ok(line.to_owned()))
+    }));
+    let stage = stage.await;
+    let model = once("calc__add", json!({ "a": 1, "b": 1 }));
+    let table = stage.table(&model).await;
+    let mut history = Vec::new();
+    let turn = turn(&table, &mut history, "Go", &mut |_| {}, pin!(asked.notified())).await;
+    drop(table);
+    assert!(matches!(turn.ended, Ended::Stopped), "{turn:?}");
+    can_go_on(&history);
+    let lines = Arc::clone(stage.lines.as_ref().unwrap());
+    lines.end_turn();
+    let next = async { tokio::join!(lines.next(), async { typed.send("o").unwrap() }).0 };
+    let next = tokio::time::timeout(Duration::from_secs(10), next).await;
+    assert_eq!(next, Ok(Some(Ok("o".to_owned()))));
+    assert_eq!(stage.calls.load(Ordering::Relaxed), 0);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn an_answer_is_stopped_where_it_is() {
+    let stage = Stage::new().await;
+    let model = Scripted::new([Reply::new("one two three").slowly(Duration::ZERO, Duration::from_millis(5))]);
+    let table = stage.table(&model).await;
+    let mut history = Vec::new();
+    let heard = Arc::new(Notify::new());
+    let mut show = |said: Said<'_>| {
+        if said == Said::Text("two ") {
+            heard.notify_one();
+        }
+    };
+    let stop = pin!(heard.notified());
+    let turn = turn(&table, &mut history, "Count", &mut show, stop).await;
+    assert!(matches!(turn.ended, Ended::Stopped) && turn.is_more, "{turn:?}");
+    assert_eq!(history[1].content[0].as_text(), Some("one two  [stopped by the person]"));
+    can_go_on(&history);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_turn_that_has_no_answer() {
+    let stage = Stage::new().await;
+    let twice = vec![wants("1", "add", json!({})), wants("1", "add", json!({}))];
+    for content in [twice, vec![wants("1", "add", json!([1]))]] {
+        let mut history = vec![SamplingMessage::user("a"), SamplingMessage::assistant("b")];
+        let model = Scripted::new([CreateMessageResult::of("", content)]);
+        let (turn, _) = stage.turn(&model, &mut history).await;
+        assert!(matches!(turn.ended, Ended::Failed(_)), "{turn:?}");
+        assert!(turn.spent.total() > 0, "it was paid for");
+        assert_eq!(history.len(), 2);
+    }
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn models_and_servers_cannot_write_to_the_terminal() {
+    let stage = Stage::new().await;
+    let model = Scripted::with(|asked| match results(asked).as_slice() {
+        [] => {
+            let strange = wants("2", "hostile", json!({ "x": "\u{202e}" }));
+            CreateMessageResult::of("", vec![wants("1", "hostile", json!({})), strange]).into()
+        }
+        _ => Reply::from("fine\u{1b}]0;x\u{7}\u{200b}"),
+    });
+    let (_, seen) = stage.turn(&model, &mut Vec::new()).await;
+    // The colours are ours.
+    let ours = seen.err.replace("\u{1b}[2m", "").replace("\u{1b}[36m", "").replace("\u{1b}[0m", "");
+    let ours = ours.replace("\u{1b}[1;31m", "");
+    for text in [&ours, &seen.out] {
+        assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{200b}', '\u{7}']), "{text:?}");
+    }
+    assert!(ours.contains("good\\u{1b}[2Jbad\\u{202e}"), "{ours}");
+    assert_eq!(seen.out, "fine\\u{1b}]0;x\\u{7}\\u{200b}");
+    stage.end().await;
+}
+
+#[test]
+fn what_begins_with_a_slash_is_never_said_to_the_model() {
+    assert_eq!(Wish::of(" hello /tools "), Wish::Say("hello /tools"));
+    assert_eq!(Wish::of("/model  fast "), Wish::Model(Some("fast")));
+    assert_eq!(Wish::of("/quti"), Wish::Unknown("/quti"));
+    assert_eq!(Wish::of("/quit now"), Wish::Unknown("/quit"));
+    assert_eq!(Wish::of("  "), Wish::Nothing);
+}
+
+#[test]
+fn talk_stands_on_lines_of_its_own() {
+    let mut page = Page::default();
+    assert_eq!(page.of(Said::Text("Let me see")).out, "Let me see");
+    let aside = page.of(Said::Result { failed: false, text: "a\nb" });
+    assert_eq!(aside.out, "\n");
+    assert!(aside.err.contains("a ⏎ b") && aside.err.ends_with('\n'), "{}", aside.err);
+    assert_eq!(page.end(), Written::default());
+}
+
+#[test]
+fn without_a_model_it_is_said_what_to_write() {
+    let none = chosen(&[], None).unwrap_err();
+    assert!(none.hint.unwrap().contains("[models.fast]"));
+    let models = [Model::new("a", Scripted::new(["x"])), Model::new("b", Scripted::new(["x"]))];
+    assert_eq!(chosen(&models, None).unwrap().name, "a");
+    assert_eq!(chosen(&models, Some("b")).unwrap().name, "b");
+    assert!(chosen(&models, Some("c")).unwrap_err().hint.unwrap().contains("`a`, `b`"));
+}

@@ -1,0 +1,265 @@
+//! One turn of a conversation: what the person says, what the model answers, and the tools in between.
+
+use std::pin::Pin;
+
+use hospes::client::Client;
+use hospes::model::{
+    CallToolResult, ContentBlock, CreateMessageParams, RawJson, Role, SamplingMessage,
+    SamplingMessageContentBlock as Block, StopReason, Tool, ToolResultContent, ToolUseContent,
+};
+use hospes_models::{Answer, Delta, Failure, ModelError, Provider, Usage};
+
+/// What is at hand for a turn.
+pub(super) struct Table<'a> {
+    pub(super) provider: &'a dyn Provider,
+    pub(super) client: &'a Client,
+    pub(super) tools: Vec<Tool>,
+    /// What the servers say of their use.
+    pub(super) system: Option<String>,
+    /// The most tokens of an answer.
+    pub(super) max_tokens: u64,
+    /// How often the model may ask for tools in one turn.
+    pub(super) max_rounds: u32,
+    /// Whether the model takes pictures.
+    pub(super) images: bool,
+}
+
+/// What there is to show on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said<'a> {
+    /// More of the answer.
+    Text(&'a str),
+    /// The model is asked for this time, the second or a later one.
+    Again(u32),
+    /// A tool is called.
+    Call { tool: &'a str, arguments: &'a str },
+    /// What it gave.
+    Result { failed: bool, text: &'a str },
+    /// The answer ends in the middle.
+    CutOff,
+}
+
+/// Who is shown it.
+pub(super) type Audience<'a> = dyn FnMut(Said<'_>) + Send + 'a;
+
+/// Ready when the person wants no answer any more.
+pub(super) type Stop<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
+
+/// How a turn ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    Answered,
+    /// The person stopped it.
+    Stopped,
+    /// The model asked for tools once too often.
+    TooManyRounds,
+    /// The model gave no answer. Nothing of the turn is in the conversation.
+    Failed(Failure),
+}
+
+/// What came of a turn.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) ended: Ended,
+    /// The tokens of all its requests, as far as they were counted.
+    pub(super) spent: Usage,
+    /// Whether some were not.
+    pub(super) is_more: bool,
+}
+
+/// Takes a turn. The conversation is one that can go on afterwards, however the turn ends.
+pub(super) async fn turn(
+    table: &Table<'_>,
+    history: &mut Vec<SamplingMessage>,
+    text: &str,
+    show: &mut Audience<'_>,
+    mut stop: Stop<'_>,
+) -> Turn {
+    let begun = history.len();
+    history.push(SamplingMessage::user(text));
+    let mut turn = Turn { ended: Ended::Answered, spent: Usage::default(), is_more: false };
+    let mut rounds = 0;
+    loop {
+        let mut partial = String::new();
+        let asked = tokio::select! {
+            biased;
+            () = &mut stop => None,
+            asked = ask(table, history, &mut partial, show) => Some(asked),
+        };
+        let answer = match asked {
+            None => {
+                turn.is_more = true;
+                close(history, &partial, "stopped by the person");
+                turn.ended = Ended::Stopped;
+                return turn;
+            }
+            Some(Err(failure)) => {
+                turn.count(failure.usage, failure.may_have_cost);
+                history.truncate(begun);
+                turn.ended = Ended::Failed(failure);
+                return turn;
+            }
+            Some(Ok(answer)) => answer,
+        };
+        turn.count(answer.usage, true);
+        if answer.result.stop_reason == Some(StopReason::MaxTokens) {
+            show(Said::CutOff);
+        }
+        let wanted: Vec<ToolUseContent> = answer.result.tool_uses().cloned().collect();
+        let mut content = answer.result.content;
+        if content.is_empty() {
+            content.push(Block::text("[nothing]"));
+        }
+        history.push(SamplingMessage::of(Role::Assistant, content));
+        if wanted.is_empty() {
+            return turn;
+        }
+        if rounds == table.max_rounds {
+            let why = format!("not called: no more than {rounds} rounds of tools in one turn");
+            let results = wanted.iter().map(|tool_use| failed(tool_use, &why).into()).collect();
+            history.push(SamplingMessage::of(Role::User, results));
+            close(history, "", "ended by the limit on rounds");
+            turn.ended = Ended::TooManyRounds;
+            return turn;
+        }
+        rounds += 1;
+        let (results, is_stopped) = call_all(table, &wanted, show, stop.as_mut()).await;
+        history.push(SamplingMessage::of(Role::User, results));
+        if is_stopped {
+            close(history, "", "stopped by the person");
+            turn.ended = Ended::Stopped;
+            return turn;
+        }
+    }
+}
+
+impl Turn {
+    fn count(&mut self, usage: Option<Usage>, was_asked: bool) {
+        match usage {
+            Some(usage) => {
+                let input = self.spent.input_tokens.saturating_add(usage.input_tokens);
+                let output = self.spent.output_tokens.saturating_add(usage.output_tokens);
+                self.spent = Usage::new(input, output);
+            }
+            None => self.is_more |= was_asked,
+        }
+    }
+}
+
+/// Ends a turn that has no answer, so that the person's next words do not follow their last.
+fn close(history: &mut Vec<SamplingMessage>, partial: &str, why: &str) {
+    let space = if partial.is_empty() { "" } else { " " };
+    history.push(SamplingMessage::assistant(format!("{partial}{space}[{why}]")));
+}
+
+async fn ask(
+    table: &Table<'_>,
+    history: &[SamplingMessage],
+    partial: &mut String,
+    show: &mut Audience<'_>,
+) -> Result<Answer, Failure> {
+    let mut params = CreateMessageParams::new(history.to_vec(), table.max_tokens);
+    params.tools.clone_from(&table.tools);
+    params.system_prompt.clone_from(&table.system);
+    let mut heard = |delta: Delta<'_>| match delta {
+        Delta::Text(text) => {
+            partial.push_str(text);
+            show(Said::Text(text));
+        }
+        Delta::Again(time) => show(Said::Again(time)),
+        _ => {}
+    };
+    let answer = table.provider.generate(&params, &mut heard).await?;
+    // What could not be sent back is no part of a conversation.
+    let mut ids: Vec<&str> = answer.result.tool_uses().map(|tool_use| tool_use.id.as_str()).collect();
+    ids.sort_unstable();
+    let is_twice = ids.windows(2).any(|pair| pair[0] == pair[1]);
+    if is_twice || answer.result.tool_uses().any(|tool_use| !tool_use.input.is_object()) {
+        let why = "the model asks for tools in a way that cannot be answered".to_owned();
+        let mut failure = Failure::new(ModelError::Invalid(why));
+        (failure.usage, failure.may_have_cost) = (answer.usage, true);
+        return Err(failure);
+    }
+    // Not every provider speaks before it is done.
+    if partial.is_empty() && !answer.result.text().is_empty() {
+        show(Said::Text(&answer.result.text()));
+    }
+    Ok(answer)
+}
+
+/// Calls the tools one after the other, for a person may be asked about each. Every one gets a result, also where it is not
+/// called any more.
+async fn call_all(
+    table: &Table<'_>,
+    wanted: &[ToolUseContent],
+    show: &mut Audience<'_>,
+    mut stop: Stop<'_>,
+) -> (Vec<Block>, bool) {
+    let mut results = Vec::new();
+    let mut is_stopped = false;
+    for tool_use in wanted {
+        if is_stopped {
+            results.push(failed(tool_use, "not called: stopped by the person").into());
+            continue;
+        }
+        show(Said::Call { tool: &tool_use.name, arguments: tool_use.input.as_str() });
+        let result = tokio::select! {
+            biased;
+            () = &mut stop => {
+                is_stopped = true;
+                failed(tool_use, "stopped by the person; what it had done by then is not known")
+            }
+            result = call(table, tool_use) => result,
+        };
+        show(Said::Result { failed: result.is_error == Some(true), text: &text(&result) });
+        results.push(result.into());
+    }
+    (results, is_stopped)
+}
+
+async fn call(table: &Table<'_>, tool_use: &ToolUseContent) -> ToolResultContent {
+    match table.client.call(&tool_use.name, &tool_use.input).await {
+        Ok(result) => taken(tool_use, result, table.images),
+        Err(error) => failed(tool_use, &crate::exit::chain(&error)),
+    }
+}
+
+/// A result as the model takes it.
+fn taken(tool_use: &ToolUseContent, result: CallToolResult, images: bool) -> ToolResultContent {
+    let is_error = result.failed();
+    let note = |what: &str, kind: &str| format!("[{what}, {kind}; not shown to this model]").into();
+    let content: Vec<ContentBlock> = result
+        .content
+        .into_iter()
+        .map(|block| match block {
+            ContentBlock::Image(image) if !images => note("a picture", &image.mime_type),
+            ContentBlock::Audio(audio) => note("a sound", &audio.mime_type),
+            other => other,
+        })
+        .collect();
+    let mut taken = ToolResultContent::new(&tool_use.id, content).with_is_error(is_error);
+    taken.structured_content = result.structured_content.filter(RawJson::is_object);
+    taken
+}
+
+fn failed(tool_use: &ToolUseContent, why: &str) -> ToolResultContent {
+    ToolResultContent::new(&tool_use.id, vec![why.into()]).with_is_error(true)
+}
+
+/// A result in words.
+fn text(result: &ToolResultContent) -> String {
+    let texts: Vec<&str> = result
+        .content
+        .iter()
+        .filter_map(|block| match block {
+            ContentBlock::Text(text) => Some(text.text.as_str()),
+            _ => None,
+        })
+        .collect();
+    match (&result.structured_content, texts.as_slice()) {
+        (Some(structured), []) => structured.as_str().to_owned(),
+        (None, []) if result.content.is_empty() => "nothing".to_owned(),
+        (None, []) => "something that is no text".to_owned(),
+        (_, texts) => texts.join("\n"),
+    }
+}
