@@ -102,9 +102,9 @@ impl House {
         let page = ann.see("is disconnected, and its tokens are taken back there").await;
         assert!(page.contains("Not connected"), "{page}");
         ann.picture("disconnected").await;
-        // The other server knows nothing of her any more, and asks.
-        let start = format!("{}/connect/", self.up.origin());
-        self.until("there__time__now", &["timezone=Asia/Tokyo"], &start).await;
+        // Her connection is closed: what was listed over it is gone, and she is asked to connect an account.
+        self.until("there__time__now", &["timezone=Asia/Tokyo"], "there is no tool").await;
+        self.link().await;
     }
 }
 
