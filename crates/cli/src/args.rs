@@ -1,14 +1,20 @@
 //! What may be written on the command line, as it is written. What it means is worked out by each command.
 
+mod rules;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use hospes_host::PinMode;
-use hospes_host::pins::Digest;
 use hospes_servers::BUILTINS;
 
+use self::rules::pin_mode;
+pub(crate) use self::rules::{
+    Audit, AuditExport, AuditSearch, AuditVerify, Pins, PinsAccept, PinsItem, PinsShow, Policy, PolicyFile,
+    PolicyTest,
+};
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
 /// Stands between your AI applications and your MCP servers.
@@ -128,168 +134,6 @@ pub(crate) struct HostOptions {
     /// Do not record what is called
     #[arg(long, conflicts_with = "audit_arguments")]
     pub(crate) no_audit: bool,
-}
-
-/// What `hospes policy` can be told to do.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Policy {
-    /// Say whether the rules can be read
-    Check(PolicyFile),
-    /// Say what would be decided about a call, and by which rule
-    Test(PolicyTest),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PolicyFile {
-    /// The rules [default: policy.toml in the folder of the configuration]
-    #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
-    pub(crate) policy: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PolicyTest {
-    #[command(flatten)]
-    pub(crate) file: PolicyFile,
-    /// The server, as it is called in the configuration
-    pub(crate) server: String,
-    /// The tool, as the server calls it; a URI with --resource, a prompt with --prompt
-    pub(crate) name: String,
-    /// The arguments, a JSON object
-    #[arg(default_value = "{}")]
-    pub(crate) arguments: String,
-    /// Which application calls
-    #[arg(long, value_name = "NAME")]
-    pub(crate) application: Option<String>,
-    /// Who is signed in
-    #[arg(long, value_name = "NAME")]
-    pub(crate) principal: Option<String>,
-    /// The tool says that it changes nothing
-    #[arg(long)]
-    pub(crate) read_only: bool,
-    /// The tool says that it destroys nothing
-    #[arg(long)]
-    pub(crate) not_destructive: bool,
-    /// The tool says that it reaches nothing outside
-    #[arg(long)]
-    pub(crate) closed_world: bool,
-    /// It is a prompt
-    #[arg(long, conflicts_with = "resource")]
-    pub(crate) prompt: bool,
-    /// It is a resource
-    #[arg(long)]
-    pub(crate) resource: bool,
-}
-
-/// What `hospes pins` can be told to do.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Pins {
-    /// List the servers that were seen, and what waits
-    List,
-    /// Show what a server offers, what has changed, and what is conspicuous about it
-    Show(PinsShow),
-    /// Accept a server with all that it offers now, or one thing that it offers
-    Accept(PinsAccept),
-    /// Reject a server, which is not started then, or one thing that it offers
-    Reject(PinsItem),
-    /// Show the definitions that a server has had
-    History(PinsItem),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PinsItem {
-    /// The server, as it is called in the configuration
-    pub(crate) server: String,
-    /// The tool, as the server calls it; a prompt as prompt:NAME, a template as template:URI, or instructions
-    pub(crate) item: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PinsShow {
-    #[command(flatten)]
-    pub(crate) of: PinsItem,
-    /// All definitions, not only what waits
-    #[arg(long)]
-    pub(crate) all: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PinsAccept {
-    #[command(flatten)]
-    pub(crate) of: PinsItem,
-    /// Accept only what has this hash, as `show` prints it, without being asked
-    #[arg(long, value_name = "HASH")]
-    pub(crate) hash: Option<Digest>,
-    /// Do not ask
-    #[arg(short, long)]
-    pub(crate) yes: bool,
-}
-
-/// Who accepts what is new.
-fn pin_mode(text: &str) -> Result<PinMode, String> {
-    PinMode::read(text).ok_or_else(|| format!("expected {}", PinMode::ALL.map(PinMode::as_str).join(", ")))
-}
-
-/// What `hospes audit` can be told to do.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Audit {
-    /// Find entries, the newest first
-    Search(AuditSearch),
-    /// Go through the whole record and say whether it is what was recorded
-    Verify(AuditVerify),
-    /// Print all entries in their order, one JSON object a line
-    Export(AuditExport),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AuditSearch {
-    /// A text in the server, the tool, the application or the principal
-    pub(crate) text: Option<String>,
-    /// Of this server
-    #[arg(long, value_name = "NAME")]
-    pub(crate) server: Option<String>,
-    /// Of this tool, prompt or URI
-    #[arg(long, value_name = "NAME")]
-    pub(crate) tool: Option<String>,
-    /// With this decision: allow, deny, expired
-    #[arg(long, value_name = "WORD")]
-    pub(crate) decision: Option<String>,
-    /// Not before: a moment (2026-06-01T12:00:00Z), a day, or a time ago (2h, 3d)
-    #[arg(long, value_name = "WHEN", value_parser = moment)]
-    pub(crate) since: Option<jiff::Timestamp>,
-    /// How many at most
-    #[arg(long, value_name = "COUNT", default_value_t = 50)]
-    pub(crate) limit: usize,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AuditVerify {
-    /// A place that an earlier `verify` printed and that was noted elsewhere: it has to be in the record still
-    #[arg(long, value_name = "PLACE")]
-    pub(crate) noted: Option<hospes_store::Place>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AuditExport {
-    /// After the entry with this number
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    pub(crate) after: u64,
-    /// With the arguments that were recorded, opened
-    #[arg(long)]
-    pub(crate) arguments: bool,
-}
-
-/// A moment, a day (in UTC), or how long ago.
-fn moment(text: &str) -> Result<jiff::Timestamp, String> {
-    if let Ok(moment) = text.parse::<jiff::Timestamp>() {
-        return Ok(moment);
-    }
-    if let Ok(day) = text.parse::<jiff::civil::Date>() {
-        let midnight = day.to_zoned(jiff::tz::TimeZone::UTC).map_err(|error| error.to_string())?;
-        return Ok(midnight.timestamp());
-    }
-    let span: jiff::SignedDuration =
-        text.parse().map_err(|_| "expected a moment, a day, or a time ago such as 2h or 30m".to_owned())?;
-    jiff::Timestamp::now().checked_sub(span).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Args)]

@@ -175,20 +175,7 @@ impl Page {
         let now = draft.edited.as_ref().unwrap_or(&card.result);
         self.part("What would go to the application", edited(draft));
         self.problem(draft);
-        match json::members(now).filter(|_| !draft.is_raw) {
-            None => self.raw(now),
-            Some(members) => {
-                for (name, value) in members {
-                    if name == "content" {
-                        self.blocks(&value);
-                    } else {
-                        // It goes along, so it is shown.
-                        self.member(&name, &value);
-                    }
-                }
-            }
-        }
-        self.changes(&card.result, draft);
+        self.answer(&card.result, now, draft);
         self.part("What was sent", "");
         self.object(&card.arguments);
     }
@@ -245,19 +232,7 @@ impl Page {
         let now = draft.edited.as_ref().unwrap_or(&card.result);
         self.part("What the server would get", edited(draft));
         self.problem(draft);
-        match json::members(now).filter(|_| !draft.is_raw) {
-            None => self.raw(now),
-            Some(members) => {
-                for (name, value) in members {
-                    if name == "content" {
-                        self.blocks(&value);
-                    } else {
-                        self.member(&name, &value);
-                    }
-                }
-            }
-        }
-        self.changes(&card.result, draft);
+        self.answer(&card.result, now, draft);
         self.part("What was sent", "");
         self.conversation(&card.request);
     }
@@ -443,6 +418,24 @@ impl Page {
             Some(members) => members.iter().for_each(|(name, value)| self.member(name, value)),
             None => self.raw(value),
         }
+    }
+
+    /// A result that would be handed over, and what of it was changed.
+    fn answer(&mut self, was: &RawJson, now: &RawJson, draft: &Draft) {
+        match json::members(now).filter(|_| !draft.is_raw) {
+            None => self.raw(now),
+            Some(members) => {
+                for (name, value) in members {
+                    if name == "content" {
+                        self.blocks(&value);
+                    } else {
+                        // It goes along, so it is shown.
+                        self.member(&name, &value);
+                    }
+                }
+            }
+        }
+        self.changes(was, draft);
     }
 
     /// A member: a short value beside its name, a longer one below it.
