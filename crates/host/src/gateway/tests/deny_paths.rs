@@ -33,6 +33,17 @@ use Kind::*;
 
 const KINDS: [Kind; 8] = [Tool, Prompt, Resource, Request, Answer, Form, Url, Result];
 
+/// An enumeration, and a list of all of it: what is written once is not forgotten in the table.
+macro_rules! all {
+    ($all:ident: $(#[$about:meta])* enum $name:ident { $($one:ident),* $(,)? }) => {
+        $(#[$about])*
+        enum $name { $($one),* }
+
+        const $all: &[$name] = &[$($name::$one),*];
+    };
+}
+
+all! { WAYS:
 /// How it ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
@@ -54,28 +65,9 @@ enum Way {
     NotOffered,
     Twice,
 }
+}
 
 use Way::*;
-
-const WAYS: [Way; 17] = [
-    Approved,
-    Silence,
-    TooLate,
-    Denied,
-    Blocked,
-    ForgedId,
-    DecidedBefore,
-    CallerGone,
-    Nobody,
-    DeskFull,
-    DeskFullOfBytes,
-    RulesChanged,
-    BlockedMeanwhile,
-    EditedIntoDenied,
-    EditThatIsNone,
-    NotOffered,
-    Twice,
-];
 
 impl Way {
     /// Whether there is such a thing.
@@ -368,7 +360,7 @@ async fn what_is_not_allowed_does_not_happen() {
     let mut wrong = Vec::new();
     for up in ERAS {
         for kind in KINDS {
-            for way in WAYS.into_iter().filter(|way| way.is_of(kind)) {
+            for way in WAYS.iter().copied().filter(|way| way.is_of(kind)) {
                 let scene = Scene::new(kind, up, "").await;
                 let (happened, said) = scene.ends(way).await;
                 let expected = usize::from(way == Approved);
@@ -382,6 +374,7 @@ async fn what_is_not_allowed_does_not_happen() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+all! { BACKS:
 /// How an application comes back with the answer to a form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Back {
@@ -402,25 +395,7 @@ enum Back {
     StrongByNow,
     Twice,
 }
-
-const BACKS: [Back; 16] = [
-    Back::Yes,
-    Back::No,
-    Back::Unset,
-    Back::Odd,
-    Back::Declined,
-    Back::Cancelled,
-    Back::YesButDeclined,
-    Back::OtherPrincipal,
-    Back::SignedOut,
-    Back::OtherApplication,
-    Back::OtherArguments,
-    Back::ForgedId,
-    Back::Late,
-    Back::RulesChanged,
-    Back::StrongByNow,
-    Back::Twice,
-];
+}
 
 /// What an application says that its person said, and for what.
 #[tokio::test(start_paused = true)]
@@ -428,7 +403,7 @@ async fn what_an_application_brings_back_is_good_for_what_was_asked_and_once() {
     let mut wrong = Vec::new();
     for up in ERAS {
         for kind in [Tool, Prompt, Resource] {
-            for back in BACKS {
+            for &back in BACKS {
                 if back == Back::OtherArguments && kind != Tool {
                     continue;
                 }

@@ -62,12 +62,13 @@ async fn a_tool_that_became_another_while_it_was_asked_about_is_not_called() {
             handle.add_tool(another, run).unwrap();
             let seen = async {
                 let pins = host.pins().unwrap();
+                let mut changes = pins.changes();
                 while !pins
                     .difference("files", ItemKind::Tool, "write")
                     .await
                     .is_ok_and(|found| found.item.state == PinState::Changed)
                 {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    changes.changed().await.unwrap();
                 }
             };
             tokio::time::timeout(Duration::from_secs(20), seen).await.expect("the change is not seen");
