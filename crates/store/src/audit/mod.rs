@@ -18,7 +18,6 @@ use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use jiff::Timestamp;
 use rusqlite::{Connection, params_from_iter};
 use serde::{Serialize, Serializer};
-use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::StoreError;
@@ -27,7 +26,7 @@ use crate::key::{Keys, LENGTH, from_hex, to_hex};
 use chain::Failed;
 pub use entry::{Ending, Entry, EntryKind};
 pub use search::Search;
-use writer::{Job, Writer};
+use writer::{Hurry, Job, Writer};
 
 /// How many entries may wait to be written; whoever adds one more waits.
 pub const DEFAULT_QUEUE: usize = 1024;
@@ -48,6 +47,7 @@ struct Inner {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
     failing: Arc<AtomicBool>,
+    hurry: Arc<Hurry>,
     reader: Mutex<Connection>,
 }
 
@@ -128,11 +128,25 @@ impl Audit {
         let reader = Mutex::new(file::open(&file, &chain::STEPS)?);
         let failing = Arc::new(AtomicBool::new(false));
         let (jobs, waiting) = mpsc::channel(DEFAULT_QUEUE);
-        let writer =
-            Writer { connection, keys: Arc::clone(&keys), file: file.clone(), failing: Arc::clone(&failing) };
+        let hurry = Arc::new(Hurry::default());
+        let writer = Writer {
+            connection,
+            keys: Arc::clone(&keys),
+            file: file.clone(),
+            failing: Arc::clone(&failing),
+            hurry: Arc::clone(&hurry),
+        };
         let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(waiting));
         let thread = thread.map_err(|source| StoreError::File { file: file.clone(), source })?;
-        Ok(Self(Arc::new(Inner { file, keys, jobs: Some(jobs), thread: Some(thread), failing, reader })))
+        Ok(Self(Arc::new(Inner {
+            file,
+            keys,
+            jobs: Some(jobs),
+            thread: Some(thread),
+            failing,
+            hurry,
+            reader,
+        })))
     }
 
     /// Records an entry, and comes back when it is on the disk.
@@ -141,11 +155,13 @@ impl Audit {
     /// When it could not be written; then it is not in the record.
     pub async fn record(&self, entry: Entry) -> Result<Place, StoreError> {
         let (done, written) = oneshot::channel();
-        self.send(Job { entry, done: Some(done) }).await?;
+        self.send(Job::Write(entry, Some(done))).await?;
         written.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Hands an entry over to be written soon, in its order. Comes back at once unless [`DEFAULT_QUEUE`] are waiting.
+    /// Hands an entry over to be written soon, in its order: within some hundredths of a second, with what else came
+    /// meanwhile. Comes back at once unless [`DEFAULT_QUEUE`] are waiting. A process that is killed in between takes with it
+    /// what was not written yet; [`Audit::record`] is for what must be there.
     ///
     /// # Errors
     /// When what came before could not be written, and this one neither.
@@ -153,7 +169,10 @@ impl Audit {
         if self.0.failing.load(Ordering::Acquire) {
             return self.record(entry).await.map(drop);
         }
-        self.send(Job { entry, done: None }).await
+        match self.try_note(entry) {
+            Ok(()) => Ok(()),
+            Err(entry) => self.send(Job::Write(*entry, None)).await,
+        }
     }
 
     /// As [`Audit::note`], for where nothing can be waited for.
@@ -162,9 +181,9 @@ impl Audit {
     /// The entry, when there is no room for it or nothing is written any more.
     pub fn try_note(&self, entry: Entry) -> Result<(), Box<Entry>> {
         let Some(jobs) = &self.0.jobs else { return Err(Box::new(entry)) };
-        jobs.try_send(Job { entry, done: None }).map_err(|failed| match failed {
-            TrySendError::Full(job) | TrySendError::Closed(job) => Box::new(job.entry),
-        })
+        let Ok(room) = jobs.try_reserve() else { return Err(Box::new(entry)) };
+        room.send(Job::Write(entry, None));
+        Ok(())
     }
 
     /// Whether what happens can be recorded. Where the last entry could not be written, another is tried.
@@ -180,9 +199,30 @@ impl Audit {
         self.record(entry).await.map(drop)
     }
 
+    /// Comes back when everything that was handed over before is on the disk, or could not be written.
+    ///
+    /// # Errors
+    /// When nothing is written any more.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        let (done, flushed) = oneshot::channel();
+        self.send(Job::Flush(done)).await?;
+        flushed.await.map_err(|_| StoreError::Closed)
+    }
+
+    /// Sends what somebody waits for.
     async fn send(&self, job: Job) -> Result<(), StoreError> {
         let jobs = self.0.jobs.as_ref().ok_or(StoreError::Closed)?;
-        jobs.send(job).await.map_err(|_| StoreError::Closed)
+        // Where there is no room, nobody is to wait for what is being gathered.
+        let room = match jobs.try_reserve() {
+            Ok(room) => room,
+            Err(_) => {
+                self.0.hurry();
+                jobs.reserve().await.map_err(|_| StoreError::Closed)?
+            }
+        };
+        room.send(job);
+        self.0.hurry();
+        Ok(())
     }
 
     /// Seals the arguments of a call into its entry. Everything else of the entry that says whose call it was must
@@ -247,6 +287,8 @@ impl Audit {
         &self,
         work: impl FnOnce(&mut Connection, &Keys) -> Result<T, Failed> + Send + 'static,
     ) -> Result<T, StoreError> {
+        // What was noted is found.
+        self.flush().await?;
         let inner = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || {
             let mut reader = inner.reader.lock().unwrap_or_else(PoisonError::into_inner);
@@ -262,9 +304,19 @@ impl fmt::Debug for Audit {
     }
 }
 
+impl Inner {
+    /// Nothing is gathered any longer: somebody waits.
+    fn hurry(&self) {
+        if let Some(thread) = &self.thread {
+            self.hurry.up(thread.thread());
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         self.jobs = None;
+        self.hurry();
         // What was handed over is written before anybody may think that it is.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -300,3 +300,17 @@ async fn what_could_not_be_written_is_written_later() {
     let subjects: Vec<&str> = all.iter().map(|one| one.entry.subject.as_deref().unwrap()).collect();
     assert_eq!(subjects, ["tool0", "noted", "after"]);
 }
+
+/// What nobody waits for is gathered, and is found nevertheless by whoever looks.
+#[tokio::test]
+async fn what_was_noted_is_found_at_once() {
+    let place = files();
+    let audit = place.open();
+    for number in 0..20_u64 {
+        audit.try_note(call(&format!("tool{number}"))).unwrap();
+        let found = audit.search(Search::default()).await.unwrap();
+        assert_eq!(found.first().map(|one| one.seq), Some(number + 1));
+    }
+    audit.try_note(call("noted")).unwrap();
+    assert_eq!(audit.record(call("recorded")).await.unwrap().seq, 22);
+}
