@@ -155,7 +155,7 @@ impl Audit {
     /// When it could not be written; then it is not in the record.
     pub async fn record(&self, entry: Entry) -> Result<Place, StoreError> {
         let (done, written) = oneshot::channel();
-        self.send(Job::Write(entry, Some(done))).await?;
+        self.send(Job::Write(Box::new(entry), Some(done))).await?;
         written.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -171,7 +171,7 @@ impl Audit {
         }
         match self.try_note(entry) {
             Ok(()) => Ok(()),
-            Err(entry) => self.send(Job::Write(*entry, None)).await,
+            Err(entry) => self.send(Job::Write(entry, None)).await,
         }
     }
 
@@ -182,7 +182,7 @@ impl Audit {
     pub fn try_note(&self, entry: Entry) -> Result<(), Box<Entry>> {
         let Some(jobs) = &self.0.jobs else { return Err(Box::new(entry)) };
         let Ok(room) = jobs.try_reserve() else { return Err(Box::new(entry)) };
-        room.send(Job::Write(entry, None));
+        room.send(Job::Write(Box::new(entry), None));
         Ok(())
     }
 

@@ -26,13 +26,13 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// What the thread is to do.
 pub(super) enum Job {
     /// To write an entry, and to say so to whoever waits until it is.
-    Write(Entry, Option<oneshot::Sender<Result<Place, StoreError>>>),
+    Write(Box<Entry>, Option<oneshot::Sender<Result<Place, StoreError>>>),
     /// To say when everything before is written, or cannot be.
     Flush(oneshot::Sender<()>),
 }
 
 /// An entry, and who waits until it is written.
-type Waiting = (Entry, Option<oneshot::Sender<Result<Place, StoreError>>>);
+type Waiting = (Box<Entry>, Option<oneshot::Sender<Result<Place, StoreError>>>);
 
 /// That somebody waits for what has been handed over, so that it is not gathered any longer.
 #[derive(Debug, Default)]
