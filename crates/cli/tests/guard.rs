@@ -6,7 +6,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{House, Running};
+use support::{House, Running, eventually};
 
 fn call(host: &mut Running, id: u32, tool: &str, arguments: &Value) -> Value {
     host.ask(id, "tools/call", &json!({ "name": tool, "arguments": arguments }))["result"].clone()
@@ -64,26 +64,29 @@ fn rules_are_gone_by_and_read_again_and_what_was_called_is_recorded() {
     host.close_stdin();
     host.child.wait().unwrap();
 
-    let found = house.run(&["audit", "search", "--json", "--server", "one"]);
+    let found = house.run(&["audit", "search", "--json", "--server", "one", "--kind", "call"]);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
     let told: Vec<_> = found.as_array().unwrap().iter().rev().map(|one| &one["entry"]["ending"]).collect();
     assert_eq!(told, ["done", "refused", "refused", "done", "refused"]);
     let shown = house.run(&["audit", "search", "greet"]);
     assert!(shown.stdout.contains("one greet") && shown.stdout.contains("rule 1 (line 1)"), "{shown:?}");
     let exported = house.run(&["audit", "export", "--arguments"]);
-    assert_eq!(lines(&exported.stdout)[0]["arguments"], json!({ "name": "Ada" }));
+    let exported = lines(&exported.stdout);
+    let first = exported.iter().find(|one| one["entry"]["kind"] == "call").unwrap();
+    assert_eq!(first["arguments"], json!({ "name": "Ada" }));
     let plain = house.run(&["audit", "export"]);
     assert!(!plain.stdout.contains("Ada"), "{plain:?}");
 
     let verified = house.run(&["audit", "verify", "--json"]);
     let verified: Value = serde_json::from_str(&verified.stdout).unwrap();
-    assert_eq!(verified["entries"], 5);
+    // The server was started, five calls were decided about, and it has ended.
+    assert_eq!(verified["entries"], 7);
     let noted = verified["place"].as_str().unwrap();
     assert_eq!(house.run(&["audit", "verify", "--noted", noted]).code, Some(0));
-    let forged = noted.replace("5:", "4:");
+    let forged = noted.replacen("7:", "6:", 1);
     let refused = house.run(&["audit", "verify", "--noted", &forged]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("entry 4 is not the one that was noted"), "{refused:?}");
+    assert!(refused.stderr.contains("entry 6 is not the one that was noted"), "{refused:?}");
 }
 
 #[test]
@@ -125,7 +128,7 @@ fn without_rules_everything_may_be_called_and_is_recorded_unless_told_not_to_be(
     let nothing = house.run(&["audit", "verify"]);
     assert_eq!(nothing.code, Some(1));
     assert!(nothing.stderr.contains("nothing was recorded here yet"), "{nothing:?}");
-    for (extra, entries) in [("--no-audit", None), ("--start-wait=10", Some(1))] {
+    for (extra, entries) in [("--no-audit", None), ("--start-wait=10", Some(3))] {
         let mut host = Running::start(house.command(&["stdio", "--config", &config, extra]));
         host.initialize(&json!({}));
         assert_eq!(text(&call(&mut host, 1, "one__greet", &json!({}))), "one was called");
@@ -135,4 +138,97 @@ fn without_rules_everything_may_be_called_and_is_recorded_unless_told_not_to_be(
         let told = serde_json::from_str::<Value>(&verified.stdout).ok().map(|told| told["entries"].clone());
         assert_eq!(told, entries.map(|entries: i32| json!(entries)));
     }
+}
+
+/// The entries about servers, the oldest first.
+fn of_servers(house: &House) -> Vec<Value> {
+    let found = house.run(&["audit", "search", "--json", "--kind", "server", "--limit", "1000"]);
+    let Ok(found) = serde_json::from_str::<Vec<Value>>(&found.stdout) else { return Vec::new() };
+    found.into_iter().rev().map(|one| one["entry"].clone()).collect()
+}
+
+/// covers: SECP-08
+#[test]
+fn each_launch_of_a_server_is_recorded_with_what_it_was_and_how_it_ended() {
+    let house = House::new();
+    house.server("well", &["greet"], "");
+    let script = house.path("well.sh").display().to_string();
+    let config = format!(
+        r#"
+[servers.well]
+command = ["sh", "{script}", "--api-key", "s3cret"]
+env = {{ TOKEN = "s3cret" }}
+[servers.ends]
+command = ["sh", "-c", "exit 3"]
+[servers.absent]
+command = ["{absent}"]
+[servers.confined]
+command = ["sh", "{script}"]
+sandbox = {{ files = {{ read = ["gone"] }} }}
+"#,
+        absent = house.path("absent").display(),
+    );
+    let config = house.write("hospes.toml", &config).display().to_string();
+    let mut host = Running::start(house.command(&["stdio", "--config", &config, "--start-wait", "10"]));
+    host.initialize(&json!({}));
+    assert_eq!(text(&call(&mut host, 1, "well__greet", &json!({}))), "well was called");
+    let has = |server: &str, what: &str| {
+        of_servers(&house).iter().any(|entry| entry["server"] == server && entry["decision"] == what)
+    };
+    eventually("failed launches are recorded", || {
+        has("ends", "exited") && has("absent", "not started") && has("confined", "not started")
+    });
+    assert!(has("well", "started") && !has("well", "exited"), "recorded while it runs");
+    host.close_stdin();
+    host.child.wait().unwrap();
+
+    let entries = of_servers(&house);
+    let of = |server: &str| entries.iter().filter(move |entry| entry["server"] == server).collect::<Vec<_>>();
+    let words = |entry: &Value, names: &[&str]| -> Vec<String> {
+        names.iter().map(|name| entry[name].as_str().unwrap_or("-").to_owned()).collect()
+    };
+    let [started, exited] = of("well")[..] else { panic!("{entries:?}") };
+    let common = ["decision", "ending", "by"];
+    let place = |line: usize| format!("{config}:{line}:");
+    for (entry, expected) in [(started, ["started", "done"]), (exited, ["exited", "done"])] {
+        let said = words(entry, &common);
+        assert_eq!(said[..2], expected, "{entry}");
+        assert!(said[2].starts_with(&place(2)), "{entry}");
+        let command = entry["subject"].as_str().unwrap();
+        assert!(command.ends_with(&format!("/sh {script} --api-key [redacted]")), "{entry}");
+        assert!(command.starts_with('/'), "the file that is run: {entry}");
+        assert_eq!(entry["target"].as_str().unwrap().len(), 64, "{entry}");
+        assert_eq!(entry["sandbox"], "not confined: all files and the network of its user");
+    }
+    assert_eq!(exited["how"], "exited with status 0, when it was asked to end");
+    assert!(started["call"].is_string() && started["call"] == exited["call"], "{started} {exited}");
+    assert!(exited["micros"].as_u64().unwrap() > 0 && started["micros"].is_null());
+
+    // A server that ends at once: each process once, and no more of them than the growing waits between them allow.
+    let ends = of("ends");
+    assert!(ends.len() <= 40, "{ends:?}");
+    for pair in ends.chunks(2) {
+        let [started, exited] = pair else { panic!("{ends:?}") };
+        assert_eq!(words(started, &common)[..2], ["started", "done"], "{started}");
+        assert_eq!(
+            words(exited, &["decision", "ending", "how"]),
+            ["exited", "failed", "exited with status 3"]
+        );
+        assert_eq!(started["call"], exited["call"]);
+    }
+    for entry in of("absent") {
+        assert_eq!(words(entry, &common)[..2], ["not started", "failed"], "{entry}");
+        assert!(entry["how"].as_str().unwrap().contains("there is no file"), "{entry}");
+    }
+    for entry in of("confined") {
+        assert_eq!(words(entry, &common)[..2], ["not started", "refused"], "{entry}");
+        assert!(entry["how"].as_str().unwrap().starts_with("its sandbox cannot be enforced"), "{entry}");
+    }
+    let all = house.run(&["audit", "export"]).stdout;
+    assert!(!all.contains("s3cret"), "{all}");
+    let shown = house.run(&["audit", "search", "--kind", "server", "--server", "ends"]).stdout;
+    assert!(shown.contains("exited") && shown.contains("exited with status 3"), "{shown}");
+    assert!(shown.contains(&place(5)), "{shown}");
+    let wrong = house.run(&["audit", "search", "--kind", "sever"]);
+    assert!(wrong.code != Some(0) && wrong.stderr.contains("server"), "{wrong:?}");
 }

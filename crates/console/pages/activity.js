@@ -10,7 +10,7 @@ import { bytes, count, many, micros, moment, time } from "./format.js";
 const PAGE = 100;
 const KINDS = { call: "tool call", prompt: "prompt", resource: "resource", completion: "completion", subscription: "subscription", task: "task", decision: "decision", definition: "definition", server: "server",
   sampling: "sampling", elicitation: "elicitation", roots: "roots", sign_in: "sign-in", policy: "rules" };
-const DECISIONS = ["allow", "ask", "deny", "expired"];
+const DECISIONS = ["allow", "ask", "deny", "expired", "started", "not started", "exited", "connected", "not connected", "disconnected"];
 const RANGES = [["1h", "1 hour", 3600], ["24h", "24 hours", 86400], ["7d", "7 days", 604800], ["30d", "30 days", 2592000]];
 const ENDINGS = { done: "done", tool_error: "tool error", failed: "failed", refused: "refused", cancelled: "cancelled", asked: "asked" };
 
@@ -124,6 +124,8 @@ function kindOf(one) {
 
 function word(one) {
   if (one.ending === "refused" && one.decision === "expired") return "expired";
+  // What became of a server says more than how well that is.
+  if (one.kind === "server" && one.decision !== undefined) return one.decision;
   if (one.ending === undefined && one.decision !== undefined) return one.decision;
   return ENDINGS[one.ending] ?? one.ending ?? KINDS[one.kind] ?? one.kind;
 }
@@ -138,15 +140,15 @@ function entry(recorded, app) {
       h("span", { class: `ending ${kindOf(one)}` }, word(one)),
       h("span", { class: "what" }, h("span", { class: "soft" }, one.server ?? KINDS[one.kind] ?? one.kind), " ", h("span", { class: "mono" }, one.subject ?? "")),
       h("span", { class: "took" }, one.micros === undefined ? "" : micros(one.micros)),
-      h("span", { class: "who soft" }, (one.kind === "decision" ? one.by : undefined) ?? one.principal ?? one.application ?? one.by ?? "")),
+      h("span", { class: "who soft" }, (one.kind === "decision" ? one.by : one.kind === "server" ? one.how ?? one.by : undefined) ?? one.principal ?? one.application ?? one.by ?? "")),
     isOpen && details(recorded, opened.get(seq), app));
 }
 
 function details({ seq, bound, entry: one }, more, app) {
   const facts = [
     ["Number", count(seq)], ["When", moment(new Date(one.at / 1000))], ["Kind", KINDS[one.kind] ?? one.kind], ["Server", one.server], ["What", one.subject],
-    ["Application", one.application], ["Who", one.principal], ["Decision", one.decision], ["By", one.by], ["For", SCOPES[one.scope]], ["Matter", one.matter], ["Ended", ENDINGS[one.ending]],
-    ["Error", one.code], ["Took", one.micros !== undefined && micros(one.micros)], ["Sent", one.sent !== undefined && bytes(one.sent)],
+    ["Application", one.application], ["Who", one.principal], ["Decision", one.decision], ["How", one.how], ["By", one.by], ["For", SCOPES[one.scope]], ["Matter", one.matter], ["Ended", ENDINGS[one.ending]],
+    ["May touch", one.sandbox], ["Hash of its command or URL", one.target], ["Error", one.code], ["Took", one.micros !== undefined && micros(one.micros)], ["Sent", one.sent !== undefined && bytes(one.sent)],
     ["Received", one.received !== undefined && bytes(one.received)], ["Call", one.call], ["Bound by", bound.slice(0, 16)],
   ].filter(([, value]) => value !== undefined && value !== false && value !== null);
   return h("div", { class: "entry-more" },

@@ -17,7 +17,9 @@ use crate::sampling::Sampler;
 use crate::servers::{NoSuchServer, Servers};
 use crate::settings::Settings;
 use crate::status::Status;
-use crate::upstream::{Connector, Epoch, Memory, Server, Slot, State, Upstream, UpstreamStatus, definition};
+use crate::upstream::{
+    Connector, Epoch, Launches, Memory, Server, Slot, State, Upstream, UpstreamStatus, definition,
+};
 
 mod builtin;
 
@@ -169,12 +171,20 @@ impl HostBuilder {
                 // Remembered before it is started: what hangs costs the longer wait once.
                 let is_first = matches!(config.transport, Transport::Stdio(_))
                     && definition(&config.transport).is_some_and(|key| memory.is_first_start(&key));
+                let name = Arc::from(config.name.as_str());
+                let (shown, target) = (config.transport.to_string(), target(&config.transport).to_string());
+                let target = Arc::from(target);
+                let launches = guard.as_ref().and_then(|guard| guard.audit());
+                let launches =
+                    launches.map(|audit| Launches::new(audit, &name, &config.source, &target, &shown));
+                let launches = launches.map(Arc::new);
                 let server = Arc::new(Server {
-                    name: config.name.as_str().into(),
+                    name,
                     user: None,
                     gate: gate.clone(),
-                    shown: config.transport.to_string(),
-                    target: target(&config.transport).to_string().into(),
+                    shown,
+                    target,
+                    launches: launches.clone(),
                     transport: config.transport.kind(),
                     definition: definition(&config.transport).filter(|_| config.era.is_none()),
                     policy: settings.restart,
@@ -192,17 +202,24 @@ impl HostBuilder {
                     let theirs = told.clone();
                     let connect = move |user: &Arc<str>| {
                         let account = accounts.as_ref()?.of(&config, user)?;
-                        let connector =
-                            crate::upstream::client_connector(&config, &settings, &theirs, Some(account));
+                        let launches = same.launches.as_ref().map(|launches| Arc::new(launches.of(user)));
+                        let connector = crate::upstream::client_connector(
+                            &config,
+                            &settings,
+                            &theirs,
+                            Some(account),
+                            launches.clone(),
+                        );
                         let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
-                        let theirs = Server { user: Some(Arc::clone(user)), ..Server::clone(&same) };
+                        let theirs =
+                            Server { user: Some(Arc::clone(user)), launches, ..Server::clone(&same) };
                         Some(Upstream::start(Arc::new(theirs), connector, memory, epoch, max))
                     };
                     return Slot::per_user(server, filter, told, Box::new(connect), max_users);
                 }
                 let connector = match &connectors {
                     Some(connectors) => connectors(&config, &settings),
-                    None => connector(&config, &settings, &told, &builtins, accounts.as_ref()),
+                    None => connector(&config, &settings, &told, &builtins, accounts.as_ref(), launches),
                 };
                 let upstream = Upstream::start(server, connector, memory, epoch, max);
                 Slot::shared(upstream, filter, told, config.required)
@@ -232,6 +249,7 @@ fn connector(
     told: &Told,
     builtins: &Builtins,
     accounts: Option<&Accounts>,
+    launches: Option<Arc<Launches>>,
 ) -> Arc<dyn Connector> {
     match &config.transport {
         Transport::Builtin(Builtin { name, args }) => Arc::new(BuiltinConnector {
@@ -241,7 +259,7 @@ fn connector(
         }),
         Transport::Stdio(_) | Transport::Http(_) => {
             let account = accounts.and_then(|accounts| accounts.shared(config));
-            crate::upstream::client_connector(config, settings, told, account)
+            crate::upstream::client_connector(config, settings, told, account, launches)
         }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::client::Client;
@@ -10,7 +11,8 @@ use hospes::server::Server;
 use hospes::transport::http_server::{Endpoint, HttpServer};
 use hospes_host::config::Loader;
 use hospes_host::upstream::State;
-use hospes_host::{Host, Settings};
+use hospes_host::{Guard, Host, Settings};
+use hospes_store::{Audit, Ending, Entry, EntryKind, Recorded, Search};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -37,6 +39,17 @@ fn start(address: SocketAddr, era: &str, settings: Settings) -> Host {
     let text = format!("[servers.good]\nurl = \"http://{address}/mcp\"\nera = \"{era}\"\n");
     let config = Loader::new().parse("/nowhere/hospes.toml", &text).unwrap();
     Host::builder(config).settings(settings).start().unwrap()
+}
+
+/// The same with a record of what happens.
+fn recorded(address: SocketAddr, settings: Settings) -> (Host, Audit, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = Audit::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
+    let text = format!("[servers.good]\nurl = \"http://me:s3cret@{address}/mcp?key=s3cret\"\n");
+    let config = Loader::new().parse("/nowhere/hospes.toml", &text).unwrap();
+    let guard = Guard::new(None).with_audit(audit.clone());
+    let host = Host::builder(config).settings(settings).guard(Arc::new(guard)).start().unwrap();
+    (host, audit, folder)
 }
 
 async fn until(host: &Host, wanted: impl Fn(State) -> bool) {
@@ -66,6 +79,54 @@ async fn a_server_that_is_gone_is_shown_so_before_anybody_calls_it() {
         until(&host, |state| state == State::Ready).await;
         host.stop().await;
         serving.shutdown_background();
+    }
+}
+
+#[tokio::test]
+async fn what_becomes_of_connections_is_recorded_and_each_try_is_not() {
+    let (address, serving) = serve(([127, 0, 0, 1], 0).into()).await;
+    serving.shutdown_background();
+    let mut settings = Settings::default();
+    settings.health_check = Some(Duration::from_secs(1));
+    settings.restart.first = Duration::from_millis(20);
+    settings.restart.max = Duration::from_millis(20);
+    settings.restart.quarantine_after = u32::MAX;
+    let (host, audit, _folder) = recorded(address, settings);
+    let failed_often = async {
+        let mut seen = 0;
+        while host.status().servers[0].failures < 3 {
+            seen = host.changed(seen).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, failed_often).await.unwrap();
+    let (_, serving) = serve(address).await;
+    until(&host, |state| state == State::Ready).await;
+    serving.shutdown_background();
+    until(&host, |state| state == State::Retrying).await;
+    let (_, serving) = serve(address).await;
+    until(&host, |state| state == State::Ready).await;
+    host.stop().await;
+    serving.shutdown_background();
+    audit.record(Entry::new(EntryKind::Policy)).await.unwrap();
+    let mut found = audit.search(Search::new().with_kind(EntryKind::Server)).await.unwrap();
+    found.reverse();
+    let said = |one: &Recorded| (one.entry.decision.clone().unwrap(), one.entry.ending.unwrap());
+    let expected = [
+        ("not connected", Ending::Failed),
+        ("connected", Ending::Done),
+        ("disconnected", Ending::Failed),
+        ("connected", Ending::Done),
+        ("disconnected", Ending::Done),
+    ];
+    let expected = expected.map(|(what, ending)| (what.to_owned(), ending));
+    assert_eq!(found.iter().map(said).collect::<Vec<_>>(), expected, "{found:?}");
+    for one in &found {
+        let entry = &one.entry;
+        let shown = format!("http://[redacted]@{address}/mcp?key=[redacted]");
+        assert_eq!(entry.subject.as_deref(), Some(&*shown));
+        assert_eq!(entry.by.as_deref(), Some("/nowhere/hospes.toml:1:10"));
+        assert_eq!(entry.target.as_ref().unwrap().len(), 64);
+        assert!(entry.sandbox.is_none() && entry.call.is_none());
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use hospes_host::PinMode;
 use hospes_host::pins::Digest;
+use hospes_store::EntryKind;
 
 /// What `hospes policy` can be told to do.
 #[derive(Debug, Subcommand)]
@@ -120,13 +121,16 @@ pub(crate) enum Audit {
 pub(crate) struct AuditSearch {
     /// A text in the server, the tool, the application or the principal
     pub(crate) text: Option<String>,
+    /// Of this kind: call, prompt, resource, server, decision and so on
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    pub(crate) kind: Option<EntryKind>,
     /// Of this server
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
     /// Of this tool, prompt or URI
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// With this decision: allow, deny, expired
+    /// With this decision: allow, deny, expired; of a server: started, exited, connected
     #[arg(long, value_name = "WORD")]
     pub(crate) decision: Option<String>,
     /// Not before: a moment (2026-06-01T12:00:00Z), a day, or a time ago (2h, 3d)
@@ -152,6 +156,12 @@ pub(crate) struct AuditExport {
     /// With the arguments that were recorded, opened
     #[arg(long)]
     pub(crate) arguments: bool,
+}
+
+fn kind(text: &str) -> Result<EntryKind, String> {
+    let all = EntryKind::ALL;
+    let found = all.into_iter().find(|kind| kind.as_str() == text);
+    found.ok_or_else(|| format!("expected {}", all.map(EntryKind::as_str).join(", ")))
 }
 
 /// A moment, a day (in UTC), or how long ago.

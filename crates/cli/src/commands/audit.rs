@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use hospes_store::{Audit as Record, Ending, Recorded, Search};
+use hospes_store::{Audit as Record, Ending, EntryKind, Recorded, Search};
 use jiff::Timestamp;
 
 use crate::args::{Audit, AuditExport, AuditSearch, AuditVerify};
@@ -30,6 +30,7 @@ pub(crate) async fn run(args: Audit, output: Output) -> Outcome {
 async fn search(record: &Record, args: AuditSearch, output: Output) -> Outcome {
     let mut search = Search::new().with_limit(args.limit);
     search.text = args.text;
+    search.kind = args.kind;
     search.server = args.server;
     search.subject = args.tool;
     search.decision = args.decision;
@@ -53,6 +54,12 @@ fn line(one: &Recorded) -> String {
     let at = Timestamp::from_microsecond(entry.at).unwrap_or(Timestamp::UNIX_EPOCH);
     let at = at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S");
     let (colour, word) = match (entry.ending, entry.decision.as_deref()) {
+        // What became of a server says more than how well that is.
+        (Some(ending), Some(what)) if entry.kind == EntryKind::Server => match ending {
+            Ending::Refused => (RED, what),
+            Ending::Failed => (YELLOW, what),
+            _ => (GREEN, what),
+        },
         (Some(Ending::Refused), Some("expired")) => (YELLOW, "expired"),
         (Some(Ending::Refused), _) => (RED, "refused"),
         (Some(Ending::ToolError), _) => (YELLOW, "tool error"),
@@ -66,10 +73,12 @@ fn line(one: &Recorded) -> String {
     let what = [entry.server.as_deref(), entry.subject.as_deref()];
     let what = what.into_iter().flatten().map(printable).collect::<Vec<_>>().join(" ");
     let mut rest = Vec::new();
+    rest.extend(entry.how.as_deref().map(printable));
     rest.extend(entry.micros.map(|micros| format!("{:.1} ms", micros as f64 / 1000.0)));
     rest.extend(entry.principal.as_deref().map(printable));
     rest.extend(entry.application.as_deref().map(printable));
     rest.extend(entry.by.as_deref().map(printable));
+    rest.extend(entry.sandbox.as_deref().map(printable));
     rest.extend(entry.scope.as_deref().filter(|scope| *scope != "once").map(printable));
     format!(
         "{} {}  {}  {what}  {}",

@@ -102,8 +102,9 @@ fn count(entries: &[Entry], since: Timestamp, until: Timestamp) -> Summary {
             _ if is_refused => span.refused += 1,
             _ => span.other += 1,
         }
-        // How long a person thinks, or a refusal takes, says nothing of a server.
-        let came_back = matches!(entry.ending, Some(Ending::Done | Ending::ToolError | Ending::Failed));
+        // How long a person thinks, a refusal takes or a process runs says nothing of how fast a server is.
+        let came_back = entry.kind != EntryKind::Server
+            && matches!(entry.ending, Some(Ending::Done | Ending::ToolError | Ending::Failed));
         let was_asked = entry.by.as_deref().is_some_and(|by| by.contains("person"));
         let micros = entry.micros.filter(|_| came_back && !was_asked);
         taken.extend(micros);
@@ -180,17 +181,22 @@ mod tests {
             (entry.ending, entry.micros) = (Some(ending), Some(micros));
             entry
         };
+        // A process that ran for an hour is no slow call.
+        let mut process = entry(60, "b", Ending::Failed, 3_600_000_000);
+        process.kind = EntryKind::Server;
         let entries = [
             entry(0, "a", Ending::Done, 10),
             entry(0, "a", Ending::ToolError, 30),
             // A person took a minute to say no.
             entry(59, "a", Ending::Refused, 60_000_000),
             entry(60, "b", Ending::Cancelled, 5),
+            process,
         ];
         let summary = count(&entries, since, until);
         assert_eq!(summary.spans.len(), 60);
         assert_eq!((summary.spans[0].well, summary.spans[0].failed), (1, 1));
-        assert_eq!((summary.spans[59].refused, summary.spans[59].other), (1, 1));
+        let last = &summary.spans[59];
+        assert_eq!((last.refused, last.other, last.failed), (1, 1, 1));
         assert_eq!(summary.latency, Percentiles { p50: Some(10), p90: Some(30), p99: Some(30) });
         let of_a = &summary.servers[0];
         assert_eq!((of_a.server.as_str(), of_a.calls, of_a.failed, of_a.refused), ("a", 3, 1, 1));

@@ -20,6 +20,8 @@ use super::handlers::Pace;
 use super::health::HealthCheck;
 #[cfg(feature = "http")]
 use super::network::Proxy;
+#[cfg(feature = "stdio")]
+use super::process::ProcessNews;
 use super::receiver::Receiver;
 use super::settings::Settings;
 use super::target::Target;
@@ -53,7 +55,7 @@ pub struct ClientBuilder {
     pub(super) desk: Desk,
     tasks: Option<TaskSettings>,
     #[cfg(feature = "stdio")]
-    pub(super) on_stderr: Option<crate::transport::child::OnStderr>,
+    pub(super) listeners: crate::transport::child::Listeners,
 }
 
 impl ClientBuilder {
@@ -308,7 +310,15 @@ impl ClientBuilder {
     /// Called with each line that a started server writes to stderr.
     #[cfg(feature = "stdio")]
     pub fn on_stderr(mut self, listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.on_stderr = Some(Arc::new(listener));
+        self.listeners.stderr = Some(Arc::new(listener));
+        self
+    }
+
+    /// Called when the process of a server is started, cannot be, or has ended: for each process, for finding out what a
+    /// server speaks may take two. It must not block.
+    #[cfg(feature = "stdio")]
+    pub fn on_process(mut self, listener: impl Fn(ProcessNews<'_>) + Send + Sync + 'static) -> Self {
+        self.listeners.process = Some(Arc::new(listener));
         self
     }
 

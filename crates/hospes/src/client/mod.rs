@@ -41,6 +41,8 @@ mod older_tasks;
 #[cfg(feature = "validate")]
 mod outputs;
 mod parked;
+#[cfg(feature = "stdio")]
+mod process;
 mod receiver;
 mod request;
 mod roots;
@@ -72,6 +74,8 @@ pub use icon::{
 pub use listen::Subscription;
 pub use listing::{Listed, Listing, MAX_PAGES};
 pub use model_choice::{ModelCandidate, choose_model};
+#[cfg(feature = "stdio")]
+pub use process::ProcessNews;
 pub use request::{FromReply, Request};
 pub use roots::RootFolder;
 pub use settings::{

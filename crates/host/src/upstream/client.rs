@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::abilities::Abilities;
 use super::connector::{BoxFuture, ConnectProblem, Connection, Connector, Entrances, Wish};
+use super::launches::Launches;
 use super::process::Process;
 use crate::accounts::Account;
 use crate::config::{Builtin, EraChoice, Http, HttpFlavour, ServerConfig, Transport};
@@ -35,6 +36,7 @@ struct ClientConnector {
     health_check: Option<HealthCheck>,
     roots: Told,
     account: Option<Arc<Account>>,
+    launches: Option<Arc<Launches>>,
 }
 
 /// What is connected to.
@@ -84,6 +86,7 @@ pub(crate) fn client_connector(
     settings: &Settings,
     roots: &Told,
     account: Option<Arc<Account>>,
+    launches: Option<Arc<Launches>>,
 ) -> Arc<dyn Connector> {
     let connect_timeout = config.timeouts.connect.unwrap_or(settings.connect_timeout);
     Arc::new(ClientConnector {
@@ -97,6 +100,7 @@ pub(crate) fn client_connector(
         health_check: health_check(config.timeouts.health_check.or(settings.health_check)),
         roots: roots.clone(),
         account,
+        launches,
     })
 }
 
@@ -167,7 +171,18 @@ impl Connector for ClientConnector {
             let told = self.roots.clone();
             let builder =
                 declaring(builder, wish.abilities, roots).tell_roots_if(move |roots| told.may_tell(roots));
-            let target = self.start.target().await?;
+            let target = self.start.target().await.inspect_err(|problem| {
+                if let Some(launches) = &self.launches {
+                    launches.unstartable(problem);
+                }
+            })?;
+            let builder = match &self.launches {
+                Some(launches) if matches!(target, Target::Command(_)) => {
+                    launches.ready().await?;
+                    builder.on_process(launches.of_process(self.process()))
+                }
+                _ => builder,
+            };
             let client = builder.connect(target).await.map_err(|error| {
                 let text = error.to_string();
                 // It gets a place of its own.

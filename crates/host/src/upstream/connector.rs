@@ -189,13 +189,15 @@ pub struct ConnectProblem {
     pub sign_in: Option<Arc<str>>,
     /// Whether a person has to accept the server first: until somebody has, it is not tried again.
     pub withheld: bool,
+    /// Whether it is us who do not start it: what it may touch cannot be enforced.
+    pub unenforceable: bool,
 }
 
 impl ConnectProblem {
     /// A problem without a hint.
     #[must_use]
     pub fn new(message: impl Into<Arc<str>>) -> Self {
-        Self { message: message.into(), hint: None, sign_in: None, withheld: false }
+        Self { message: message.into(), hint: None, sign_in: None, withheld: false, unenforceable: false }
     }
 
     /// The same with what to do about it.
@@ -209,6 +211,13 @@ impl ConnectProblem {
     #[must_use]
     pub fn withheld(mut self) -> Self {
         self.withheld = true;
+        self
+    }
+
+    /// The same where what it may touch cannot be enforced.
+    #[must_use]
+    pub fn unenforceable(mut self) -> Self {
+        self.unenforceable = true;
         self
     }
 

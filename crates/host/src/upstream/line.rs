@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use hospes::{Call, Context, Exchange};
 use hospes_model::{LogMessageParams, Method, RawJson, SubscriptionFilter, SubscriptionsListenParams};
+use hospes_store::Ending;
 use tokio::sync::{Notify, OwnedMutexGuard, broadcast, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -23,6 +24,7 @@ use super::abilities::Abilities;
 use super::backoff::{Backoff, Policy, Verdict};
 use super::connector::{ConnectProblem, Connection, Connector, Entrances, OnLog, Wish};
 use super::ear::Ear;
+use super::launches::Launches;
 use super::listing::{Kinds, Listing, Reader};
 use super::memory::Memory;
 use super::phase::{Epoch, Live, Phase};
@@ -59,6 +61,8 @@ pub(crate) struct Server {
     /// The hash of its command line or URL: what a person decided about a server is not decided about another that takes
     /// its name. Whether anything is pinned makes no difference.
     pub(crate) target: Arc<str>,
+    /// Where what becomes of it is recorded.
+    pub(crate) launches: Option<Arc<Launches>>,
     /// How it is reached: `stdio`, `http` or `builtin`.
     pub(crate) transport: &'static str,
     /// Under what its era and transport are remembered.
@@ -280,6 +284,7 @@ impl Line {
                 Ok((live, mut ear)) => {
                     let live = Arc::new(live);
                     self.announce(&live);
+                    self.record(Launches::connected);
                     self.set(Phase::Ready(Arc::clone(&live)));
                     last = Some(Arc::clone(&live));
                     let reason = tokio::select! {
@@ -288,6 +293,7 @@ impl Line {
                         reason = self.tend(&live, &mut ear, &mut last, (&mut changes, whose, &mut pins)) => Some(reason),
                     };
                     let up = live.since.elapsed();
+                    self.record_end(reason.as_ref());
                     drop(ear);
                     let closing = (live.connection.close)();
                     if matches!(reason, Some(Over::Others)) {
@@ -318,8 +324,14 @@ impl Line {
                 }
                 Err(problem) => (problem, None),
             };
-            wanted_sign_in = problem.sign_in.is_some();
             let is_withheld = problem.withheld;
+            // Once, and not each time that it is tried again.
+            let wants_sign_in = problem.sign_in.is_some();
+            let is_news = up.is_none() && (failures == 0 || wanted_sign_in != wants_sign_in);
+            if is_news && !is_withheld {
+                self.record(|launches| launches.not_connected(wants_sign_in));
+            }
+            wanted_sign_in = wants_sign_in;
             let verdict = match &problem.sign_in {
                 // The server is well; it is us who have to do something.
                 _ if is_withheld => {
@@ -386,7 +398,11 @@ impl Line {
         let work = async {
             let gate = self.server.gate.as_ref();
             let quarantined = match gate {
-                Some(gate) => gate.begin().await?,
+                Some(gate) => gate.begin().await.inspect_err(|problem| {
+                    if let (true, Some(launches)) = (problem.withheld, &self.server.launches) {
+                        launches.withheld(problem);
+                    }
+                })?,
                 None => false,
             };
             let wish =
@@ -437,6 +453,24 @@ impl Line {
         let user = self.server.user.as_deref().unwrap_or_default();
         let sight = format!("{} {user}", self.abilities.bits());
         gate.see(connection.instructions.as_deref(), listing, sight).await
+    }
+
+    /// Records what becomes of connections to a URL. Of a process it is its start and its end that count.
+    fn record(&self, what: impl FnOnce(&Launches)) {
+        if let Some(launches) = self.server.launches.as_deref().filter(|_| self.server.transport == "http") {
+            what(launches);
+        }
+    }
+
+    fn record_end(&self, reason: Option<&Over>) {
+        let (how, ending) = match reason {
+            Some(Over::Gone(_)) => ("it went away", Ending::Failed),
+            Some(Over::Decided) => ("somebody has decided about it", Ending::Done),
+            Some(Over::Others) => ("its account is signed out, or is another one", Ending::Done),
+            Some(Over::Restart) => ("a person wants it anew", Ending::Done),
+            None => ("it is not needed any more", Ending::Done),
+        };
+        self.record(|launches| launches.disconnected(how, ending));
     }
 
     fn announce(&self, live: &Live) {

@@ -12,6 +12,7 @@ mod backoff;
 mod client;
 mod connector;
 mod ear;
+mod launches;
 mod line;
 mod listing;
 mod memory;
@@ -33,6 +34,7 @@ pub(crate) use client::{client_connector, wants_sign_in};
 #[cfg(test)]
 pub(crate) use client::{connection as in_memory, declaring};
 pub use connector::{BoxFuture, ConnectProblem, Connection, Connector, Entrances, OnLog, Wish};
+pub(crate) use launches::Launches;
 pub(crate) use line::{Line, Server, Turn, listen};
 pub use listing::{Kinds, Listing, MAX_ITEMS, MAX_PAGES, Problem};
 pub(crate) use listing::{complete, decoded};

@@ -25,6 +25,19 @@ pub struct Process {
     pub loader_variables: Vec<String>,
 }
 
+impl Process {
+    /// What it may touch, in words.
+    #[must_use]
+    pub fn may(&self) -> String {
+        match &self.sandbox {
+            Some(sandbox) => sandbox.to_string(),
+            None => {
+                "not confined, and nobody looks after it: all files and the network of its user".to_owned()
+            }
+        }
+    }
+}
+
 /// What the client is to start for this server. May block.
 pub(super) fn start(
     config: &ServerConfig,
@@ -44,7 +57,8 @@ pub(super) fn start(
     }
     let (command, sandbox) = guarded(command, &config.sandbox, helper).map_err(|problem| {
         let message = format!("cannot connect to {shown} (spawn): {}", problem.message);
-        ConnectProblem::new(message).with_hint(problem.hint)
+        let why = ConnectProblem::new(message).with_hint(problem.hint);
+        if problem.unenforceable { why.unenforceable() } else { why }
     })?;
     // What a reference stands for is not shown.
     let written = stdio.command.written();
@@ -66,8 +80,9 @@ pub fn guarded(
     sandbox: &Sandbox,
     helper: Option<&Helper>,
 ) -> Result<(Command, Option<Confinement>), ConnectProblem> {
-    let unenforceable =
-        |error: Unenforceable| ConnectProblem::new(error.to_string()).with_hint(Some(error.hint()));
+    let unenforceable = |error: Unenforceable| {
+        ConnectProblem::new(error.to_string()).with_hint(Some(error.hint())).unenforceable()
+    };
     if cfg!(unix) {
         command.program = resolved(&command)?.into_os_string();
     }

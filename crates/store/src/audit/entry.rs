@@ -24,10 +24,11 @@ pub struct Entry {
     /// Which tool, prompt or URI of it, or which model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What was decided: `allow`, `deny`, `expired`.
+    /// What was decided: `allow`, `deny`, `expired`. Of a server what became of it: `started`, `not started`, `exited`;
+    /// `connected`, `not connected`, `disconnected`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
-    /// By what or whom: a rule, a person at the console.
+    /// By what or whom: a rule, a person at the console; the place in the configuration that names a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// For how long a person decided: `once`, `session`, `always`, `block`.
@@ -54,6 +55,15 @@ pub struct Entry {
     /// What ties entries of one call together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
+    /// The hash of the server's command line or URL, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// What the server's process may touch, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+    /// How a process ended, or why it was not started, in our words or the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub how: Option<String>,
     /// The arguments, sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<String>,
@@ -80,6 +90,9 @@ impl Entry {
             sent: None,
             received: None,
             call: None,
+            target: None,
+            sandbox: None,
+            how: None,
             sealed: None,
         }
     }
@@ -118,7 +131,7 @@ pub enum EntryKind {
     Decision,
     /// A server's definitions were seen, changed or approved.
     Definition,
-    /// A server was started, stopped or given up.
+    /// A server's process was started, was not, or has ended; a connection to one was made, was not, or has ended.
     Server,
     /// A server asked for a model's answer.
     Sampling,

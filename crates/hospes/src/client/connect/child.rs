@@ -15,18 +15,18 @@ use crate::client::error::{Closed, ConnectError, Stage};
 use crate::client::hidden::Hidden;
 use crate::client::settings::Settings;
 use crate::client::target::Command;
-use crate::transport::child::{Child, ChildHandle, OnStderr};
+use crate::transport::child::{Child, ChildHandle, Listeners};
 
 pub(super) async fn connect(
     builder: ClientBuilder,
     command: &Command,
     shown: String,
 ) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, mut desk, on_stderr, .. } = builder;
+    let ClientBuilder { settings, mut desk, listeners, .. } = builder;
     desk.hidden = Arc::new(Hidden::of(&command.env));
     let desk = Arc::new(desk);
     let mut probing = Probing::new(&settings, shown);
-    let spawn = |shown: &str| spawn_child(command, on_stderr.clone(), &settings, &desk, shown);
+    let spawn = |shown: &str| spawn_child(command, listeners.clone(), &settings, &desk, shown);
     let (mut link, mut child) = spawn(&probing.shown)?;
     loop {
         match probing.ask(&link).await {
@@ -55,12 +55,12 @@ pub(super) async fn connect(
 
 fn spawn_child(
     command: &Command,
-    on_stderr: Option<OnStderr>,
+    listeners: Listeners,
     settings: &Settings,
     desk: &Arc<Desk>,
     shown: &str,
 ) -> Result<(Link, Arc<ChildHandle>), ConnectError> {
-    let child = Child::spawn(command, on_stderr).map_err(|error| spawn_error(command, error, shown))?;
+    let child = Child::spawn(command, listeners).map_err(|error| spawn_error(command, error, shown))?;
     let handle = Arc::new(child.handle);
     let (watched, stopped) = (Arc::clone(&handle), Arc::clone(&handle));
     let wire = Wire {

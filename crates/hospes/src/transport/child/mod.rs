@@ -15,8 +15,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::client::Command;
 use crate::client::hidden::Hidden;
+use crate::client::{Command, ProcessNews};
 
 pub(crate) use stderr::{OnStderr, StderrTail};
 
@@ -55,6 +55,18 @@ const INHERITED: &[&str] = &[
     "USERPROFILE",
 ];
 
+/// Called with what becomes of a process.
+pub(crate) type OnProcess = Arc<dyn Fn(ProcessNews<'_>) + Send + Sync>;
+
+/// Who is told of a child.
+#[derive(Clone, Default)]
+pub(crate) struct Listeners {
+    /// Of each line that it writes to stderr.
+    pub(crate) stderr: Option<OnStderr>,
+    /// Of its start and its end.
+    pub(crate) process: Option<OnProcess>,
+}
+
 /// A started child: its pipes, and the handle to the rest.
 #[derive(Debug)]
 pub(crate) struct Child {
@@ -83,8 +95,15 @@ pub(crate) struct ChildHandle {
 
 impl Child {
     /// Starts `command`. Must be called within a runtime.
-    pub(crate) fn spawn(command: &Command, on_stderr: Option<OnStderr>) -> io::Result<Self> {
-        let mut child = prepare(command).spawn()?;
+    pub(crate) fn spawn(command: &Command, listeners: Listeners) -> io::Result<Self> {
+        let tell = |news: ProcessNews<'_>| {
+            if let Some(process) = &listeners.process {
+                process(news);
+            }
+        };
+        let mut child = prepare(command).spawn().inspect_err(|why| tell(ProcessNews::NotStarted { why }))?;
+        let pid = child.id();
+        tell(ProcessNews::Started { pid });
         let (Some(stdin), Some(stdout), Some(errors)) =
             (child.stdin().take(), child.stdout().take(), child.stderr().take())
         else {
@@ -96,12 +115,12 @@ impl Child {
             let _ = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE_BYTES);
             let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES);
         }
-        let stderr = Arc::new(StderrTail::new(on_stderr, Hidden::of(&command.env)));
+        let stderr = Arc::new(StderrTail::new(listeners.stderr, Hidden::of(&command.env)));
         let mut reader = tokio::spawn(Arc::clone(&stderr).read(errors));
         let (announce, life) = watch::channel(Life::Running);
         let (stop, stopped) = oneshot::channel();
         let is_launcher = command.launcher.is_some();
-        let supervised = Supervised { child, is_launcher, left_alone: false };
+        let supervised = Supervised { child, is_launcher, left_alone: false, on_end: listeners.process, pid };
         tokio::spawn(async move {
             supervised.run(stopped, announce, &mut reader).await;
             reader.abort();
@@ -147,6 +166,9 @@ struct Supervised {
     /// It kills what the server has started, if it is told; killed itself, it could not.
     is_launcher: bool,
     left_alone: bool,
+    /// Who is told that it has ended; nobody any more once they were.
+    on_end: Option<OnProcess>,
+    pid: Option<u32>,
 }
 
 impl Supervised {
@@ -156,18 +178,26 @@ impl Supervised {
         announce: watch::Sender<Life>,
         stderr: &mut JoinHandle<()>,
     ) {
-        let status = tokio::select! {
-            status = self.child.wait() => status.ok(),
-            _ = stopped => self.shut_down().await,
+        let (status, was_asked) = tokio::select! {
+            status = self.child.wait() => (status.ok(), false),
+            _ = stopped => (self.shut_down().await, true),
         };
         let how: Box<str> = status.map_or_else(|| "did not exit".into(), |status| describe(status).into());
         tracing::debug!(%how, "the server's process has ended");
+        self.tell_end(&how, was_asked, status.is_some_and(|status| status.success()));
         // Its last words explain its end. A helper may hold the pipe open for good, so they are not waited for long.
         let _ = timeout(LAST_WORDS, stderr).await;
         announce.send_replace(Life::Exited(how.clone()));
         self.sweep().await;
         self.left_alone = true;
         announce.send_replace(Life::Gone(how));
+    }
+
+    /// Before anybody who waits for the end knows of it.
+    fn tell_end(&mut self, how: &str, was_asked: bool, is_success: bool) {
+        if let Some(tell) = self.on_end.take() {
+            tell(ProcessNews::Ended { pid: self.pid, how, was_asked, is_success });
+        }
     }
 
     /// The specification's order: its stdin is closed already; wait, ask it to terminate, kill it.
@@ -224,6 +254,7 @@ impl Drop for Supervised {
     fn drop(&mut self) {
         if !self.left_alone {
             self.kill();
+            self.tell_end("was killed with the program that started it", true, false);
         }
     }
 }

@@ -1,0 +1,219 @@
+//! The record of a server's processes and connections: each launch, how it ended, and what was not launched, and why.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use hospes::client::ProcessNews;
+use hospes_store::{Audit, Ending, Entry, EntryKind};
+use tokio::runtime::Handle;
+
+use super::connector::ConnectProblem;
+use super::process::Process;
+
+/// The most bytes of a command line that are recorded.
+const MAX_COMMAND: usize = 64 * 1024;
+
+/// Records what becomes of one server. How often anything does is up to whoever starts it: each failure makes the next
+/// try wait longer ([`Backoff`](super::Backoff)), so a server that ends at once fills no record.
+#[derive(Debug)]
+pub(crate) struct Launches {
+    audit: Audit,
+    server: Arc<str>,
+    /// Whose account is used there, where each user has one.
+    user: Option<Arc<str>>,
+    /// Where the configuration names it.
+    by: String,
+    target: Arc<str>,
+    /// The server as it may be shown.
+    shown: String,
+    /// Why it was not to be started when that was last looked at: it is looked at again and again.
+    refused: Mutex<Option<Arc<str>>>,
+}
+
+/// One process on its way.
+#[derive(Debug)]
+struct Launch {
+    id: String,
+    begun: Instant,
+}
+
+impl Launches {
+    pub(crate) fn new(
+        audit: &Audit,
+        server: &Arc<str>,
+        by: &impl ToString,
+        target: &Arc<str>,
+        shown: &str,
+    ) -> Self {
+        Self {
+            audit: audit.clone(),
+            server: Arc::clone(server),
+            user: None,
+            by: by.to_string(),
+            target: Arc::clone(target),
+            shown: shown.to_owned(),
+            refused: Mutex::default(),
+        }
+    }
+
+    /// The same for a user's own connections.
+    pub(crate) fn of(&self, user: &Arc<str>) -> Self {
+        let mut own = Self::new(&self.audit, &self.server, &self.by, &self.target, &self.shown);
+        own.user = Some(Arc::clone(user));
+        own
+    }
+
+    /// Before anything is started.
+    ///
+    /// # Errors
+    /// When it could not be recorded: then nothing is.
+    pub(super) async fn ready(&self) -> Result<(), ConnectProblem> {
+        self.audit.ready().await.map_err(|error| {
+            tracing::error!(server = %self.server, %error, "no server is started while that cannot be recorded");
+            ConnectProblem::new("what happens cannot be recorded at the moment, so it is not started")
+        })
+    }
+
+    /// Somebody has decided, or nobody yet, that it is not started. Said once for each reason in a row.
+    pub(super) fn withheld(&self, problem: &ConnectProblem) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.as_ref() == Some(&problem.message) {
+            return;
+        }
+        *refused = Some(Arc::clone(&problem.message));
+        drop(refused);
+        self.not_started(problem, Ending::Refused);
+    }
+
+    /// What it is to be started with cannot be had, or cannot be confined.
+    pub(super) fn unstartable(&self, problem: &ConnectProblem) {
+        if problem.unenforceable {
+            return self.not_started(problem, Ending::Refused);
+        }
+        let why = problem.hint.as_ref().map(|hint| format!("{}: {hint}", problem.message));
+        self.not_started(&why.map_or_else(|| problem.clone(), ConnectProblem::new), Ending::Failed);
+    }
+
+    fn not_started(&self, problem: &ConnectProblem, ending: Ending) {
+        let mut entry = self.entry("not started", ending);
+        entry.subject = Some(clipped(&self.shown));
+        // It stands beside what cannot be connected to.
+        let lead = format!("cannot connect to {} (spawn): ", self.shown);
+        entry.how = Some(clipped(problem.message.strip_prefix(&lead).unwrap_or(&problem.message)));
+        self.record(entry);
+    }
+
+    /// What records the processes of one connection. There is one after the other, never two at once.
+    pub(super) fn of_process(
+        self: &Arc<Self>,
+        process: Option<Arc<Process>>,
+    ) -> impl Fn(ProcessNews<'_>) + Send + Sync + 'static {
+        let (launches, now) = (Arc::clone(self), Mutex::new(None));
+        move |news| {
+            let mut now = now.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(entry) = launches.heard(news, process.as_deref(), &mut now) {
+                launches.record(entry);
+            }
+        }
+    }
+
+    fn heard(
+        &self,
+        news: ProcessNews<'_>,
+        process: Option<&Process>,
+        now: &mut Option<Launch>,
+    ) -> Option<Entry> {
+        let mut entry = match news {
+            ProcessNews::Started { .. } => {
+                *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                let launch = now.insert(Launch { id: random(), begun: Instant::now() });
+                let mut entry = self.entry("started", Ending::Done);
+                entry.call = Some(launch.id.clone());
+                entry
+            }
+            ProcessNews::NotStarted { why } => {
+                let mut entry = self.entry("not started", Ending::Failed);
+                entry.how = Some(why.to_string());
+                entry
+            }
+            ProcessNews::Ended { how, was_asked, is_success, .. } => {
+                let is_well = was_asked || is_success;
+                let mut entry = self.entry("exited", if is_well { Ending::Done } else { Ending::Failed });
+                entry.how =
+                    Some(if was_asked { format!("{how}, when it was asked to end") } else { how.into() });
+                if let Some(Launch { id, begun }) = now.take() {
+                    entry.micros = u64::try_from(begun.elapsed().as_micros()).ok();
+                    entry.call = Some(id);
+                }
+                entry
+            }
+            _ => return None,
+        };
+        entry.subject = Some(clipped(process.map_or(&self.shown, |process| &process.command)));
+        entry.sandbox = process.map(Process::may);
+        Some(entry)
+    }
+
+    /// A connection to a URL was made, or was not.
+    pub(super) fn connected(&self) {
+        self.at_url("connected", Ending::Done, None);
+    }
+
+    /// The same, and why it was not, as far as that is ours to say: what servers answer is not recorded.
+    pub(super) fn not_connected(&self, wants_sign_in: bool) {
+        let how = if wants_sign_in { "somebody has to sign in there first" } else { "it cannot be reached" };
+        self.at_url("not connected", Ending::Failed, Some(how));
+    }
+
+    /// A connection to a URL has ended.
+    pub(super) fn disconnected(&self, how: &str, ending: Ending) {
+        self.at_url("disconnected", ending, Some(how));
+    }
+
+    fn at_url(&self, what: &str, ending: Ending, how: Option<&str>) {
+        let mut entry = self.entry(what, ending);
+        entry.subject = Some(clipped(&self.shown));
+        entry.how = how.map(str::to_owned);
+        self.record(entry);
+    }
+
+    fn entry(&self, what: &str, ending: Ending) -> Entry {
+        let mut entry = Entry::new(EntryKind::Server);
+        entry.server = Some(self.server.to_string());
+        entry.principal = self.user.as_deref().map(str::to_owned);
+        entry.decision = Some(what.to_owned());
+        entry.by = Some(self.by.clone());
+        entry.target = Some(self.target.to_string());
+        entry.ending = Some(ending);
+        entry
+    }
+
+    /// Nothing is waited for here; where the record is behind, somebody else waits.
+    fn record(&self, entry: Entry) {
+        let Err(entry) = self.audit.try_note(entry) else { return };
+        let Ok(runtime) = Handle::try_current() else {
+            return tracing::error!(server = %self.server, "what became of a server could not be recorded");
+        };
+        let (audit, server) = (self.audit.clone(), Arc::clone(&self.server));
+        runtime.spawn(async move {
+            if let Err(error) = audit.note(*entry).await {
+                tracing::error!(%server, %error, "what became of a server could not be recorded");
+            }
+        });
+    }
+}
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(MAX_COMMAND) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// What ties the end of a process to its start.
+fn random() -> String {
+    let mut bytes = [0_u8; 8];
+    // It is a name, and no secret.
+    let _ = aws_lc_rs::rand::fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
