@@ -52,6 +52,60 @@ fn text_of(house: &House, content: &str) -> String {
     text(&house.write("hospes.toml", content))
 }
 
+/// Which of a process's sockets others could reach: those that listen, by what the kernel says of them.
+#[cfg(target_os = "linux")]
+fn listening(pid: u32) -> Vec<String> {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links = links.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let own: Vec<String> = links
+        .filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    let mut found = Vec::new();
+    // Where the state of a socket stands, and its number: 0A is a TCP socket that listens, UDP ones all receive, and
+    // with 00010000 among its flags a Unix socket takes connections.
+    for (table, state, wanted, inode) in [
+        ("tcp", 3, Some("0A"), 9),
+        ("tcp6", 3, Some("0A"), 9),
+        ("udp", 3, None, 9),
+        ("udp6", 3, None, 9),
+        ("unix", 3, Some("00010000"), 6),
+    ] {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let is_open = wanted.is_none_or(|wanted| fields.get(state) == Some(&wanted));
+            if is_open && fields.get(inode).is_some_and(|inode| own.iter().any(|own| own == inode)) {
+                found.push(format!("{table} {line}"));
+            }
+        }
+    }
+    found
+}
+
+/// covers: SECP-03
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_is_spoken_to_over_its_pipes_and_by_nobody_else_unless_it_is_told_otherwise() {
+    let house = House::new();
+    for builtin in hospes_servers::BUILTINS {
+        let folder = text(&house.path(""));
+        let mut args = vec!["serve", builtin.name];
+        if matches!(builtin.name, "files" | "git") {
+            args.push(&folder);
+        }
+        let mut server = Running::start(house.command(&args));
+        server.initialize(&json!({}));
+        server.ask(1, "tools/list", &json!({}));
+        assert_eq!(listening(server.child.id()), [""; 0], "{}", builtin.name);
+        // Who started it has the other end of its pipes, and leaves by closing them.
+        server.close_stdin();
+        assert_eq!(server.wait(), Some(0), "{}", builtin.name);
+    }
+    let server = Running::start(house.command(&["serve", "time", "--http", "127.0.0.1:0"]));
+    let said = server.said(|line| line.contains("listening on http://127.0.0.1:"));
+    assert_eq!(listening(server.child.id()).len(), 1, "it is found where there is one: {said}");
+}
+
 /// Killed in the middle of writing, again and again: what is there is one whole file.
 #[cfg(unix)]
 #[test]

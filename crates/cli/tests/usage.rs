@@ -254,6 +254,26 @@ fn a_list_that_takes_too_long_can_be_interrupted() {
     eventually("the server is gone", || !house.is_running("one"));
 }
 
+/// covers: CANC-11
+#[test]
+fn a_call_that_is_interrupted_says_that_it_is_being_cancelled() {
+    let house = House::new();
+    // It never answers, and does not end when it is left alone.
+    let server = house.server("one", &["greet"], r#"*'"method":"tools/call"'*) trap '' TERM;; *never*) ;;"#);
+    let script = house.read("one.sh") + "sleep 60\n";
+    house.write("one.sh", &script);
+    let mut args = vec!["call", "greet", "--"];
+    args.extend(command(&server));
+    let mut call = Running::start(house.command(&args));
+    eventually("it is called", || house.read("one.log").contains("tools/call"));
+    call.signal("-INT");
+    call.said(|line| line.contains("cancelling greet"));
+    assert!(call.child.try_wait().unwrap().is_none(), "said at once, before the server has ended");
+    call.said(|line| line.contains("interrupted; the server was told that no answer is wanted"));
+    assert_eq!(call.wait(), Some(1));
+    assert!(house.read("one.log").contains("notifications/cancelled"), "{}", house.read("one.log"));
+}
+
 #[test]
 fn without_a_host_the_status_is_code_4() {
     let house = House::new();

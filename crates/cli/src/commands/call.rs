@@ -9,7 +9,7 @@ use super::{Ending, interrupted};
 use crate::args::Call;
 use crate::arguments::{Source, arguments, read_source, unknown_tool};
 use crate::exit::{Code, Failure, Outcome};
-use crate::output::{Output, printable};
+use crate::output::{DIM, Output, paint, printable};
 use crate::progress::Bar;
 use crate::target::{SIGN_IN, connect, find};
 
@@ -29,6 +29,10 @@ pub(crate) async fn run(args: Call, output: Output) -> Outcome {
     let asked =
         Asked { tool, source: Source { json: args.input_json.as_deref(), words }, timeout: args.timeout };
     let called = ending.unless(call(&client, asked, output)).await;
+    if called.is_none() {
+        // A server may take its time to end, or not hear of it at all.
+        output.say(paint(DIM, format!("cancelling {}: its server is told so …", printable(tool))));
+    }
     ending.unless(client.close()).await;
     called.unwrap_or_else(|| Err(interrupted("the server was told that no answer is wanted")))
 }
