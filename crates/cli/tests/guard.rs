@@ -101,12 +101,23 @@ fn a_decision_can_be_looked_at_without_a_call() {
     assert_eq!(checked.code, Some(0), "{checked:?}");
     let denied = house.run(&["policy", "test", "files", "read", r#"{"path":"~/.ssh/id"}"#]);
     assert_eq!(
-        denied.stdout, "  rule 1 (line 2) `secrets`: fits\ndeny  rule 1 (line 2) `secrets`\n",
+        denied.stdout,
+        "  rule 1 (line 2) `secrets`: fits\n  its results hold text that nobody vouches for; it can send things out\n\
+         deny  rule 1 (line 2) `secrets`\n",
         "{denied:?}"
     );
     let tested = house.run(&["--json", "policy", "test", "git", "log", "--read-only", "--closed-world"]);
     let tested: Value = serde_json::from_str(&tested.stdout).unwrap();
     assert_eq!((&tested["decision"], &tested["steps"][0]["fits"]), (&json!("allow"), &json!(false)));
+    let log =
+        ["--json", "policy", "test", "git", "log", "--read-only", "--private", "mail", "--untrusted", "web"];
+    let closed = house.run(&[&log[..], &["--closed-world"]].concat());
+    let closed: Value = serde_json::from_str(&closed.stdout).unwrap();
+    let none = json!({ "private": false, "untrusted": false, "outbound": false });
+    assert_eq!((&closed["decision"], &closed["labels"]), (&json!("allow"), &none));
+    let sends = house.run(&["policy", "test", "git", "push", "--private", "mail", "--untrusted", "web"]);
+    let said = "; this session has read private data from `mail` and untrusted text from `web`, and this can send things out\n";
+    assert!(sends.stdout.contains("\nask  no rule fits") && sends.stdout.ends_with(said), "{sends:?}");
     let twice = house.run(&["policy", "test", "git", "log", r#"{"a":1,"a":2}"#]);
     assert!(twice.stdout.starts_with("deny") && twice.stdout.contains("stands there twice"), "{twice:?}");
 

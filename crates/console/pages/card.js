@@ -37,6 +37,7 @@ export function done({ card }) {
 export function risk({ card }) {
   if (card.kind === "call") {
     const said = card.effects;
+    if (card.data_flow) return "sharp";
     if (card.what !== "tool" || !said) return "wide";
     // What nobody believes calms nobody.
     if (!said.trusted) return said.destructive && !said.read_only ? "sharp" : "wide";
@@ -83,12 +84,18 @@ function call(card, matter, draft, change) {
     h("p", { class: "counts", key: "effects" }, card.what === "tool" && h("span", { class: "chips" }, effects({
       readOnlyHint: card.effects?.read_only, destructiveHint: card.effects?.destructive, openWorldHint: card.effects?.open_world, idempotentHint: card.effects?.idempotent,
     }), card.effects && h("span", { class: "chip" }, card.effects.trusted ? "the server’s word is believed" : "not believed: nobody trusts this server’s word"))),
-    facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), fact("Asked because", card.because),
+    facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), fact("Asked because", card.because), card.data_flow && fact("Take care", dataFlow(card.data_flow)),
       card.destinations.length > 0 && fact("Points to", h("span", { class: "chips" }, card.destinations.map((one) => h("span", { class: "chip mono wide" }, one))))),
     values("Arguments", card.input_schema, card.arguments ?? {}, draft, change, card.last_arguments),
     (card.description || card.title) && h("details", { key: "said", class: "said-of" }, h("summary", null, "What the server says of it"),
       card.title && h("p", null, h("strong", null, card.title)), h("p", { class: "words" }, card.description ?? "")),
   ];
+}
+
+/** What the session has read that this could carry out: a line of ours, with the servers' names in it. */
+function dataFlow(read) {
+  const names = (all) => all.map((name, at) => [at > 0 && ", ", h("span", { class: "mono" }, name)]);
+  return h("span", { class: "data-flow" }, "this session has read private data from ", names(read.private), " and untrusted text from ", names(read.untrusted), "; this can send things out");
 }
 
 /** Values to be looked at, as fields, as JSON, and beside those of the last time. */

@@ -185,6 +185,7 @@ impl HostBuilder {
                     shown,
                     target,
                     launches: launches.clone(),
+                    known: builtin::labels(&config.transport),
                     transport: config.transport.kind(),
                     definition: definition(&config.transport).filter(|_| config.era.is_none()),
                     policy: settings.restart,

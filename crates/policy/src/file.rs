@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::value::Datetime;
 
 use crate::action::About;
+use crate::flow::DataFlow;
 use crate::verdict::Decision;
 
 /// What must be known to read a policy beside its text.
@@ -42,6 +43,16 @@ pub enum PolicyError {
         /// What is wrong.
         what: String,
     },
+    /// A label says something that cannot be meant.
+    #[error("label {number} (line {line}): {what}")]
+    Label {
+        /// Which one, from 1.
+        number: usize,
+        /// The line where it begins, from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
 }
 
 /// The file as it is written.
@@ -50,6 +61,10 @@ pub enum PolicyError {
 pub(crate) struct WrittenPolicy {
     #[serde(default)]
     pub(crate) trusted: Vec<String>,
+    #[serde(default)]
+    pub(crate) data_flow: DataFlow,
+    #[serde(default)]
+    pub(crate) label: Vec<Spanned<WrittenLabel>>,
     #[serde(default)]
     pub(crate) rule: Vec<Spanned<WrittenRule>>,
 }
@@ -75,6 +90,18 @@ pub(crate) struct WrittenRule {
     pub(crate) strong: Option<bool>,
     pub(crate) remember: Option<bool>,
     pub(crate) review: Option<bool>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrittenLabel {
+    pub(crate) server: Option<OneOrMore>,
+    pub(crate) tool: Option<OneOrMore>,
+    pub(crate) prompt: Option<OneOrMore>,
+    pub(crate) resource: Option<OneOrMore>,
+    pub(crate) private: Option<bool>,
+    pub(crate) untrusted: Option<bool>,
+    pub(crate) outbound: Option<bool>,
 }
 
 #[derive(serde::Deserialize, Clone, Copy, Debug)]

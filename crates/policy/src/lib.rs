@@ -52,6 +52,33 @@
 //! console may approve), `remember = false` ("always" is not offered), `review = true` (the result is shown before it is
 //! delivered). `trusted = ["git"]` at the top names the servers whose annotations are believed.
 //!
+//! # Data flow
+//!
+//! What a session has read decides, too. Once a session has private data and text that somebody else chose, that text may
+//! have its model carry the data away: whatever can send something out is asked about each time then, whatever the rules
+//! and lasting permissions allow. Two of the three ask nobody. `data_flow` at the top says `"ask"` (the default), `"strong"`
+//! (only the console may approve) or `"off"`. What is what, the labels say:
+//!
+//! ```toml
+//! [[label]]
+//! server = "mail"
+//! tool = ["search_*", "read_*"]
+//! private = true        # the results are the person's own
+//! outbound = false      # what it is called with stays at the server
+//! ```
+//!
+//! | key | says |
+//! |---|---|
+//! | `server`, `tool`, `prompt`, `resource` | of what, as in a rule |
+//! | `private` | results may hold the person's own data; by default only of servers that the host knows to be such |
+//! | `untrusted` | results may hold text of others; by default all do, except of a trusted server's tool that is not `open_world` |
+//! | `outbound` | arguments may reach others; by default the same as `untrusted` |
+//!
+//! For each of the three, the first label that fits and says it decides. The word of a server that is not trusted lowers
+//! nothing.
+//!
+//! # Patterns
+//!
 //! In patterns, `*` is any text without `/`, `**` any text, `?` one character, `[a-z]` one of these, `{a,b}` either.
 //!
 //! **In doubt, nothing is permitted.** A rule that allows fits only what means just what it says: a text with `..`, with
@@ -71,6 +98,7 @@ mod condition;
 mod destination;
 mod effects;
 mod file;
+mod flow;
 mod paths;
 mod pattern;
 mod policy;
@@ -83,6 +111,7 @@ pub use condition::Condition;
 pub use destination::{Destination, Destinations, MAX_DESTINATIONS};
 pub use effects::Effects;
 pub use file::{PolicyError, Reading};
+pub use flow::{DataFlow, Flow, Labels};
 pub use paths::{is_hidden, visible, visible_line};
 pub use policy::{Explanation, Policy, Step};
 pub use rule::{Miss, Rule};

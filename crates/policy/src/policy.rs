@@ -7,6 +7,7 @@ use crate::action::{Action, Asked};
 use crate::arguments::ArgumentsError;
 use crate::effects::Effects;
 use crate::file::{PolicyError, Reading, WrittenPolicy};
+use crate::flow::{DataFlow, Flow, Label, Labels, labelled};
 use crate::rule::{Miss, Rule};
 use crate::verdict::{Because, Decision, Ordinary, Verdict};
 
@@ -15,6 +16,8 @@ use crate::verdict::{Because, Decision, Ordinary, Verdict};
 pub struct Policy {
     rules: Vec<Rule>,
     trusted: Vec<String>,
+    data_flow: DataFlow,
+    labels: Vec<Label>,
     version: [u8; 32],
 }
 
@@ -42,23 +45,42 @@ impl Policy {
     /// Without rules: what is ordinary is done.
     #[must_use]
     pub fn ordinary() -> Self {
-        Self { rules: Vec::new(), trusted: Vec::new(), version: Sha256::digest([]).into() }
+        Self {
+            rules: Vec::new(),
+            trusted: Vec::new(),
+            data_flow: DataFlow::default(),
+            labels: Vec::new(),
+            version: Sha256::digest([]).into(),
+        }
     }
 
     /// Reads a policy file's text.
     ///
     /// # Errors
-    /// [`PolicyError`], with the place: what is no TOML, an unknown key, or a rule that cannot be meant.
+    /// [`PolicyError`], with the place: what is no TOML, an unknown key, or a rule or label that cannot be meant.
     pub fn read(text: &str, reading: &Reading) -> Result<Self, PolicyError> {
         let written: WrittenPolicy = toml::from_str(text).map_err(PolicyError::Written)?;
+        let line_of = |at: usize| 1 + text[..at].matches('\n').count();
         let mut rules = Vec::with_capacity(written.rule.len());
         for (index, rule) in written.rule.into_iter().enumerate() {
             let number = index + 1;
-            let line = 1 + text[..rule.span().start].matches('\n').count();
+            let line = line_of(rule.span().start);
             let rule = Rule::new(number, line, rule.into_inner(), reading);
             rules.push(rule.map_err(|what| PolicyError::Rule { number, line, what })?);
         }
-        Ok(Self { rules, trusted: written.trusted, version: Sha256::digest(text).into() })
+        let mut labels = Vec::with_capacity(written.label.len());
+        for (index, label) in written.label.into_iter().enumerate() {
+            let (number, line) = (index + 1, line_of(label.span().start));
+            let label = Label::new(label.into_inner());
+            labels.push(label.map_err(|what| PolicyError::Label { number, line, what })?);
+        }
+        Ok(Self {
+            rules,
+            trusted: written.trusted,
+            data_flow: written.data_flow,
+            labels,
+            version: Sha256::digest(text).into(),
+        })
     }
 
     /// The rules.
@@ -111,6 +133,40 @@ impl Policy {
         Explanation { steps, verdict: ordinary(&asked.action, effects) }
     }
 
+    /// What is done about what sessions have read.
+    #[must_use]
+    pub fn data_flow(&self) -> DataFlow {
+        self.data_flow
+    }
+
+    /// What this brings into a session and can carry out of it. Whatever its arguments are. `known` is what the host
+    /// itself knows of the server, where it does; what a server says of itself counts as far as it is trusted.
+    #[must_use]
+    pub fn labels(&self, asked: &Asked<'_>, known: Option<Labels>) -> Labels {
+        let open = self.believed(asked).open_world;
+        let known = known.unwrap_or(Labels { private: false, untrusted: open, outbound: open });
+        labelled(&self.labels, asked, known)
+    }
+
+    /// The verdict on something with these labels in a session that has read this: what could carry private data to
+    /// somebody whose text was read is asked about, each time. What is denied stays so.
+    #[must_use]
+    pub fn weigh(&self, mut verdict: Verdict, labels: Labels, flow: Flow) -> Verdict {
+        let is_of_no_concern = self.data_flow == DataFlow::Off || !labels.outbound || !flow.is_tainted();
+        if is_of_no_concern || verdict.decision == Decision::Deny {
+            return verdict;
+        }
+        if verdict.decision == Decision::Allow {
+            verdict.decision = Decision::Ask;
+            verdict.because = Because::Flow(Box::new(verdict.because));
+        }
+        // What was allowed for longer was allowed before this was read.
+        verdict.may_remember = false;
+        verdict.strong |= self.data_flow == DataFlow::Strong;
+        verdict.flow = Some(flow);
+        verdict
+    }
+
     /// What is done with arguments that have more than one reading: no rule is asked.
     #[must_use]
     pub fn unreadable(error: &ArgumentsError) -> Verdict {
@@ -120,6 +176,7 @@ impl Policy {
             may_remember: false,
             strong: false,
             review: false,
+            flow: None,
         }
     }
 
@@ -152,6 +209,7 @@ fn ordinary(action: &Action<'_>, effects: Effects) -> Verdict {
         may_remember: decision == Decision::Ask && ordinary != Ordinary::Dangerous,
         strong: false,
         review: false,
+        flow: None,
     }
 }
 

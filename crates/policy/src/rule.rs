@@ -309,6 +309,7 @@ impl Rule {
             may_remember: self.decision == Decision::Ask && self.remember,
             strong: self.strong,
             review: self.review,
+            flow: None,
         }
     }
 }

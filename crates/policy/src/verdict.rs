@@ -2,6 +2,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use crate::flow::Flow;
+
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -39,6 +41,19 @@ pub struct Verdict {
     pub strong: bool,
     /// Whether the result is shown to the person before it is delivered.
     pub review: bool,
+    /// What could be carried out by it, where that is why it is asked about, or asked about each time.
+    pub flow: Option<Flow>,
+}
+
+impl Verdict {
+    /// Why, in words: what made the decision, and what could be carried out.
+    #[must_use]
+    pub fn why(&self) -> String {
+        match &self.flow {
+            Some(flow) => format!("{}; {flow}, and this can send things out", self.because),
+            None => self.because.to_string(),
+        }
+    }
 }
 
 /// What made a decision.
@@ -60,6 +75,8 @@ pub enum Because {
     Ordinary(Ordinary),
     /// The arguments have more than one reading ([`ArgumentsError`](crate::ArgumentsError)).
     Unreadable(String),
+    /// This allows it, and what the session has read has it asked about.
+    Flow(Box<Self>),
 }
 
 /// What is done where no rule fits.
@@ -92,6 +109,7 @@ impl fmt::Display for Because {
             }
             Self::Ordinary(ordinary) => write!(f, "no rule fits: {ordinary}"),
             Self::Unreadable(why) => f.write_str(why),
+            Self::Flow(before) => write!(f, "it would be allowed ({before}), were it not for what was read"),
         }
     }
 }

@@ -27,6 +27,7 @@ pub(crate) enum Risk {
 impl Risk {
     pub(crate) fn of(matter: &Matter) -> Self {
         match &matter.card {
+            Card::Call(card) if card.data_flow.is_some() => Self::Sharp,
             Card::Call(card) => match (card.what, card.effects) {
                 (CallKind::Tool, Some(said)) => match (said.read_only, said.destructive, said.trusted) {
                     (true, _, true) if !said.open_world => Self::Calm,
@@ -114,6 +115,9 @@ impl Page {
         self.effects(card);
         self.who(matter, pins);
         self.fact("because", &card.because);
+        if let Some(flow) = &card.data_flow {
+            self.styled("take care", &format!("{flow}; this can send things out"), bad());
+        }
         for (at, destination) in card.destinations.iter().enumerate() {
             self.styled(if at == 0 { "points to" } else { "" }, destination, bold());
         }

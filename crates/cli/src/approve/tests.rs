@@ -322,6 +322,11 @@ fn every_card_is_drawn_at_every_size() {
     let cards = [
         (call(), vec!["may destroy something", "points to   /srv/notes.txt", "- path: \"/srv/other.txt\""]),
         (
+            json!({ "kind": "call", "what": "resource", "name": "web://x", "arguments": {}, "because": "rule 1",
+            "data_flow": { "private": ["mail"], "untrusted": ["web", "news"] } }),
+            vec!["take care   this session has read private data from `mail` and untrusted"],
+        ),
+        (
             json!({ "kind": "result", "what": "tool", "name": "fetch", "arguments": { "u": 1 },
             "result": { "content": [{ "type": "text", "text": "found" }], "isError": true }, "because": "rule 1" }),
             vec!["hand over the answer of fetch", "│ found", "isError     true"],

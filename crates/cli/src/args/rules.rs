@@ -49,6 +49,12 @@ pub(crate) struct PolicyTest {
     /// The tool says that it reaches nothing outside
     #[arg(long)]
     pub(crate) closed_world: bool,
+    /// The session has read private data of this server before
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) private: Vec<String>,
+    /// The session has read text of this server before that nobody vouches for
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) untrusted: Vec<String>,
     /// It is a prompt
     #[arg(long, conflicts_with = "resource")]
     pub(crate) prompt: bool,

@@ -1,6 +1,6 @@
 //! `hospes policy`: what the rules say, without a call.
 
-use hospes_policy::{Action, Arguments, Asked, Decision, Effects, Policy as Rules};
+use hospes_policy::{Action, Arguments, Asked, Decision, Effects, Flow, Labels, Policy as Rules};
 use jiff::Timestamp;
 
 use crate::args::{Policy, PolicyFile, PolicyTest};
@@ -41,7 +41,7 @@ fn explain(test: &PolicyTest, output: Output) -> Outcome {
     let (_, rules) = rules(&test.file)?;
     let arguments = match Arguments::read(&test.arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return show(&Rules::unreadable(&error), &[], output),
+        Err(error) => return show(&Rules::unreadable(&error), &[], None, output),
     };
     let mut effects = Effects::unknown();
     effects.read_only = test.read_only;
@@ -65,10 +65,30 @@ fn explain(test: &PolicyTest, output: Output) -> Outcome {
             (rule, step.miss.as_ref().map(ToString::to_string))
         })
         .collect();
-    show(&explained.verdict, &steps, output)
+    let labels = rules.labels(&asked, None);
+    let flow = Flow::new(test.private.clone(), test.untrusted.clone());
+    let verdict = rules.weigh(explained.verdict, labels, flow);
+    show(&verdict, &steps, Some(labels), output)
 }
 
-fn show(verdict: &hospes_policy::Verdict, steps: &[(String, Option<String>)], output: Output) -> Outcome {
+/// What a call brings into its session and carries out of it, in words.
+fn words(labels: Labels) -> String {
+    let gives = match (labels.private, labels.untrusted) {
+        (true, true) => "private data, and text that nobody vouches for",
+        (true, false) => "private data",
+        (false, true) => "text that nobody vouches for",
+        (false, false) => "nothing to be careful about",
+    };
+    let takes = if labels.outbound { "can send things out" } else { "sends nothing out" };
+    format!("its results hold {gives}; it {takes}")
+}
+
+fn show(
+    verdict: &hospes_policy::Verdict,
+    steps: &[(String, Option<String>)],
+    labels: Option<Labels>,
+    output: Output,
+) -> Outcome {
     if output.json {
         let steps: Vec<_> = steps
             .iter()
@@ -76,8 +96,11 @@ fn show(verdict: &hospes_policy::Verdict, steps: &[(String, Option<String>)], ou
             .collect();
         output.value(&serde_json::json!({
             "decision": verdict.decision.to_string(),
-            "because": verdict.because.to_string(),
+            "because": verdict.why(),
             "steps": steps,
+            "labels": labels.map(|labels| serde_json::json!({
+                "private": labels.private, "untrusted": labels.untrusted, "outbound": labels.outbound,
+            })),
         }));
         return Ok(());
     }
@@ -89,13 +112,16 @@ fn show(verdict: &hospes_policy::Verdict, steps: &[(String, Option<String>)], ou
         };
         text.push_str(&format!("  {line}\n"));
     }
+    if let Some(labels) = labels {
+        text.push_str(&format!("  {}\n", paint(DIM, words(labels))));
+    }
     let colour = match verdict.decision {
         Decision::Allow => GREEN,
         Decision::Ask => YELLOW,
         Decision::Deny => RED,
     };
     let decision = paint(BOLD, paint(colour, verdict.decision));
-    text.push_str(&format!("{decision}  {}", printable(&verdict.because.to_string())));
+    text.push_str(&format!("{decision}  {}", printable(&verdict.why())));
     output.result(text);
     Ok(())
 }

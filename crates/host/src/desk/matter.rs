@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use hospes_model::RawJson;
-use hospes_policy::Effects;
+use hospes_policy::{Effects, Flow};
 use jiff::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -156,6 +156,9 @@ pub struct CallCard {
     pub destinations: Vec<String>,
     /// Why the person is asked: the rule, in words.
     pub because: String,
+    /// What the session has read that this could carry out, where that has it asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_flow: Option<Flow>,
     /// Conditions on the arguments that a narrow lasting permission could have: what the editor begins with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<RawJson>,

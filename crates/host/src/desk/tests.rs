@@ -20,6 +20,7 @@ fn card(arguments: &str) -> Card {
         effects: None,
         destinations: Vec::new(),
         because: "no rule fits".to_owned(),
+        data_flow: None,
         suggestion: None,
     }))
 }

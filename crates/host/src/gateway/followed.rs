@@ -121,7 +121,10 @@ impl Gateway {
             self.record_of_task(server, &task.shown, told.context, Ok(news));
         }
         match self.show_task(&mut found, &task.shown, server, &using.catalogue()) {
-            Ok(()) => told.tell(Notification::TasksChanged(found)),
+            Ok(()) => {
+                self.deliver_of_task(server, &task.shown, told.context, &found);
+                told.tell(Notification::TasksChanged(found));
+            }
             Err(error) => tracing::debug!(%error, "a task's result"),
         }
         if is_over {

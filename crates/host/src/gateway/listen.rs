@@ -168,8 +168,7 @@ impl Gateway {
     }
 
     fn subscription<'a>(&'a self, server: usize, original: &'a str) -> Going<'a> {
-        let server = &self.shared.upstreams[server].server;
-        Going { server: &server.name, target: &server.target, what: What::Subscription(original) }
+        Going::to(&self.shared.upstreams[server].server, What::Subscription(original))
     }
 
     /// Whether how a task goes is told: not of one that goes on no more.

@@ -213,7 +213,7 @@ impl Gateway {
             Kind::Tool => What::Tool(&place.name, catalogue.tools.get(name)),
             Kind::Prompt => What::Prompt(&place.name),
         };
-        let passage = match self.admit(&call, place.server, &what, using).await {
+        let mut passage = match self.admit(&call, place.server, &what, using).await {
             Ok(passage) => passage,
             Err(stopped) => {
                 // Nothing was begun on the connection that was waited for.
@@ -248,10 +248,13 @@ impl Gateway {
             // Its server became another while the person looked at what it was.
             reached.lease.finish();
             let server = &self.shared.upstreams[place.server].server;
-            let going = Going { server: &server.name, target: &server.target, what };
+            let going = Going::to(server, what);
             let changed = Refused::Changed;
             let why = (&*changed.words(), changed.decision());
             return Ok(Box::pin(refuse(self.shared.guard.as_ref(), passage, (&call, &going), why)).await);
+        }
+        if let (Err(_), Some(passage)) = (&found, &mut passage) {
+            passage.reaches_nobody();
         }
         let (context, method) = (call.context.clone(), call.method.clone());
         let (listed, sent) = (Arc::clone(&catalogue), params.clone());
@@ -299,7 +302,7 @@ impl Gateway {
         };
         let (server, original) = routed.map_err(|error| unknown_resource(uri, &error))?;
         let what = What::Resource(&original);
-        let passage = match self.admit(&call, server, &what, using).await {
+        let mut passage = match self.admit(&call, server, &what, using).await {
             Ok(passage) => passage,
             Err(stopped) => return Ok(stopped),
         };
@@ -314,7 +317,12 @@ impl Gateway {
                 }
                 self.forward(call, params, Way { server, reached, catalogue }).await
             }
-            Err(unreached) => Err(unreached.into()),
+            Err(unreached) => {
+                if let Some(passage) = &mut passage {
+                    passage.reaches_nobody();
+                }
+                Err(unreached.into())
+            }
         };
         let outcome = self.came_back(passage, &context, &method, outcome).await?;
         let is_for_all = self.shared.guard.is_none() && !self.shared.upstreams[server].is_per_user();
@@ -355,7 +363,7 @@ impl Gateway {
         }
         let Some(guard) = &self.shared.guard else { return Ok(None) };
         let server = &self.shared.upstreams[server].server;
-        let going = Going { server: &server.name, target: &server.target, what: *what };
+        let going = Going::to(server, *what);
         // Few hosts have none; those need not carry its future.
         match Box::pin(guard.admit(call, going)).await {
             Admitted::Pass(passage) => Ok(Some(passage)),
@@ -373,7 +381,7 @@ impl Gateway {
         why: &Withheld,
     ) -> Outcome {
         let server = &self.shared.upstreams[server].server;
-        let going = Going { server: &server.name, target: &server.target, what };
+        let going = Going::to(server, what);
         let said = why.words(&server.name);
         let refused = refuse(self.shared.guard.as_ref(), passage, (call, &going), (&said, why.as_str()));
         // Seldom needed; calls that go need not carry its future.

@@ -94,6 +94,7 @@ impl Gateway {
                     return Err(self.end_task(server, (shown, original), &call.context, &why));
                 }
                 self.show_task(&mut found, shown, server, &catalogue)?;
+                self.deliver_of_task(server, shown, &call.context, &found);
                 if let Some(note) = note.take() {
                     match self.news(shown, &found) {
                         Some((ending, code)) => note.end(ending, code).await,
@@ -162,6 +163,22 @@ impl Gateway {
         let guard = self.shared.guard.as_ref()?;
         let server = &self.shared.upstreams[server].server.name;
         guard.forbids_to_task(server, context, found.input_requests.values())
+    }
+
+    /// Tells the guard that whoever asked is told what came of a task.
+    pub(super) fn deliver_of_task(
+        &self,
+        server: usize,
+        shown: &str,
+        context: &Context,
+        found: &GetTaskResult,
+    ) {
+        let Some(guard) = &self.shared.guard else { return };
+        if (found.result.is_some() || found.error.is_some())
+            && let Some(origin) = self.shared.task_owners.origin(shown)
+        {
+            guard.deliver_of_task(&self.shared.upstreams[server].server, context, &origin);
+        }
     }
 
     /// What is to be recorded of how a task stands, if it is.

@@ -33,6 +33,7 @@ mod meanwhile;
 mod pinned;
 mod private;
 mod sampled;
+mod tainted;
 
 const ERAS: [Revision; 2] = [Revision::LATEST_LEGACY, Revision::LATEST];
 

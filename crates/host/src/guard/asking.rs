@@ -158,14 +158,14 @@ impl Guard {
             })
         };
         let Some((key, question)) = question else {
-            passage.decided("ask", asking.verdict.because.to_string());
+            passage.decided("ask", asking.verdict.why());
             let settled = hold(call, &waiting).await;
             return self.act_on(call, settled, asking, passage).await;
         };
         let id = waiting.detach();
         call.context.pend(format!("{key}{id}"), InputRequest::Elicit(Box::new(question)));
         let questions = call.context.take_questions();
-        passage.decided("ask", asking.verdict.because.to_string());
+        passage.decided("ask", asking.verdict.why());
         passage.end_asked().await;
         Err(questions.map_or_else(
             || RpcError::internal("the question about the call is gone").into(),
@@ -199,13 +199,13 @@ impl Guard {
                 }
                 let (changed, longer) = (edited.is_some(), if lasts { ", and for longer" } else { "" });
                 let changed = if changed { " in another form" } else { "" };
-                passage.decided("allow", format!("approved{changed} by {by}{longer}"));
+                passage.decided("allow", format!("approved{changed} by {by}{longer}{}", asking.flow()));
                 self.remember_last(asking, edited.as_ref());
                 passage.approved(asking.bond, edited);
                 Ok(())
             }
             Ok(Settled::Denied { reason, by }) => {
-                passage.decided("deny", by);
+                passage.decided("deny", format!("{by}{}", asking.flow()));
                 passage.end_refused().await;
                 Err(asking.going.refusal(&reason.map_or_else(
                     || "the person said no".to_owned(),
@@ -266,6 +266,7 @@ impl Guard {
             effects,
             destinations,
             because: verdict.because.to_string(),
+            data_flow: verdict.flow.clone(),
             suggestion: is_tool.then(|| words::suggestion(arguments)),
         };
         let remembered = verdict.may_remember && is_tool;
@@ -312,15 +313,21 @@ impl Asking<'_, '_> {
         let application = self.asked.application.map(str::to_owned);
         let principal = self.asked.principal.map(str::to_owned);
         let (server, target) = (self.going.server.to_owned(), self.going.target.to_owned());
+        let known = self.going.known;
         let (name, tool) = match self.going.what {
             What::Tool(name, tool) => (name.to_owned(), tool.cloned()),
             _ => (String::new(), None),
         };
         Box::new(move |edited| {
             let what = What::Tool(&name, tool.as_ref());
-            let going = Going { server: &server, target: &target, what };
+            let going = Going { server: &server, target: &target, known, what };
             can_become(&policy, application.as_deref(), principal.as_deref(), &going, edited).map(drop)
         })
+    }
+
+    /// What could be carried out by it, as the record has it.
+    fn flow(&self) -> String {
+        self.verdict.flow.as_ref().map_or_else(String::new, |flow| format!("; {flow}"))
     }
 
     /// Under which the last approved arguments are remembered.

@@ -2,10 +2,11 @@
 
 use hospes::Outcome;
 use hospes_model::{CallToolResult, RpcError, Tool};
-use hospes_policy::{Action, Arguments, Effects};
+use hospes_policy::{Action, Arguments, Effects, Labels};
 use hospes_store::EntryKind;
 
 use crate::desk::CallKind;
+use crate::upstream::Server;
 
 /// Something that would go to a server.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub(crate) struct Going<'a> {
     pub(crate) server: &'a str,
     /// The hash of its command line or URL.
     pub(crate) target: &'a str,
+    /// What is known of its data, where the server is a part of the program.
+    pub(crate) known: Option<Labels>,
     pub(crate) what: What<'a>,
 }
 
@@ -33,6 +36,11 @@ pub(crate) enum What<'a> {
 }
 
 impl<'a> Going<'a> {
+    /// To this server.
+    pub(crate) fn to(server: &'a Server, what: What<'a>) -> Self {
+        Self { server: &server.name, target: &server.target, known: server.known, what }
+    }
+
     pub(super) fn action<'b>(&self, arguments: &'b Arguments) -> Action<'b>
     where
         'a: 'b,

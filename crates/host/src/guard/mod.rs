@@ -5,6 +5,7 @@
 
 mod asking;
 mod bond;
+mod flows;
 mod following;
 mod going;
 mod note;
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 use hospes::{Call, Context, Outcome};
 use hospes_model::{InputRequest, RawJson};
-use hospes_policy::{Action, Arguments, Asked, Because, Decision, Policy, Verdict};
+use hospes_policy::{Action, Arguments, Asked, Because, DataFlow, Decision, Policy, Verdict};
 use hospes_store::{Audit, Ending, Entry, EntryKind};
 use jiff::Timestamp;
 
@@ -63,6 +64,8 @@ pub struct Guard {
     last: Mutex<HashMap<String, RawJson>>,
     /// Who was recorded to follow what.
     followers: following::Followers,
+    /// What each session has read.
+    flows: flows::Flows,
 }
 
 /// What became of what would go to a server.
@@ -88,6 +91,7 @@ impl Guard {
             running: Running::default(),
             last: Mutex::default(),
             followers: following::Followers::default(),
+            flows: flows::Flows::default(),
         }
     }
 
@@ -197,6 +201,7 @@ impl Guard {
             .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
             .with_principal(call.context.principal());
         let verdict = policy.decide(&asked, Timestamp::now());
+        let verdict = self.weigh(&policy, &asked, &going, verdict, &mut passage);
         if verdict.decision != Decision::Deny
             && let Some(stopped) = self.stopped_before_asking(&asked, &going, &verdict, &mut passage).await
         {
@@ -210,7 +215,7 @@ impl Guard {
                 return Admitted::Stopped(going.refusal(&denial(&verdict)));
             }
             Decision::Ask if !going.can_be_asked_about() => {
-                passage.decided("deny", format!("{UNASKED}: {}", verdict.because));
+                passage.decided("deny", format!("{UNASKED}: {}", verdict.why()));
                 passage.end_refused().await;
                 return Admitted::Stopped(going.refusal(UNASKED));
             }
@@ -236,6 +241,26 @@ impl Guard {
             passage.review(review::Review::new(call, &going, verdict.because.to_string()));
         }
         Admitted::Pass(Box::new(passage))
+    }
+
+    /// The verdict in the light of what its session has read; the passage knows what this brings into it.
+    fn weigh(
+        &self,
+        policy: &Policy,
+        asked: &Asked<'_>,
+        going: &Going<'_>,
+        verdict: Verdict,
+        passage: &mut Passage,
+    ) -> Verdict {
+        if policy.data_flow() == DataFlow::Off {
+            return verdict;
+        }
+        let labels = policy.labels(asked, going.known);
+        passage.brings(labels);
+        match self.flows.tainted(passage.peer()).filter(|_| labels.outbound) {
+            Some(flow) => policy.weigh(verdict, labels, flow),
+            None => verdict,
+        }
     }
 
     /// What no rule lets through: what a person denied for good, and what is to be reviewed while nobody is there.

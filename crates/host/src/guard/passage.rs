@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use hospes::{Call, Context, Outcome, Round};
+use hospes::{Call, Context, Outcome, Peer, Round};
 use hospes_model::{RawJson, Reply, RpcError};
+use hospes_policy::Labels;
 use hospes_store::{Ending, Entry, StoreError};
 
 use super::asking::APPROVED;
@@ -24,6 +25,9 @@ pub(crate) struct Passage {
     /// What is recorded; nothing where nothing is, or once it is.
     entry: Option<Entry>,
     server: String,
+    peer: Arc<Peer>,
+    /// What its result brings into the session; none where nobody watches.
+    labels: Option<Labels>,
     principal: Option<String>,
     application: Option<String>,
     /// What was approved, where the person was asked.
@@ -54,6 +58,8 @@ impl Passage {
             begun: Instant::now(),
             entry,
             server: going.server.to_owned(),
+            peer: Arc::clone(call.context.peer()),
+            labels: None,
             principal: call.context.principal().map(str::to_owned),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             approved: None,
@@ -90,6 +96,28 @@ impl Passage {
             }
         }
         self.approved = Some(Approved { bond, edited });
+    }
+
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    /// What its result brings into the session, once it is delivered.
+    pub(super) fn brings(&mut self, labels: Labels) {
+        self.labels = Some(labels);
+    }
+
+    /// Its server is not there: what comes back is ours.
+    pub(crate) fn reaches_nobody(&mut self) {
+        self.labels = None;
+    }
+
+    /// Its server's answer is delivered.
+    fn deliver(&self, is_whole: bool) {
+        let Some(labels) = self.labels else { return };
+        // What is private comes with the result of its task.
+        let labels = Labels { private: labels.private && is_whole, ..labels };
+        self.guard.flows.note(&self.peer, &self.server, labels);
     }
 
     /// The person sees what comes back before it goes on.
@@ -138,6 +166,7 @@ impl Passage {
                     }
                     None => reply,
                 };
+                self.deliver(!matches!(reply, Reply::CreateTask(_)));
                 let ending = if is_tool_error(&reply) { Ending::ToolError } else { Ending::Done };
                 self.end(ending, None, length(&reply)).await;
                 Ok(Outcome::Complete(reply))
@@ -162,6 +191,8 @@ impl Passage {
                 Ok(Outcome::InputRequired(questions))
             }
             Ok(Outcome::Failed(error)) | Err(error) => {
+                // It is in the words of the server.
+                self.deliver(true);
                 self.end(Ending::Failed, Some(error.code), None).await;
                 Err(error)
             }

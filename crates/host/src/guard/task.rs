@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use hospes::Context;
 use hospes_model::{InputRequest, InputResponses, RawJson, Tool};
-use hospes_policy::{Action, Arguments, Asked, Decision, Effects};
+use hospes_policy::{Action, Arguments, Asked, DataFlow, Decision, Effects};
 use hospes_store::EntryKind;
 use jiff::Timestamp;
 
 use super::passage::clipped;
 use super::{Guard, Note, denial};
 use crate::desk::{CallKind, GrantEffect, Subject};
+use crate::upstream::Server;
 
 /// How long the arguments of a call may be that are remembered for as long as its task is.
 const MAX_REMEMBERED: usize = 4096;
@@ -98,6 +99,15 @@ impl Guard {
         let subject = Subject { asked: &asked, target, what, name, definition: None, strong: true };
         let block = self.desk.granted(&subject, GrantEffect::Deny)?;
         Some(Over { why: "the person has blocked it".to_owned(), by: format!("blocked by {}", block.by) })
+    }
+
+    /// What came of a task is delivered: it is what the call that began it brings into the session.
+    pub(crate) fn deliver_of_task(&self, server: &Server, context: &Context, origin: &Origin) {
+        let Some(policy) = self.policy().filter(|policy| policy.data_flow() != DataFlow::Off) else { return };
+        // Labels are the same whatever it was called with.
+        let arguments = Arguments::none();
+        let asked = Asked::new(&server.name, Action::tool(&origin.tool, origin.effects, &arguments));
+        self.flows.note(context.peer(), &server.name, policy.labels(&asked, server.known));
     }
 
     /// What a task asks that its server may not.

@@ -23,7 +23,13 @@ fn bond_at(
     let policy = Policy::read(policy, &Reading::default()).unwrap();
     let asked =
         Asked::new(server, Action::tool(tool, Effects::unknown(), &arguments)).with_principal(principal);
-    Bond::new(&policy, &asked, &Going { server, target, what: What::Tool(tool, None) }, Some("d"), json)
+    Bond::new(
+        &policy,
+        &asked,
+        &Going { server, target, known: None, what: What::Tool(tool, None) },
+        Some("d"),
+        json,
+    )
 }
 
 /// How many questions one user may have open is not changed by what an application calls itself.
@@ -35,7 +41,7 @@ fn whoever_asks_is_who_is_signed_in() {
         let asked = Asked::new("files", Action::tool("write", Effects::unknown(), &arguments))
             .with_principal(principal)
             .with_application(application);
-        let going = Going { server: "files", target: "t", what: What::Tool("write", None) };
+        let going = Going { server: "files", target: "t", known: None, what: What::Tool("write", None) };
         Bond::new(&policy, &asked, &going, None, "{}").asker
     };
     assert_eq!(asker(Some("ann"), Some("a")), asker(Some("ann"), Some("b")));

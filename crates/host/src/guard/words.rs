@@ -66,6 +66,10 @@ pub(super) fn form(
             message.push_str("\n\nNothing says that this cannot destroy anything.");
         }
     }
+    if let Some(flow) = &verdict.flow {
+        message
+            .push_str(&format!("\n\nTake care: {}, and this can send things out.", line(&flow.to_string())));
+    }
     message.push_str(&format!("\n\nAsked because: {}", line(&verdict.because.to_string())));
     let mut options = vec![EnumOption::titled(NO, "No"), EnumOption::titled(ONCE, "Yes, this once")];
     if verdict.may_remember {

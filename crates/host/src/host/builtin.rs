@@ -5,8 +5,24 @@ use std::sync::Arc;
 use hospes::{Call, Context, Peer, Service};
 use hospes_model::{Implementation, Method, RawJson, Reply, Revision, meta_key};
 
+use hospes_policy::Labels;
+
 use super::Builtins;
+use crate::config::Transport;
 use crate::upstream::{BoxFuture, ConnectProblem, Connection, Connector, Wish, complete};
+
+/// What is known of the data of the servers that are a part of the program. An operator's labels go before it.
+pub(super) fn labels(transport: &Transport) -> Option<Labels> {
+    let Transport::Builtin(builtin) = transport else { return None };
+    let (private, untrusted, outbound) = match builtin.name.as_str() {
+        // They serve what is the person's, and reach nothing but that.
+        "files" | "git" | "memory" => (true, false, false),
+        "fetch" => (false, true, true),
+        "time" => (false, false, false),
+        _ => return None,
+    };
+    Some(Labels { private, untrusted, outbound })
+}
 
 /// Makes the server when it is wanted.
 pub(super) struct BuiltinConnector {

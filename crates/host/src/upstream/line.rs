@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use hospes::{Call, Context, Exchange};
 use hospes_model::{LogMessageParams, Method, RawJson, SubscriptionFilter, SubscriptionsListenParams};
+use hospes_policy::Labels;
 use hospes_store::Ending;
 use tokio::sync::{Notify, OwnedMutexGuard, broadcast, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -63,6 +64,8 @@ pub(crate) struct Server {
     pub(crate) target: Arc<str>,
     /// Where what becomes of it is recorded.
     pub(crate) launches: Option<Arc<Launches>>,
+    /// What is known of its data, where it is a part of the program.
+    pub(crate) known: Option<Labels>,
     /// How it is reached: `stdio`, `http` or `builtin`.
     pub(crate) transport: &'static str,
     /// Under what its era and transport are remembered.

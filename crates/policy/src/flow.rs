@@ -1,0 +1,268 @@
+//! What a session has read, and what may leave with it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::action::{Action, Asked};
+use crate::file::WrittenLabel;
+use crate::paths::Text;
+use crate::pattern::{Doubt, Patterns};
+
+/// What a call brings into a session, and whether it can carry something out of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "whoever labels something must not overlook one")]
+pub struct Labels {
+    /// Its result may hold what is the person's own.
+    pub private: bool,
+    /// Its result may hold text that somebody else chose.
+    pub untrusted: bool,
+    /// What it is called with can reach somebody else.
+    pub outbound: bool,
+}
+
+/// Where what a session has read came from: the names of servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Flow {
+    /// Those that gave it private data.
+    pub private: Vec<String>,
+    /// Those that gave it text that nobody vouches for.
+    pub untrusted: Vec<String>,
+}
+
+impl Flow {
+    /// From these servers.
+    #[must_use]
+    pub fn new(private: Vec<String>, untrusted: Vec<String>) -> Self {
+        Self { private, untrusted }
+    }
+
+    /// Whether text of somebody else could have whatever is called now carry private data away.
+    #[must_use]
+    pub fn is_tainted(&self) -> bool {
+        !self.private.is_empty() && !self.untrusted.is_empty()
+    }
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |names: &[String]| {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            match names.split_last() {
+                Some((last, [])) => last.clone(),
+                Some((last, others)) => format!("{} and {last}", others.join(", ")),
+                None => "nobody".to_owned(),
+            }
+        };
+        let (private, untrusted) = (names(&self.private), names(&self.untrusted));
+        write!(f, "this session has read private data from {private} and untrusted text from {untrusted}")
+    }
+}
+
+/// What is done when something that can carry data out is called after both were read: the key `data_flow`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum DataFlow {
+    /// The person is asked each time, whatever was allowed, also for longer.
+    #[default]
+    Ask,
+    /// The same, and only the console may approve.
+    Strong,
+    /// Nothing is watched.
+    Off,
+}
+
+/// What the operator says of what a server gives and takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Label {
+    server: Option<Patterns>,
+    tool: Option<Patterns>,
+    prompt: Option<Patterns>,
+    resource: Option<Patterns>,
+    private: Option<bool>,
+    untrusted: Option<bool>,
+    outbound: Option<bool>,
+}
+
+impl Label {
+    /// # Errors
+    /// What is wrong, as the end of a sentence.
+    pub(crate) fn new(written: WrittenLabel) -> Result<Self, String> {
+        let WrittenLabel { server, tool, prompt, resource, private, untrusted, outbound } = written;
+        if [private, untrusted, outbound] == [None; 3] {
+            return Err("it says none of `private`, `untrusted` and `outbound`".to_owned());
+        }
+        if [tool.is_some(), prompt.is_some(), resource.is_some()].into_iter().filter(|is| *is).count() > 1 {
+            return Err(
+                "nothing is a tool, a prompt and a resource at once; write a label for each".to_owned()
+            );
+        }
+        let patterns = |key: &str, texts: Option<crate::file::OneOrMore>| {
+            let texts = texts.map(|texts| Patterns::new(&texts.0)).transpose();
+            texts.map_err(|what| format!("`{key}`: {what}"))
+        };
+        Ok(Self {
+            server: patterns("server", server)?,
+            tool: patterns("tool", tool)?,
+            prompt: patterns("prompt", prompt)?,
+            resource: patterns("resource", resource)?,
+            private,
+            untrusted,
+            outbound,
+        })
+    }
+
+    fn fits(&self, asked: &Asked<'_>, doubt: Doubt) -> bool {
+        let (tool, prompt, resource) = match asked.action {
+            Action::Tool { name, .. } => (Some(name), None, None),
+            Action::Prompt { name } => (None, Some(name), None),
+            Action::Resource { uri } => (None, None, Some(uri)),
+            _ => (None, None, None),
+        };
+        [
+            (&self.server, Some(asked.server)),
+            (&self.tool, tool),
+            (&self.prompt, prompt),
+            (&self.resource, resource),
+        ]
+        .into_iter()
+        .all(|(patterns, text)| {
+            let fit = |patterns: &Patterns| text.is_some_and(|text| patterns.fits(&Text::new(text), doubt));
+            patterns.as_ref().is_none_or(fit)
+        })
+    }
+}
+
+/// What the labels say, the first that fits for each, and `known` where none says anything.
+pub(crate) fn labelled(labels: &[Label], asked: &Asked<'_>, known: Labels) -> Labels {
+    let said = |key: fn(&Label) -> Option<bool>, known: bool| {
+        let said = labels.iter().filter_map(|label| Some((label, key(label)?)));
+        let first = said.map(|(label, says)| {
+            // In doubt there is more to be careful about, not less.
+            let doubt = if says { Doubt::Counts } else { Doubt::Refuses };
+            label.fits(asked, doubt).then_some(says)
+        });
+        first.flatten().next().unwrap_or(known)
+    };
+    Labels {
+        private: said(|label| label.private, known.private),
+        untrusted: said(|label| label.untrusted, known.untrusted),
+        outbound: said(|label| label.outbound, known.outbound),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arguments, Decision, Effects, Ordinary, Policy, Reading};
+
+    const NONE: Labels = Labels { private: false, untrusted: false, outbound: false };
+    const OPEN: Labels = Labels { private: false, untrusted: true, outbound: true };
+
+    fn policy(text: &str) -> Policy {
+        Policy::read(text, &Reading::default()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn of_tool(policy: &Policy, server: &str, tool: &str, open_world: bool, known: Option<Labels>) -> Labels {
+        let arguments = Arguments::none();
+        let effects = Effects { open_world, read_only: true, destructive: false, idempotent: true };
+        policy.labels(&Asked::new(server, Action::tool(tool, effects, &arguments)), known)
+    }
+
+    fn read() -> Flow {
+        Flow::new(vec!["mail".to_owned(), "files".to_owned()], vec!["web".to_owned()])
+    }
+
+    /// covers: TOOL-31
+    #[test]
+    fn the_word_of_a_server_that_is_not_trusted_lowers_nothing() {
+        let policy = policy("trusted = ['git']");
+        for (server, open_world, labels) in
+            [("git", false, NONE), ("git", true, OPEN), ("web", false, OPEN), ("web", true, OPEN)]
+        {
+            assert_eq!(of_tool(&policy, server, "x", open_world, None), labels, "{server} {open_world}");
+        }
+        for action in [Action::Prompt { name: "p" }, Action::Resource { uri: "a://b" }] {
+            assert_eq!(policy.labels(&Asked::new("web", action), None), OPEN);
+        }
+        // What the host knows it need not be told.
+        let known = Labels { private: true, ..NONE };
+        assert_eq!(of_tool(&policy, "files", "read", true, Some(known)), known);
+    }
+
+    #[test]
+    fn the_first_label_that_says_it_decides_and_in_doubt_there_is_more_to_be_careful_about() {
+        let policy = policy(
+            "[[label]]\nserver = 'mail'\ntool = ['read_*', 'search']\noutbound = false\n
+             [[label]]\nserver = 'mail'\nprivate = true\noutbound = true\n
+             [[label]]\nresource = 'safe://*'\nuntrusted = false\n",
+        );
+        let of = |tool: &str| of_tool(&policy, "mail", tool, true, None);
+        assert_eq!(of("read_one"), Labels { private: true, untrusted: true, outbound: false });
+        assert_eq!(of("send"), Labels { private: true, untrusted: true, outbound: true });
+        // Another case may be another tool: it is not taken for the one that sends nothing.
+        assert!(of("READ_one").outbound);
+        assert!(of_tool(&policy, "MAIL", "x", true, None).private, "and may be the same server");
+        assert_eq!(of_tool(&policy, "web", "read_one", true, None), OPEN);
+        let resource = |uri| policy.labels(&Asked::new("web", Action::Resource { uri }), None);
+        assert!(!resource("safe://a").untrusted && resource("safe://%2e%2e").untrusted);
+        // What the host knows is an operator's to correct.
+        assert!(of_tool(&policy, "mail", "read_one", false, Some(NONE)).private);
+    }
+
+    #[test]
+    fn only_the_three_together_are_asked_about_and_no_lasting_word_silences_that() {
+        let rules = "[[rule]]\ndecide = 'allow'\nserver = 'a'\n[[rule]]\ndecide = 'deny'\nserver = 'd'\n
+                     [[rule]]\ndecide = 'ask'\nserver = 'q'\n";
+        let arguments = Arguments::none();
+        for (setting, strong) in
+            [("", false), ("data_flow = 'ask'\n", false), ("data_flow = 'strong'\n", true)]
+        {
+            let policy = policy(&format!("{setting}{rules}"));
+            let verdict = |server| {
+                let asked = Asked::new(server, Action::tool("x", Effects::unknown(), &arguments));
+                policy.decide(&asked, jiff::Timestamp::now())
+            };
+            let weighed = policy.weigh(verdict("a"), OPEN, read());
+            assert_eq!((weighed.decision, weighed.may_remember), (Decision::Ask, false));
+            assert_eq!((weighed.strong, weighed.flow.as_ref()), (strong, Some(&read())));
+            assert_eq!(
+                weighed.why(),
+                "it would be allowed (rule 1 (line 1)), were it not for what was read; this session has read \
+                 private data from `mail` and `files` and untrusted text from `web`, and this can send things out"
+                    .replace("(line 1)", if setting.is_empty() { "(line 1)" } else { "(line 2)" })
+            );
+            let weighed = policy.weigh(verdict("q"), OPEN, read());
+            assert_eq!((weighed.decision, weighed.may_remember), (Decision::Ask, false));
+            assert_eq!(policy.weigh(verdict("d"), OPEN, read()), verdict("d"));
+            for (labels, flow) in [
+                (Labels { outbound: false, ..OPEN }, read()),
+                (OPEN, Flow::new(Vec::new(), read().untrusted)),
+                (OPEN, Flow::new(read().private, Vec::new())),
+                (OPEN, Flow::default()),
+            ] {
+                assert_eq!(policy.weigh(verdict("a"), labels, flow), verdict("a"));
+            }
+        }
+        let off = policy("data_flow = 'off'\n");
+        let verdict = off.decide(&Asked::new("s", Action::Prompt { name: "p" }), jiff::Timestamp::now());
+        assert_eq!(verdict.because, crate::Because::Ordinary(Ordinary::Fetched));
+        assert_eq!(off.weigh(verdict.clone(), OPEN, read()), verdict);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_a_mistake_with_its_place() {
+        for (text, what) in [
+            ("[[label]]\nserver = 'a'", "label 1 (line 1): it says none of"),
+            ("\n[[label]]\ntool = 'a'\nprompt = 'b'\nprivate = true", "label 1 (line 2): nothing is a tool"),
+            ("[[label]]\ntool = '[a'\nprivate = true", "label 1 (line 1): `tool`: "),
+            ("[[label]]\ntool = 'a'\npublic = true", "unknown field `public`"),
+            ("data_flow = 'no'", "unknown variant `no`"),
+        ] {
+            let error = Policy::read(text, &Reading::default()).expect_err(text).to_string();
+            assert!(error.contains(what), "{text}: {error}");
+        }
+    }
+}
