@@ -10,6 +10,7 @@ pub mod desk;
 mod gateway;
 mod guard;
 mod host;
+mod looks;
 pub mod pins;
 mod roots;
 pub mod sampling;

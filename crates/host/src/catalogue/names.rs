@@ -10,7 +10,7 @@
 //! 1. A [`Prefix`] never contains `__` and never ends in `_`. The first `__` of a shown name is therefore
 //!    always the seam, and one server cannot take a name away from another: it can only collide with itself.
 //!    Two servers whose prefixes are equal (ignoring case) are a [`PrefixCollision`], found before anything
-//!    starts.
+//!    starts, and so are two whose names look alike.
 //! 2. ASCII characters outside the alphabet become `_`.
 //! 3. A name that is still too long, or that held anything but printable ASCII, keeps the *end* of the tool's
 //!    name, which is what tells `…_issue_create` from `…_issue_delete`, followed by `_` and eight hexadecimal
@@ -24,7 +24,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use hospes_policy::visible_line;
 use sha2::{Digest, Sha256};
+
+use crate::looks;
 
 /// The longest name shown to an application, in characters: the limit of the model APIs.
 pub const MAX_NAME: usize = 64;
@@ -103,17 +106,21 @@ pub struct Prefixes {
 }
 
 impl Prefixes {
-    /// Gives every server its prefix, or says which two would share one.
+    /// Gives every server its prefix, or says which two would share one, or look like one.
     pub fn assign<'a>(servers: impl IntoIterator<Item = &'a str>) -> Result<Self, PrefixCollision> {
         let mut prefixes = Self::default();
         // Sorted, so that the error names the same pair whatever order the servers are configured in.
         let mut servers: Vec<&str> = servers.into_iter().collect();
         servers.sort_unstable();
         servers.dedup();
+        let mut seen: HashMap<String, &str> = HashMap::new();
         for server in servers {
             let prefix = Prefix::of(server);
             if let Some(first) = prefixes.by_key.insert(prefix.key(), server.to_owned()) {
-                return Err(PrefixCollision { prefix, first, second: server.to_owned() });
+                return Err(PrefixCollision::Same { prefix, first, second: server.to_owned() });
+            }
+            if let Some(first) = seen.insert(looks::closely(server), server) {
+                return Err(PrefixCollision::Alike { first: first.to_owned(), second: server.to_owned() });
             }
             prefixes.by_server.insert(server.to_owned(), prefix);
         }
@@ -143,15 +150,31 @@ impl Prefixes {
 
 /// Two servers whose tools could not be told apart.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("servers `{first}` and `{second}` would both be shown as `{prefix}`; rename one of them")]
 #[non_exhaustive]
-pub struct PrefixCollision {
-    /// The prefix both would have.
-    pub prefix: Prefix,
-    /// One server.
-    pub first: String,
-    /// The other.
-    pub second: String,
+pub enum PrefixCollision {
+    /// By a program: their names would be the same.
+    #[error("servers `{first}` and `{second}` would both be shown as `{prefix}`; rename one of them")]
+    Same {
+        /// The prefix both would have.
+        prefix: Prefix,
+        /// One server.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// By a person: their names look alike.
+    #[error(
+        "the names of the servers `{}` and `{}` look alike ({}); rename one of them",
+        visible_line(first),
+        visible_line(second),
+        spelled(first, second)
+    )]
+    Alike {
+        /// One server.
+        first: String,
+        /// The other.
+        second: String,
+    },
 }
 
 /// Where a shown name comes from.
@@ -262,6 +285,18 @@ fn hash(parts: &[&str]) -> String {
     }
     let digest = hasher.finalize();
     digest.iter().take(HASH_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// In what two names differ that look alike.
+fn spelled(first: &str, second: &str) -> String {
+    let spell = |name: &str| {
+        let letters = name.chars().map(|letter| match letter.is_ascii_graphic() {
+            true => letter.to_string(),
+            false => letter.escape_unicode().to_string(),
+        });
+        letters.collect::<String>()
+    };
+    format!("one is spelled `{}`, the other `{}`", spell(first), spell(second))
 }
 
 fn list(origins: &[Origin]) -> String {
@@ -393,7 +428,7 @@ mod tests {
 
     #[test]
     fn every_name_is_valid_and_comes_back() {
-        let servers = ["a", "with space", "_", "é", &"s".repeat(200), "UPPER", "a.b", "-"];
+        let servers = ["a", "with space", "_", "é", &"s".repeat(200), "UPPER", "a.b", "--"];
         let prefixes = Prefixes::assign(servers).unwrap();
         let tools = ["t", "", " ", "a/b", &"t".repeat(MAX_NAME), &"ß".repeat(90), "x\u{0}y", "ok_name-1"];
         let items = servers.iter().flat_map(|server| tools.iter().map(move |tool| (*server, *tool)));
@@ -414,6 +449,24 @@ mod tests {
             "servers `Git Hub` and `git_hub` would both be shown as `git_hub`; rename one of them"
         );
         assert_eq!(Prefixes::assign(["git_hub", "Git Hub"]).unwrap_err(), collision);
+    }
+
+    /// Nobody who approves a call of one is to take it for one of the other.
+    #[test]
+    fn servers_whose_names_look_alike_are_refused_and_told_apart() {
+        for (one, other) in [("a-b", "a_b"), ("m\u{430}il", "mail"), ("db1", "dbl"), ("x", "x\u{200b}")] {
+            let collision = Prefixes::assign(["other", one, other]).unwrap_err();
+            assert_eq!(Prefixes::assign([other, one, "other"]).unwrap_err(), collision);
+            let said = collision.to_string();
+            assert!(said.contains("look alike") || said.contains("would both be shown"), "{said}");
+        }
+        assert_eq!(
+            Prefixes::assign(["mail", "m\u{430}il"]).unwrap_err().to_string(),
+            "the names of the servers `mail` and `m\u{430}il` look alike (one is spelled `mail`, the other `m\\u{430}il`); \
+             rename one of them"
+        );
+        // These a person tells apart.
+        Prefixes::assign(["mail", "mall", "a-b", "ab", "db1", "db2", "検索", "編集"]).unwrap();
     }
 
     #[test]

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::definition::has_other_readings;
+use crate::looks;
 
 /// How many are told of one item.
 const MAX_LINTS: usize = 20;
@@ -294,10 +295,10 @@ fn is_quoted(text: &str, name: &str) -> bool {
 
 /// The name of another server's tool that this one could be taken for.
 fn confusable(name: &str, neighbours: &Neighbours) -> Option<String> {
-    let own = skeleton(name);
+    let own = looks::loosely(name);
     let all = neighbours.0.iter();
     let mut all = all.flat_map(|(server, tools)| tools.iter().map(move |tool| (server, tool)));
-    if let Some((server, tool)) = all.find(|(_, tool)| skeleton(tool) == own) {
+    if let Some((server, tool)) = all.find(|(_, tool)| looks::loosely(tool) == own) {
         return Some(match tool == name {
             true => format!("the server `{server}` has a tool of the same name"),
             false => format!("it looks like `{}` of the server `{server}`", visible_line(tool)),
@@ -305,39 +306,6 @@ fn confusable(name: &str, neighbours: &Neighbours) -> Option<String> {
     }
     (!name.is_ascii() && own.is_ascii() && !own.is_empty())
         .then(|| format!("its letters look like those of `{own}`"))
-}
-
-/// A name as the eye takes it.
-fn skeleton(name: &str) -> String {
-    let mut seen = String::with_capacity(name.len());
-    for letter in name.chars().flat_map(char::to_lowercase) {
-        seen.push(match letter {
-            '1' | 'i' | '|' | 'ı' | 'і' | 'ι' | 'ǀ' | 'ӏ' => 'l',
-            '0' | 'о' | 'ο' | 'σ' => 'o',
-            'а' | 'α' | 'ɑ' => 'a',
-            'е' | 'ε' | 'є' => 'e',
-            'с' | 'ϲ' => 'c',
-            'р' | 'ρ' => 'p',
-            'х' | 'χ' => 'x',
-            'у' | 'γ' => 'y',
-            'ѕ' => 's',
-            'ј' => 'j',
-            'к' | 'κ' => 'k',
-            'т' | 'τ' => 't',
-            'в' | 'β' => 'b',
-            'н' | 'η' => 'h',
-            'м' => 'm',
-            'ԁ' => 'd',
-            'ν' => 'v',
-            '\u{ff41}'..='\u{ff5a}' => {
-                char::from(b'a' + u8::try_from(letter as u32 - 0xff41).unwrap_or_default())
-            }
-            '_' | '-' | '.' | ' ' => continue,
-            letter if is_hidden(letter) => continue,
-            letter => letter,
-        });
-    }
-    seen.replace("rn", "m").replace("vv", "w")
 }
 
 fn looks_secret(text: &str) -> bool {

@@ -1,0 +1,72 @@
+//! Names as the eye takes them.
+
+use hospes_policy::is_hidden;
+use unicode_security::skeleton;
+
+/// What two names are compared by that a person could take for one another: neither case, separators and what hides nor
+/// the script of a letter makes a difference.
+pub(crate) fn loosely(name: &str) -> String {
+    let seen = closely(&name.to_lowercase());
+    seen.chars()
+        .filter(|letter| *letter != '-')
+        .map(|letter| if letter == 'i' { 'l' } else { letter })
+        .collect()
+}
+
+/// The same of names that a person has chosen: separators are there, and a small `i` is no `l`.
+pub(crate) fn closely(name: &str) -> String {
+    let bare: String = name.chars().filter(|letter| !is_hidden(*letter)).map(latin).collect();
+    // Once as it is written, for a capital `I` looks like an `l`, and once more in small letters.
+    let small = skeleton(&bare).collect::<String>().to_lowercase();
+    let seen = skeleton(&small).map(|letter| if matches!(letter, '_' | '.' | ' ') { '-' } else { letter });
+    seen.collect::<String>().to_lowercase().replace("vv", "w")
+}
+
+/// Letters that the standard's table (UTS #39) takes for small capitals, which nobody sees in a name.
+fn latin(letter: char) -> char {
+    match letter {
+        'κ' | 'к' => 'k',
+        'τ' | 'т' => 't',
+        'β' | 'в' => 'b',
+        'η' | 'н' => 'h',
+        'м' => 'm',
+        'σ' => 'o',
+        'ε' | 'є' => 'e',
+        'ι' | 'ı' => 'i',
+        letter => letter,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_looks_alike_is_alike_and_what_does_not_is_not() {
+        for (one, other) in [
+            ("mail", "m\u{430}il"),
+            ("mail", "mаıl"),
+            ("paypal", "раураӏ"),
+            ("scope", "ѕсоре"),
+            ("token", "token".replace('t', "\u{442}").as_str()),
+            ("a-b", "a_b"),
+            ("a b", "a.b"),
+            ("db1", "dbl"),
+            ("s0", "sO"),
+            ("Illuminate", "lIluminate"),
+            ("modern", "modem"),
+            ("mail", "ｍａｉｌ"),
+            ("mail", "𝐦𝐚𝐢𝐥"),
+            ("mail", "m\u{200b}ail"),
+        ] {
+            assert_eq!(closely(one), closely(other), "{one} {other}");
+            assert_eq!(loosely(one), loosely(other), "{one} {other}");
+        }
+        for (one, other) in
+            [("mail", "mall"), ("ab", "a-b"), ("files", "file"), ("検索", "編集"), ("db1", "db2")]
+        {
+            assert_ne!(closely(one), closely(other), "{one} {other}");
+        }
+        assert_eq!(loosely("mail_box"), loosely("MallBox"));
+    }
+}
