@@ -31,6 +31,7 @@ mod guarded;
 mod isolation;
 mod meanwhile;
 mod pinned;
+mod poisoned;
 mod private;
 mod sampled;
 mod tainted;
