@@ -1,4 +1,4 @@
-//! The key that entries are bound and arguments are sealed with.
+//! Keys in files of their own: what entries are bound with, and what is sealed with.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -18,48 +18,22 @@ pub(crate) const LENGTH: usize = 32;
 /// A nonce's bytes, which stand before what was sealed.
 const NONCE: usize = 12;
 
-/// What is made of the file's key: one key for each use.
+/// What is made of the key of an audit record: one key for each use.
 pub(crate) struct Keys {
     chain: hmac::Key,
-    seal: RandomizedNonceKey,
+    seal: Seal,
 }
 
 impl Keys {
     /// The key in this file, which is made if it is not there and `may_make`.
     pub(crate) fn open(file: &Path, may_make: bool) -> Result<Self, StoreError> {
-        let failed = |source| StoreError::File { file: file.to_owned(), source };
-        match fs::symlink_metadata(file) {
-            Ok(found) if !is_private(&found) => return Err(StoreError::Exposed(file.to_owned())),
-            Ok(_) => (),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => {
-                make(file).map_err(failed)?
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(StoreError::KeyGone(file.to_owned()));
-            }
-            Err(error) => return Err(failed(error)),
-        }
-        let text = Zeroizing::new(fs::read_to_string(file).map_err(failed)?);
-        let bytes = from_hex(text.trim()).ok_or_else(|| StoreError::NotAKey(file.to_owned()))?;
-        Ok(Self::from_bytes(&bytes))
+        read(file, may_make).map(|bytes| Self::from_bytes(&bytes))
     }
 
     pub(crate) fn from_bytes(bytes: &[u8; LENGTH]) -> Self {
-        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"hospes audit");
-        let secret = salt.extract(bytes);
-        let derived = |purpose: &[u8]| {
-            let mut key = Zeroizing::new([0; LENGTH]);
-            let purpose = [purpose];
-            secret
-                .expand(&purpose, hkdf::HKDF_SHA256)
-                .and_then(|okm| okm.fill(&mut *key))
-                .expect("as long as the hash is what HKDF gives");
-            key
-        };
-        let chain = hmac::Key::new(hmac::HMAC_SHA256, &*derived(b"chain"));
-        let seal = RandomizedNonceKey::new(&AES_256_GCM, &*derived(b"arguments"))
-            .expect("the length is the algorithm's");
-        Self { chain, seal }
+        let derived = |purpose: &str| derived("hospes audit", bytes, purpose);
+        let chain = hmac::Key::new(hmac::HMAC_SHA256, &*derived("chain"));
+        Self { chain, seal: Seal::new(&derived("arguments")) }
     }
 
     /// Binds parts together; each counts with its length, so that nothing can be moved from one to the next.
@@ -75,9 +49,26 @@ impl Keys {
     }
 
     pub(crate) fn seal(&self, text: &[u8], about: &[u8]) -> Vec<u8> {
+        self.seal.seal(text, about)
+    }
+
+    pub(crate) fn open_sealed(&self, sealed: &[u8], about: &[u8]) -> Result<Vec<u8>, StoreError> {
+        self.seal.open(sealed, about)
+    }
+}
+
+/// Seals, so that it opens as what it is about alone.
+pub(crate) struct Seal(RandomizedNonceKey);
+
+impl Seal {
+    pub(crate) fn new(key: &[u8; LENGTH]) -> Self {
+        Self(RandomizedNonceKey::new(&AES_256_GCM, key).expect("the length is the algorithm's"))
+    }
+
+    pub(crate) fn seal(&self, text: &[u8], about: &[u8]) -> Vec<u8> {
         let mut sealed = text.to_vec();
         let nonce = self
-            .seal
+            .0
             .seal_in_place_append_tag(Aad::from(about), &mut sealed)
             .expect("nothing is too long to be sealed that fits a message");
         let mut whole = nonce.as_ref().to_vec();
@@ -85,18 +76,42 @@ impl Keys {
         whole
     }
 
-    pub(crate) fn open_sealed(&self, sealed: &[u8], about: &[u8]) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn open(&self, sealed: &[u8], about: &[u8]) -> Result<Vec<u8>, StoreError> {
         let (nonce, rest) = sealed.split_at_checked(NONCE).ok_or(StoreError::Sealed)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| StoreError::Sealed)?;
         let mut text = rest.to_vec();
-        let length = self
-            .seal
-            .open_in_place(nonce, Aad::from(about), &mut text)
-            .map_err(|_| StoreError::Sealed)?
-            .len();
+        let length =
+            self.0.open_in_place(nonce, Aad::from(about), &mut text).map_err(|_| StoreError::Sealed)?.len();
         text.truncate(length);
         Ok(text)
     }
+}
+
+/// A key for one purpose, made of another.
+pub(crate) fn derived(whose: &str, key: &[u8; LENGTH], purpose: &str) -> Zeroizing<[u8; LENGTH]> {
+    let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, whose.as_bytes()).extract(key);
+    let mut derived = Zeroizing::new([0; LENGTH]);
+    secret
+        .expand(&[purpose.as_bytes()], hkdf::HKDF_SHA256)
+        .and_then(|okm| okm.fill(&mut *derived))
+        .expect("as long as the hash is what HKDF gives");
+    derived
+}
+
+/// The key in this file, which is made if it is not there and `may_make`.
+pub(crate) fn read(file: &Path, may_make: bool) -> Result<Zeroizing<[u8; LENGTH]>, StoreError> {
+    let failed = |source| StoreError::File { file: file.to_owned(), source };
+    match fs::symlink_metadata(file) {
+        Ok(found) if !is_private(&found) => return Err(StoreError::Exposed(file.to_owned())),
+        Ok(_) => (),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => make(file).map_err(failed)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(StoreError::KeyGone(file.to_owned()));
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    let text = Zeroizing::new(fs::read_to_string(file).map_err(failed)?);
+    from_hex(text.trim()).ok_or_else(|| StoreError::NotAKey(file.to_owned()))
 }
 
 impl fmt::Debug for Keys {

@@ -5,6 +5,7 @@
 
 pub mod budgets;
 pub mod grants;
+pub mod matters;
 pub mod pins;
 #[cfg(test)]
 mod tests;
@@ -16,9 +17,10 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
 use tokio::sync::{Mutex, watch as watched};
+use zeroize::Zeroizing;
 
 use crate::error::StoreError;
-use crate::file;
+use crate::{file, key};
 use watch::Watch;
 
 /// A part: its name, and what its tables are made of, by version. Each step is run once, in order. Never change one, add
@@ -26,7 +28,12 @@ use watch::Watch;
 type Part = (&'static str, &'static [&'static str]);
 
 /// All parts. Their order does not matter.
-const PARTS: &[Part] = &[("budgets", budgets::STEPS), ("grants", grants::STEPS), ("pins", pins::STEPS)];
+const PARTS: &[Part] = &[
+    ("budgets", budgets::STEPS),
+    ("grants", grants::STEPS),
+    ("matters", matters::STEPS),
+    ("pins", pins::STEPS),
+];
 
 /// What the file is made of before any part is.
 const STEPS: &[&str] =
@@ -85,6 +92,24 @@ impl State {
     #[must_use]
     pub fn budgets(&self) -> budgets::Budgets {
         budgets::Budgets::new(self.clone())
+    }
+
+    /// What waits for people to decide, sealed with the state's key.
+    ///
+    /// # Errors
+    /// As [`State::secret`].
+    pub fn matters(&self) -> Result<matters::Matters, StoreError> {
+        matters::Matters::new(self.clone())
+    }
+
+    /// A secret for one purpose that is the same for all who share this state, and after a restart. It is made of the
+    /// key in the file beside the state's, `state.key` beside `state.db`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// When the key's file cannot be used, holds no key, or is open to others.
+    pub fn secret(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, StoreError> {
+        let key = key::read(&self.0.file.with_extension("key"), true)?;
+        Ok(key::derived("hospes state", &key, purpose))
     }
 
     /// Its file.
