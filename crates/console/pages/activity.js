@@ -10,7 +10,7 @@ import { bytes, count, many, micros, moment, time } from "./format.js";
 const PAGE = 100;
 const KINDS = { call: "tool call", prompt: "prompt", resource: "resource", completion: "completion", subscription: "subscription", task: "task", decision: "decision", definition: "definition", server: "server",
   sampling: "sampling", elicitation: "elicitation", roots: "roots", sign_in: "sign-in", policy: "rules" };
-const DECISIONS = ["allow", "ask", "deny", "expired", "started", "not started", "exited", "connected", "not connected", "disconnected"];
+const DECISIONS = ["allow", "ask", "deny", "expired", "withdrawn", "started", "not started", "exited", "connected", "not connected", "disconnected"];
 const RANGES = [["1h", "1 hour", 3600], ["24h", "24 hours", 86400], ["7d", "7 days", 604800], ["30d", "30 days", 2592000]];
 const ENDINGS = { done: "done", tool_error: "tool error", failed: "failed", refused: "refused", cancelled: "cancelled", asked: "asked" };
 

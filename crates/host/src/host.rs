@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hospes::BoxService;
+use hospes::transport::KeyRing;
+use hospes_store::StoreError;
 use tokio::task::JoinHandle;
 
 use crate::accounts::Accounts;
@@ -24,6 +27,22 @@ use crate::upstream::{
 mod builtin;
 
 use builtin::BuiltinConnector;
+
+/// How long the state of rounds holds at least.
+const LIFETIME: Duration = Duration::from_secs(60 * 60);
+
+/// How long an application may take between the person's decision and coming back, beside the time to decide.
+const ROUND: Duration = Duration::from_secs(60);
+
+/// How an endpoint seals the state of rounds.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RequestState {
+    /// With which keys: the same after a restart.
+    pub keys: KeyRing,
+    /// How long it holds: an hour, or longer where a person has longer to decide.
+    pub lifetime: Duration,
+}
 
 /// Finds a server that is part of the program, by its name and arguments.
 pub type Builtins = Arc<dyn Fn(&str, &[String]) -> Result<BoxService, BuiltinError> + Send + Sync>;
@@ -314,6 +333,19 @@ impl Host {
         self.shared.guard.as_ref()
     }
 
+    /// How an endpoint in front is to seal the state of rounds, so that an application that comes back after a restart is
+    /// known, with what a person decided in between; none where no state is kept.
+    ///
+    /// # Errors
+    /// When the key in the state cannot be read.
+    pub fn request_state(&self) -> Result<Option<RequestState>, StoreError> {
+        let Some(guard) = self.guard() else { return Ok(None) };
+        let Some(keys) = guard.desk().request_keys()? else { return Ok(None) };
+        // Whoever decides at the last moment leaves the application as long again to come back.
+        let lifetime = guard.approval_timeout().saturating_mul(2).saturating_add(ROUND).max(LIFETIME);
+        Ok(Some(RequestState { keys, lifetime }))
+    }
+
     /// What was accepted of the servers, and what waits for a person; none where nothing is pinned.
     #[must_use]
     pub fn pins(&self) -> Option<&Pins> {
@@ -389,8 +421,6 @@ impl Drop for Host {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use hospes_model::Revision;
 
     use super::*;

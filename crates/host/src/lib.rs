@@ -23,7 +23,7 @@ pub use accounts::{AccountLimits, Accounts};
 pub use desk::Desk;
 pub use gateway::Gateway;
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard};
-pub use host::{BuiltinError, Builtins, Host, HostBuilder, StartError};
+pub use host::{BuiltinError, Builtins, Host, HostBuilder, RequestState, StartError};
 pub use pins::{PinMode, Pinning, Pins};
 pub use sampling::Sampler;
 pub use servers::{NoSuchServer, Servers};

@@ -5,7 +5,7 @@ use hospes_host::Accounts;
 use hospes_host::config::Config;
 
 use super::Ending;
-use super::up::{require, start, stop};
+use super::up::{request_state, require, start, stop};
 use crate::args::Stdio;
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
@@ -31,7 +31,10 @@ pub(crate) async fn run(args: Stdio) -> Outcome {
         return Ok(());
     };
     ready?;
-    let server = StdioServer::new(host.gateway());
+    let mut server = StdioServer::new(host.gateway());
+    if let Some(rounds) = request_state(&host)? {
+        server = server.state_keys(rounds.keys).state_lifetime(rounds.lifetime);
+    }
     let served = ending.serve(|shutdown| server.serve_process(shutdown), || {}).await;
     stop(host, &mut ending, quiet).await;
     served.map_err(|error| Failure::usage("cannot serve over stdin and stdout").because(&error))

@@ -10,7 +10,7 @@ use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
 use hospes_console::Listening;
 use hospes_host::config::{CONSOLE_FORM, Config, parse_console};
 use hospes_host::upstream::{State, UpstreamStatus};
-use hospes_host::{Accounts, Gateway, Host};
+use hospes_host::{Accounts, Gateway, Host, RequestState};
 
 use super::serve::{listen, taken};
 use super::{Ending, console};
@@ -70,7 +70,8 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
         return Ok(());
     };
     ready?;
-    let server = HttpServer::from_listener(listener, endpoint(host.gateway(), &hosts, &origins))
+    let rounds = request_state(&host)?;
+    let server = HttpServer::from_listener(listener, endpoint(host.gateway(), rounds, &hosts, &origins))
         .map_err(|error| Failure::usage("cannot serve").because(&error))?
         .shutdown_timeout(args.shutdown_timeout.unwrap_or(LAST_CALLS));
     let mut url = server.url();
@@ -116,6 +117,9 @@ pub(crate) async fn start(
 /// Ends the servers, and leaves those that take their time to be killed when the program is asked again to end.
 pub(crate) async fn stop(host: Host, ending: &mut Ending, output: Output) {
     output.say(paint(DIM, "stopping the servers …"));
+    if let Some(guard) = host.guard() {
+        guard.desk().end().await;
+    }
     let stopped = ending.unless(host.stop()).await;
     output.say(paint(DIM, if stopped.is_some() { "stopped" } else { "stopped at once" }));
 }
@@ -133,8 +137,22 @@ pub(crate) async fn require(host: &Host) -> Outcome {
     })
 }
 
-fn endpoint(gateway: Gateway, hosts: &[String], origins: &[String]) -> Endpoint {
-    let endpoint = Endpoint::builder(gateway).sse(true);
+/// How the state of rounds is sealed.
+pub(crate) fn request_state(host: &Host) -> Outcome<Option<RequestState>> {
+    let wrong = |error| Failure::usage("cannot keep what seals the state of calls").because(&error);
+    host.request_state().map_err(wrong)
+}
+
+fn endpoint(
+    gateway: Gateway,
+    rounds: Option<RequestState>,
+    hosts: &[String],
+    origins: &[String],
+) -> Endpoint {
+    let mut endpoint = Endpoint::builder(gateway).sse(true);
+    if let Some(rounds) = rounds {
+        endpoint = endpoint.state_keys(rounds.keys).state_lifetime(rounds.lifetime);
+    }
     let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host));
     origins.iter().fold(endpoint, |endpoint, origin| endpoint.allow_origin(origin)).build()
 }

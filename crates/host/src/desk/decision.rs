@@ -6,6 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::grant::Scope;
+use super::matter::MatterState;
 
 /// How long a reason may be, in bytes.
 pub const MAX_REASON: usize = 2000;
@@ -47,6 +48,14 @@ impl Decision {
     #[must_use]
     pub fn deny() -> Self {
         Self::Deny { reason: None, block: false }
+    }
+
+    /// How a matter stands that was decided so.
+    pub(super) fn state(&self) -> MatterState {
+        match self {
+            Self::Allow { .. } => MatterState::Allowed,
+            Self::Deny { .. } => MatterState::Denied,
+        }
     }
 
     /// No, and why.

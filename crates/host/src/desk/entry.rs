@@ -6,6 +6,7 @@ use tokio::time::{Duration, Instant};
 use super::decision::{DecideError, Decided, Decision, MAX_REASON};
 use super::grant::{Grant, GrantEffect, Permission, Scope};
 use super::grants::Grants;
+use super::kept::{Checker, Keeping};
 use super::matter::{CallKind, Card, Matter, MatterState, Offers};
 use super::{Check, Digest, FOREVER, Settled, id};
 
@@ -25,13 +26,28 @@ pub(super) struct Entry {
     pub(super) definition: Option<String>,
     pub(super) target: String,
     pub(super) check: Option<Check>,
+    pub(super) keeping: Keeping,
 }
 
 impl Entry {
-    /// Whether this may be decided; the part that lasts, if one does.
-    pub(super) fn allows(&self, decision: &Decision) -> Result<Option<Lasting>, DecideError> {
+    pub(super) fn is_open(&self) -> bool {
+        self.matter.state == MatterState::Open && self.is_shown()
+    }
+
+    /// Whether a person can see it: what is to be kept is nothing before it is.
+    pub(super) fn is_shown(&self) -> bool {
+        self.keeping != Keeping::Writing
+    }
+
+    /// Whether this may be decided; the part that lasts, if one does. `checker` looks at an edit where nothing of its own
+    /// does.
+    pub(super) fn allows(
+        &self,
+        decision: &Decision,
+        checker: Option<&Checker>,
+    ) -> Result<Option<Lasting>, DecideError> {
         let Offers { edit, session, always, block } = self.matter.offers;
-        if self.matter.state != MatterState::Open {
+        if !self.is_open() {
             return Err(DecideError::Over);
         }
         match decision {
@@ -47,10 +63,12 @@ impl Entry {
                 match edited {
                     Some(_) if !edit => return Err(DecideError::NotOffered("an edit")),
                     Some(edited) => {
-                        self.check
-                            .as_ref()
-                            .map_or(Ok(()), |check| check(edited))
-                            .map_err(DecideError::Edit)?;
+                        match (&self.check, checker) {
+                            (Some(check), _) => check(edited),
+                            (None, Some(checker)) => checker(&self.matter, edited),
+                            (None, None) => Err("nobody here can look whether it can be done".to_owned()),
+                        }
+                        .map_err(DecideError::Edit)?;
                     }
                     None if matches!(self.matter.card, Card::Form(_)) => {
                         return Err(DecideError::Edit("the form has to be filled in".to_owned()));
@@ -73,15 +91,12 @@ impl Entry {
         }
     }
 
-    pub(super) fn settle(&mut self, decision: Decision, by: &str) -> Matter {
-        self.matter.state = match decision {
-            Decision::Allow { .. } => MatterState::Allowed,
-            Decision::Deny { .. } => MatterState::Denied,
-        };
+    pub(super) fn settle(&mut self, decided: Decided) -> Matter {
+        self.matter.state = decided.decision.state();
         // Whoever asked has as long to come back for it.
         let now = Instant::now();
         self.until = now.checked_add(self.timeout).unwrap_or(now + FOREVER);
-        self.matter.decided = Some(Decided { at: Timestamp::now(), by: by.to_owned(), decision });
+        self.matter.decided = Some(decided);
         self.matter.clone()
     }
 

@@ -5,20 +5,24 @@
 
 mod decision;
 mod entry;
+mod follow;
 mod grant;
 mod grants;
+mod kept;
 mod limits;
 mod matter;
 mod record;
+mod redeem;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use hospes::transport::{Key, KeyRing};
 use hospes_model::RawJson;
 use hospes_store::{Audit, State, StoreError};
 use jiff::{SignedDuration, Timestamp};
@@ -26,6 +30,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use entry::Entry;
+pub(crate) use kept::Checker;
+use kept::Keeping;
 pub(crate) use waiting::Waiting;
 
 pub use decision::{DecideError, Decided, Decision, MAX_REASON};
@@ -44,9 +50,6 @@ const MAX_DONE: usize = 256;
 
 /// How many bytes these may be.
 const MAX_DONE_BYTES: usize = 16 * 1024 * 1024;
-
-/// How often it is noted when lasting permissions were used.
-const NOTE_USES: Duration = Duration::from_secs(10);
 
 /// Far enough away.
 const FOREVER: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -67,8 +70,14 @@ struct Inner {
     grants: grants::Grants,
     /// Held while what lasts is written or read anew: what is read must not be older than what is here.
     turn: tokio::sync::Mutex<()>,
+    /// The host's state.
+    store: Option<State>,
     /// Where what lasts is kept.
     kept: Option<hospes_store::grants::Grants>,
+    /// Where matters are kept whose askers come back for them.
+    matters: Option<hospes_store::matters::Matters>,
+    /// Looks at edits of those that were asked before a restart.
+    checker: OnceLock<Checker>,
     changes: watch::Sender<u64>,
     /// Where every decision is recorded.
     audit: OnceLock<Audit>,
@@ -84,6 +93,10 @@ struct Lists {
     /// Over, the newest last, each with its size.
     done: VecDeque<(Matter, usize)>,
     done_bytes: usize,
+    /// Those that are over here and kept still: they are to be removed.
+    over: HashSet<String>,
+    /// Those that are kept and cannot be read, nor shown.
+    unreadable: HashSet<String>,
     /// How many there were.
     count: u64,
     /// Those who show the desk to a person.
@@ -108,6 +121,9 @@ pub(crate) struct Asking {
     /// The hash of the server's command line or URL, where a decision may last.
     pub(crate) target: String,
     pub(crate) check: Option<Check>,
+    /// Whether whoever asks goes away and comes back for it, perhaps after a restart: [`Waiting::keep`] then has to be
+    /// called, and nobody sees it before.
+    pub(crate) returns: bool,
 }
 
 /// Why a matter is not, or no longer, on the desk for what wants it.
@@ -121,6 +137,8 @@ pub(crate) enum Refused {
     TooMany(Full),
     /// No id could be made for it.
     NoId,
+    /// It cannot be kept, or not be used up, in the host's state.
+    Store,
 }
 
 /// What became of a matter.
@@ -130,6 +148,17 @@ pub(crate) enum Settled {
     Allowed { edited: Option<RawJson>, by: String, lasts: bool },
     /// It may not.
     Denied { reason: Option<String>, by: String },
+}
+
+/// Where a person can decide in a browser.
+#[derive(Clone, Debug)]
+pub(crate) struct ConsoleUrl(Arc<str>);
+
+impl ConsoleUrl {
+    /// About this matter.
+    pub(crate) fn of(&self, id: &str) -> String {
+        format!("{}/approvals/{id}", self.0)
+    }
 }
 
 /// Somebody shows the desk to a person for as long as this is kept.
@@ -146,20 +175,32 @@ impl Desk {
         Self::default()
     }
 
-    /// A desk whose lasting decisions are kept in the host's state, and are there again after a restart. What other
+    /// A desk of which is kept in the host's state, and there again after a restart: what was decided for longer, and
+    /// matters whose askers come back for them, undecided or not used yet. All who share the state share them; what other
     /// processes make of them there counts within a second.
     ///
     /// # Errors
-    /// When the state cannot be read.
+    /// When the state, or its key, cannot be read.
     pub async fn open(state: &State) -> Result<Self, StoreError> {
-        let kept = state.grants();
+        let (kept, matters) = (state.grants(), state.matters()?);
         let mut changes = kept.changes();
         changes.mark_unchanged();
         let all = kept.all(Timestamp::now()).await?;
-        let desk = Self(Arc::new(Inner { kept: Some(kept), ..Inner::default() }));
+        matters.remove(Vec::new(), Timestamp::now()).await?;
+        let store = Some(state.clone());
+        let inner = Inner { store, kept: Some(kept), matters: Some(matters), ..Inner::default() };
+        let desk = Self(Arc::new(inner));
         desk.0.grants.replace(all);
-        tokio::spawn(follow(Arc::downgrade(&desk.0), changes));
+        desk.look_at_kept().await?;
+        tokio::spawn(follow::follow(Arc::downgrade(&desk.0), changes));
         Ok(desk)
+    }
+
+    /// What the state of rounds is sealed with, the same after a restart; none where nothing is kept.
+    pub(crate) fn request_keys(&self) -> Result<Option<KeyRing>, StoreError> {
+        let Some(state) = &self.0.store else { return Ok(None) };
+        let secret = state.secret("request state")?;
+        Ok(Some(KeyRing::single(Key::from_bytes(*secret))))
     }
 
     /// How much may wait from now on; what waits already does.
@@ -172,8 +213,7 @@ impl Desk {
     pub fn matters(&self) -> Vec<Matter> {
         let mut state = self.state();
         self.expire(&mut state);
-        let mut open: Vec<&Entry> =
-            state.entries.values().filter(|entry| entry.matter.state == MatterState::Open).collect();
+        let mut open: Vec<&Entry> = state.entries.values().filter(|entry| entry.is_open()).collect();
         open.sort_by_key(|entry| entry.number);
         open.into_iter().map(|entry| entry.matter.clone()).collect()
     }
@@ -183,7 +223,7 @@ impl Desk {
     pub fn recent(&self) -> Vec<Matter> {
         let mut state = self.state();
         self.expire(&mut state);
-        let decided = state.entries.values().filter(|entry| entry.matter.state != MatterState::Open);
+        let decided = state.entries.values().filter(|entry| entry.is_shown() && !entry.is_open());
         let mut recent: Vec<Matter> = decided.map(|entry| entry.matter.clone()).collect();
         recent.sort_by_key(|matter| matter.asked_at);
         recent.splice(0..0, state.done.iter().map(|(matter, _)| matter.clone()));
@@ -197,7 +237,8 @@ impl Desk {
         let mut state = self.state();
         self.expire(&mut state);
         let done = state.done.iter().map(|(matter, _)| matter).find(|matter| matter.id == id);
-        state.entries.get(id).map(|entry| &entry.matter).or(done).cloned()
+        let here = state.entries.get(id).filter(|entry| entry.is_shown());
+        here.map(|entry| &entry.matter).or(done).cloned()
     }
 
     /// Decides about a matter, `by` whom the record says; returns it as it is then. An edit is looked at first, and so is a
@@ -213,11 +254,12 @@ impl Desk {
     }
 
     async fn decide_whole(&self, id: &str, decision: Decision, by: &str) -> Result<Matter, DecideError> {
-        let grant = {
+        let (grant, is_kept) = {
             let mut state = self.state();
             self.expire(&mut state);
             let entry = waiting(&mut state, id)?;
-            entry.allows(&decision)?.map(|lasting| entry.grant(lasting, by))
+            let lasting = entry.allows(&decision, self.0.checker.get())?;
+            (lasting.map(|lasting| entry.grant(lasting, by)), entry.keeping != Keeping::No)
         };
         // What cannot be recorded is not decided.
         if let Some(audit) = self.0.audit.get() {
@@ -230,7 +272,11 @@ impl Desk {
             let put = kept.put(grant.id.clone(), body, grant.until).await;
             put.map_err(|error| DecideError::Store(error.to_string()))?;
         }
-        let settled = self.settle(id, decision, by, grant.clone());
+        let decided = Decided { at: Timestamp::now(), by: by.to_owned(), decision };
+        let settled = match is_kept {
+            true => self.settle_kept(id, decided, grant.clone()).await,
+            false => self.settle(id, decided, grant.clone()),
+        };
         if let (Err(_), Some(grant), Some(kept)) = (&settled, grant, &self.0.kept)
             && let Err(error) = kept.remove(grant.id).await
         {
@@ -244,23 +290,17 @@ impl Desk {
         settled
     }
 
-    fn settle(
-        &self,
-        id: &str,
-        decision: Decision,
-        by: &str,
-        grant: Option<Grant>,
-    ) -> Result<Matter, DecideError> {
+    fn settle(&self, id: &str, decided: Decided, grant: Option<Grant>) -> Result<Matter, DecideError> {
         let mut state = self.state();
         let entry = waiting(&mut state, id)?;
         // Somebody may have been quicker meanwhile.
-        if entry.matter.state != MatterState::Open || entry.until <= Instant::now() {
+        if !entry.is_open() || entry.until <= Instant::now() {
             return Err(DecideError::Over);
         }
         if let Some(grant) = grant {
             self.0.grants.give(grant)?;
         }
-        Ok(entry.settle(decision, by))
+        Ok(entry.settle(decided))
     }
 
     /// What is allowed or denied for longer, the newest first.
@@ -308,18 +348,16 @@ impl Desk {
         !self.state().attending.is_empty()
     }
 
-    /// Where a person can decide about a matter in a browser.
-    pub(crate) fn url_of(&self, id: &str) -> Option<String> {
-        let state = self.state();
-        let url = state.attending.iter().find_map(|(_, url)| url.as_deref())?;
-        Some(format!("{url}/approvals/{id}"))
+    /// Where a person can decide in a browser.
+    pub(crate) fn console(&self) -> Option<ConsoleUrl> {
+        self.state().attending.iter().find_map(|(_, url)| url.clone()).map(ConsoleUrl)
     }
 
     /// Puts something on the desk.
     pub(crate) fn put(&self, asking: Asking) -> Result<Waiting, Refused> {
         let id = id()?;
         let Asking { principal, application, server, offers, card, .. } = asking;
-        let Asking { timeout, bond, asker, is_weak, definition, target, check, .. } = asking;
+        let Asking { timeout, bond, asker, is_weak, definition, target, check, returns, .. } = asking;
         let (now, asked_at) = (Instant::now(), Timestamp::now());
         let until = now.checked_add(timeout).unwrap_or(now + FOREVER);
         let span = SignedDuration::try_from(timeout).ok();
@@ -353,8 +391,10 @@ impl Desk {
             state.bytes += size;
             state.count += 1;
             let number = state.count;
+            let keeping = if returns && self.0.matters.is_some() { Keeping::Writing } else { Keeping::No };
             let entry = Entry {
                 size,
+                keeping,
                 matter,
                 number,
                 until,
@@ -372,56 +412,16 @@ impl Desk {
         Ok(Waiting { desk: self.clone(), id, bond, detached: false })
     }
 
-    /// Uses up what was decided about a matter. `answer` is what the application's person said, which counts unless
-    /// somebody was quicker. Nothing while nobody has decided.
-    pub(crate) fn redeem(
-        &self,
-        id: &str,
-        bond: &Digest,
-        answer: Option<(Decision, &str)>,
-    ) -> Result<Option<Settled>, Refused> {
-        let mut state = self.state();
-        self.expire(&mut state);
-        let Some(entry) = state.entries.get_mut(id) else { return Err(Refused::Expired) };
-        if entry.bond != *bond {
-            // The try uses it up: who holds it for something else is not who was given it.
-            self.finish(&mut state, id, MatterState::Withdrawn);
-            return Err(Refused::Changed);
-        }
-        if entry.matter.state == MatterState::Open
-            && let Some((decision, by)) = answer
-            && (entry.is_weak || matches!(decision, Decision::Deny { .. }))
-        {
-            // What was not offered was not meant.
-            let lasting = entry.allows(&decision);
-            if let Ok(Some(lasting)) = &lasting
-                && self.0.grants.give(Grant { weak: true, ..entry.grant(lasting.clone(), by) }).is_err()
-            {
-                tracing::warn!(
-                    "there is no room for another lasting permission; the person will be asked again"
-                );
-            }
-            let decision = match (lasting, decision) {
-                (Err(_), Decision::Allow { .. }) => Decision::allow(),
-                (Err(_), Decision::Deny { .. }) => Decision::deny(),
-                (Ok(_), decision) => decision,
-            };
-            let matter = entry.settle(decision, by);
-            self.record_at_once(&matter);
-        }
-        let settled = entry.settled();
-        if settled.is_some() {
-            let state_now = entry.matter.state;
-            self.finish(&mut state, id, state_now);
-        }
-        drop(state);
-        self.changed();
-        Ok(settled)
-    }
-
     /// Waits for a decision about a matter that somebody asks for again.
     pub(crate) fn resume(&self, id: &str, bond: Digest) -> Waiting {
         Waiting { desk: self.clone(), id: id.to_owned(), bond, detached: false }
+    }
+
+    /// Whether this is a matter of what has this bond, undecided or not used.
+    pub(crate) fn has(&self, id: &str, bond: &Digest) -> bool {
+        let mut state = self.state();
+        self.expire(&mut state);
+        state.entries.get(id).is_some_and(|entry| entry.is_shown() && entry.bond == *bond)
     }
 
     /// The grant that fits.
@@ -432,6 +432,24 @@ impl Desk {
     /// Forgets what was allowed for as long as the host runs.
     pub(crate) fn end_sessions(&self) {
         self.0.grants.end_sessions();
+        self.changed();
+    }
+
+    /// The program ends: what nobody comes back for afterwards is withdrawn, and that is recorded; what is kept in the
+    /// host's state is there again when it is started anew.
+    pub async fn end(&self) {
+        let withdrawn: Vec<Matter> = {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let held =
+                state.entries.iter().filter(|(_, entry)| entry.keeping == Keeping::No && entry.is_open());
+            let held: Vec<String> = held.map(|(id, _)| id.clone()).collect();
+            held.iter().filter_map(|id| self.finish(&mut state, id, MatterState::Withdrawn)).collect()
+        };
+        for matter in &withdrawn {
+            self.record_withdrawn(matter, "the host, which ended");
+        }
+        self.remove_over().await;
         self.changed();
     }
 
@@ -456,19 +474,30 @@ impl Desk {
         }
     }
 
-    fn finish(&self, state: &mut Lists, id: &str, how: MatterState) {
-        let Some(entry) = state.entries.remove(id) else { return };
+    /// Takes a matter off the desk; what became of it if that was nothing yet.
+    fn finish(&self, state: &mut Lists, id: &str, how: MatterState) -> Option<Matter> {
+        let entry = state.entries.remove(id)?;
+        let (is_shown, is_open) = (entry.is_shown(), entry.is_open());
+        // What is being written may be there soon, and what is being taken is gone soon.
+        if let Keeping::Yes | Keeping::Writing = entry.keeping {
+            state.over.insert(id.to_owned());
+        }
         let (mut matter, size) = (entry.matter, entry.size);
         state.bytes = state.bytes.saturating_sub(size);
-        if matter.state == MatterState::Open {
+        if !is_shown {
+            return None;
+        }
+        if is_open {
             matter.state = how;
         }
+        let became = is_open.then(|| matter.clone());
         state.done_bytes += size;
         state.done.push_back((matter, size));
         while state.done.len() > MAX_DONE || (state.done_bytes > MAX_DONE_BYTES && state.done.len() > 1) {
             let Some((_, size)) = state.done.pop_front() else { break };
             state.done_bytes = state.done_bytes.saturating_sub(size);
         }
+        became
     }
 }
 
@@ -489,6 +518,10 @@ impl Refused {
             Self::Changed => "what was approved is not what would be called".into(),
             Self::TooMany(full) => full.words().into(),
             Self::NoId => "the system has no randomness".into(),
+            Self::Store => {
+                "what waits for a person cannot be written to the host's state at the moment (the log says why)"
+                    .into()
+            }
         }
     }
 
@@ -496,7 +529,7 @@ impl Refused {
     pub(crate) fn decision(self) -> &'static str {
         match self {
             Self::Expired => "expired",
-            Self::Changed | Self::TooMany(_) | Self::NoId => "deny",
+            Self::Changed | Self::TooMany(_) | Self::NoId | Self::Store => "deny",
         }
     }
 }
@@ -516,45 +549,8 @@ impl std::fmt::Debug for Attendance {
 /// The entry of this id.
 fn waiting<'s>(state: &'s mut Lists, id: &str) -> Result<&'s mut Entry, DecideError> {
     let is_over = state.done.iter().any(|(matter, _)| matter.id == id);
-    state.entries.get_mut(id).ok_or(if is_over { DecideError::Over } else { DecideError::Unknown })
-}
-
-/// Keeps what lasts as it is in the host's state, and that it was used there, for as long as the desk is there.
-async fn follow(desk: Weak<Inner>, mut changes: watch::Receiver<u64>) {
-    let mut is_stale = false;
-    let mut ticks = tokio::time::interval(NOTE_USES);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        let changed = tokio::select! {
-            changed = changes.changed() => changed.is_ok(),
-            _ = ticks.tick() => false,
-        };
-        let Some(inner) = desk.upgrade() else { return };
-        let Some(kept) = &inner.kept else { return };
-        let used = inner.grants.take_used();
-        if !used.is_empty()
-            && let Err(error) = kept.used(used).await
-        {
-            tracing::warn!(%error, "when permissions were used cannot be noted");
-        }
-        is_stale |= changed;
-        if is_stale {
-            let turn = inner.turn.lock().await;
-            match kept.all(Timestamp::now()).await {
-                Ok(all) => {
-                    inner.grants.replace(all);
-                    is_stale = false;
-                }
-                // Some may have been revoked meanwhile: until that is known the person is asked.
-                Err(error) => {
-                    inner.grants.suspend();
-                    tracing::error!(%error, "lasting permissions cannot be read, and do not hold until they can");
-                }
-            }
-            drop(turn);
-            inner.changes.send_modify(|count| *count += 1);
-        }
-    }
+    let entry = state.entries.get_mut(id).filter(|entry| entry.is_shown());
+    entry.ok_or(if is_over { DecideError::Over } else { DecideError::Unknown })
 }
 
 /// What cannot be guessed.

@@ -28,18 +28,24 @@ impl Desk {
             tracing::error!("what a person decided could not be recorded: too much is waiting");
         }
     }
+
+    /// Records that nobody decided about a matter, because nobody waits for it any more.
+    pub(super) fn record_withdrawn(&self, matter: &Matter, by: &str) {
+        let Some(audit) = self.0.audit.get() else { return };
+        let mut entry = about(matter);
+        entry.decision = Some("withdrawn".to_owned());
+        entry.by = Some(by.to_owned());
+        if audit.try_note(entry).is_err() {
+            tracing::error!("what was withdrawn could not be recorded: too much is waiting");
+        }
+    }
 }
 
 /// Nothing where nothing was decided. Reasons and edits are not in it: they may hold anything.
 fn entry(matter: &Matter) -> Option<Entry> {
     let decided = matter.decided.as_ref()?;
-    let mut entry = Entry::new(EntryKind::Decision);
+    let mut entry = about(matter);
     entry.at = decided.at.as_microsecond();
-    entry.server = Some(matter.server.clone());
-    entry.subject = Some(subject(&matter.card));
-    entry.principal.clone_from(&matter.principal);
-    entry.application.clone_from(&matter.application);
-    entry.matter = Some(matter.id.clone());
     let (decision, scope, is_edited) = match &decided.decision {
         Decision::Allow { edited, scope } => {
             let scope = match scope {
@@ -58,6 +64,16 @@ fn entry(matter: &Matter) -> Option<Entry> {
     let changed = if is_edited { ", in another form" } else { "" };
     entry.by = Some(format!("{}{changed}", decided.by));
     Some(entry)
+}
+
+fn about(matter: &Matter) -> Entry {
+    let mut entry = Entry::new(EntryKind::Decision);
+    entry.server = Some(matter.server.clone());
+    entry.subject = Some(subject(&matter.card));
+    entry.principal.clone_from(&matter.principal);
+    entry.application.clone_from(&matter.application);
+    entry.matter = Some(matter.id.clone());
+    entry
 }
 
 /// What it was about: names, never what was said.

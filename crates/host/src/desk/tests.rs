@@ -1,3 +1,5 @@
+mod kept;
+
 use std::collections::BTreeMap;
 
 use hospes_policy::{Action, Arguments, Asked, Effects};
@@ -41,6 +43,7 @@ fn asking(bond: u8, asker: u8) -> Asking {
         check: Some(Box::new(|edited| {
             if edited.as_str().contains("bad") { Err("bad is not good".to_owned()) } else { Ok(()) }
         })),
+        returns: false,
     }
 }
 
@@ -81,23 +84,23 @@ async fn a_decision_is_used_once_and_only_for_what_it_was_made_about() {
     let desk = Desk::new();
     let open = || desk.put(asking(1, 1)).unwrap().detach();
     let id = open();
-    assert_eq!(desk.redeem(&id, &[1; 32], None), Ok(None), "nobody has decided");
+    assert_eq!(desk.redeem(&id, &[1; 32], None).await, Ok(None), "nobody has decided");
     desk.decide(&id, Decision::allow(), CONSOLE).await.unwrap();
-    assert_eq!(desk.redeem(&id, &[1; 32], None), Ok(Some(allowed(CONSOLE))));
-    assert_eq!(desk.redeem(&id, &[1; 32], None), Err(Refused::Expired), "used");
+    assert_eq!(desk.redeem(&id, &[1; 32], None).await, Ok(Some(allowed(CONSOLE))));
+    assert_eq!(desk.redeem(&id, &[1; 32], None).await, Err(Refused::Expired), "used");
 
     let id = open();
     desk.decide(&id, Decision::allow(), CONSOLE).await.unwrap();
-    assert_eq!(desk.redeem(&id, &[2; 32], None), Err(Refused::Changed));
-    assert_eq!(desk.redeem(&id, &[1; 32], None), Err(Refused::Expired), "the try used it up");
-    assert_eq!(desk.redeem("forged", &[1; 32], None), Err(Refused::Expired));
+    assert_eq!(desk.redeem(&id, &[2; 32], None).await, Err(Refused::Changed));
+    assert_eq!(desk.redeem(&id, &[1; 32], None).await, Err(Refused::Expired), "the try used it up");
+    assert_eq!(desk.redeem("forged", &[1; 32], None).await, Err(Refused::Expired));
 
     // Decided twice, and of an id that never was.
     let id = open();
     desk.decide(&id, Decision::deny_because("wrong folder"), CONSOLE).await.unwrap();
     assert_eq!(desk.decide(&id, Decision::allow(), CONSOLE).await, Err(DecideError::Over));
     let denied = Settled::Denied { reason: Some("wrong folder".to_owned()), by: CONSOLE.to_owned() };
-    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::allow(), "app"))), Ok(Some(denied)));
+    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::allow(), "app"))).await, Ok(Some(denied)));
     assert_eq!(desk.decide(&id, Decision::allow(), CONSOLE).await, Err(DecideError::Over));
     assert_eq!(desk.decide("none", Decision::allow(), CONSOLE).await, Err(DecideError::Unknown));
 }
@@ -108,11 +111,11 @@ async fn a_strong_approval_is_not_an_applications_to_give() {
     let desk = Desk::new();
     let strong = || Asking { is_weak: false, ..asking(1, 1) };
     let id = desk.put(strong()).unwrap().detach();
-    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::allow(), "app"))), Ok(None));
+    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::allow(), "app"))).await, Ok(None));
     let denied = Ok(Some(Settled::Denied { reason: None, by: "app".to_owned() }));
-    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::deny(), "app"))), denied);
+    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::deny(), "app"))).await, denied);
     let id = desk.put(asking(1, 1)).unwrap().detach();
-    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::allow(), "app"))), Ok(Some(allowed("app"))));
+    assert_eq!(desk.redeem(&id, &[1; 32], Some((Decision::allow(), "app"))).await, Ok(Some(allowed("app"))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,7 +137,7 @@ async fn silence_is_a_no_and_makes_room() {
     // Of so many not all are still known to have been.
     let late = desk.decide(&first[0], Decision::allow(), CONSOLE).await;
     assert!(matches!(late, Err(DecideError::Over | DecideError::Unknown)), "{late:?}");
-    assert_eq!(desk.redeem(&first[0], &[1; 32], None), Err(Refused::Expired));
+    assert_eq!(desk.redeem(&first[0], &[1; 32], None).await, Err(Refused::Expired));
     assert!(desk.matters().is_empty() && desk.recent().iter().all(|m| m.state == MatterState::Expired));
     assert!(open(0).is_ok());
 }
@@ -221,7 +224,8 @@ async fn what_is_not_offered_is_refused_and_the_matter_waits() {
         assert!(matches!(refused, Err(DecideError::Rule(_))), "{refused:?}");
     }
     desk.decide(&id, edited(r#"{"path":"good"}"#), CONSOLE).await.unwrap();
-    let Ok(Some(Settled::Allowed { edited: Some(edited), .. })) = desk.redeem(&id, &[2; 32], None) else {
+    let Ok(Some(Settled::Allowed { edited: Some(edited), .. })) = desk.redeem(&id, &[2; 32], None).await
+    else {
         panic!("allowed")
     };
     assert_eq!(edited.as_str(), r#"{"path":"good"}"#);
@@ -371,9 +375,9 @@ async fn somebody_is_there_for_as_long_as_they_say() {
     let desk = Desk::new();
     assert!(!desk.is_attended());
     let terminal = desk.attend(None);
-    assert!(desk.is_attended() && desk.url_of("a").is_none());
+    assert!(desk.is_attended() && desk.console().is_none());
     let console = desk.attend(Some("http://127.0.0.1:7338/"));
-    assert_eq!(desk.url_of("a").as_deref(), Some("http://127.0.0.1:7338/approvals/a"));
+    assert_eq!(desk.console().unwrap().of("a"), "http://127.0.0.1:7338/approvals/a");
     drop((console, terminal));
     assert!(!desk.is_attended());
 }
@@ -470,7 +474,7 @@ async fn every_decision_is_recorded_when_it_is_made() {
     desk.decide(&ids[1], Decision::Allow { edited: Some(edited), scope: always }, CONSOLE).await.unwrap();
     assert!(desk.decide("none", Decision::allow(), CONSOLE).await.is_err());
     assert!(desk.decide(&ids[1], Decision::deny(), CONSOLE).await.is_err(), "it is decided");
-    desk.redeem(&ids[2], &[1; 32], Some((Decision::deny(), "the person, in the application"))).unwrap();
+    desk.redeem(&ids[2], &[1; 32], Some((Decision::deny(), "the person, in the application"))).await.unwrap();
     // What was noted is written before what is recorded after it.
     audit.record(hospes_store::Entry::new(hospes_store::EntryKind::Server)).await.unwrap();
     let mut all = audit.search(hospes_store::Search::new()).await.unwrap();

@@ -2,9 +2,10 @@
 
 use tokio::time::{Instant, timeout_at};
 
+use super::kept::Keeping;
 use super::{Desk, Digest, MatterState, Refused, Settled};
 
-/// A matter whose asker waits. When this is dropped the matter is withdrawn.
+/// A matter whose asker waits. When this is dropped the matter is withdrawn, unless it is kept.
 pub(crate) struct Waiting {
     pub(super) desk: Desk,
     pub(super) id: String,
@@ -18,10 +19,21 @@ impl Waiting {
         &self.id
     }
 
-    /// It goes on without whoever waits here, who comes back for it.
+    /// It goes on without whoever waits here, who comes back for it as long as the host runs.
     pub(crate) fn detach(mut self) -> String {
         self.detached = true;
         self.id.clone()
+    }
+
+    /// The same where the desk has a state to keep it in, after a restart, too. When this comes back it is kept, and
+    /// shown.
+    ///
+    /// # Errors
+    /// [`Refused::Store`] when it cannot be kept; then it is withdrawn.
+    pub(crate) async fn keep(mut self) -> Result<String, Refused> {
+        self.desk.keep(&self.id).await?;
+        self.detached = true;
+        Ok(self.id.clone())
     }
 
     /// Waits for the decision, and uses it up.
@@ -33,7 +45,7 @@ impl Waiting {
                 let state = self.desk.state();
                 state.entries.get(&self.id).map_or_else(Instant::now, |entry| entry.until)
             };
-            if let Some(settled) = self.desk.redeem_quietly(&self.id, &self.bond)? {
+            if let Some(settled) = self.desk.redeem_quietly(&self.id, &self.bond).await? {
                 return Ok(settled);
             }
             // Too late is found out by looking again.
@@ -43,16 +55,14 @@ impl Waiting {
 }
 
 impl Desk {
-    fn redeem_quietly(&self, id: &str, bond: &Digest) -> Result<Option<Settled>, Refused> {
+    async fn redeem_quietly(&self, id: &str, bond: &Digest) -> Result<Option<Settled>, Refused> {
         let is_open = {
             let state = self.state();
             let entry = state.entries.get(id);
-            entry.is_some_and(|entry| {
-                entry.matter.state == MatterState::Open && entry.until > Instant::now() && entry.bond == *bond
-            })
+            entry.is_some_and(|entry| entry.is_open() && entry.until > Instant::now() && entry.bond == *bond)
         };
         // Looking is no change, or everybody who waits would wake everybody else.
-        if is_open { Ok(None) } else { self.redeem(id, bond, None) }
+        if is_open { Ok(None) } else { self.redeem(id, bond, None).await }
     }
 }
 
@@ -62,9 +72,14 @@ impl Drop for Waiting {
             return;
         }
         let mut state = self.desk.state();
-        if state.entries.contains_key(&self.id) {
-            self.desk.finish(&mut state, &self.id, MatterState::Withdrawn);
+        // One that is kept is not theirs alone who wait here at the moment: their state is good for another try.
+        let keeping = state.entries.get(&self.id).map(|entry| entry.keeping);
+        if let Some(Keeping::No | Keeping::Writing) = keeping {
+            let withdrawn = self.desk.finish(&mut state, &self.id, MatterState::Withdrawn);
             drop(state);
+            if let Some(matter) = withdrawn {
+                self.desk.record_withdrawn(&matter, "whoever asked, who went away");
+            }
             self.desk.changed();
         }
     }

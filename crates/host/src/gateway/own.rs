@@ -189,6 +189,7 @@ async fn elicit(
         is_weak: false,
         definition: None,
         target: String::new(),
+        returns: false,
         check: Some(Box::new(move |content| {
             let Some(form) = &fits else { return Err("there is nothing to fill in".to_owned()) };
             let content: Map<String, Value> = content.decode().map_err(|error| error.to_string())?;

@@ -29,6 +29,7 @@ mod faults;
 mod forwarded;
 mod guarded;
 mod isolation;
+mod kept;
 mod meanwhile;
 mod pinned;
 mod poisoned;

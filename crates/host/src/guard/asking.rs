@@ -1,13 +1,13 @@
 //! Having a person asked about a call: through the application, at the console, or with the call kept waiting.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use hospes::{Call, Outcome};
 use hospes_model::{
     ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams, InputRequest,
-    Notification, RawJson, RpcError,
+    Notification, RawJson, RpcError, Tool, ToolAnnotations,
 };
 use hospes_policy::{Action, Arguments, Asked, Decision as Ruling, Policy, Verdict};
 use jiff::Timestamp;
@@ -18,8 +18,8 @@ use super::passage::Passage;
 use super::review::Review;
 use super::{Going, Guard, UNREVIEWED, What, words};
 use crate::desk::{
-    self, CallCard, Card, Check, Decision, GrantEffect, Offers, Refused, SaidEffects, Scope, Settled,
-    Subject, Waiting,
+    self, CallCard, Card, Check, Checker, Decision, Desk, GrantEffect, Offers, Refused, SaidEffects, Scope,
+    Settled, Subject, Waiting,
 };
 
 /// How a round of questions remembers that the call it belongs to was approved.
@@ -70,7 +70,7 @@ impl Guard {
         // What the person said goes before anything that was said about other calls.
         if let Some(answer) = answer {
             let said = answer.said(asking.verdict.may_remember).map(|said| (said, THROUGH_APPLICATION));
-            let settled = match self.desk.redeem(&answer.id, &asking.bond.call, said) {
+            let settled = match self.desk.redeem(&answer.id, &asking.bond.call, said).await {
                 Ok(Some(settled)) => Ok(settled),
                 // They are at the console, or on their way.
                 Ok(None) => hold(call, &self.desk.resume(&answer.id, asking.bond.call)).await,
@@ -138,7 +138,12 @@ impl Guard {
             let why = "its arguments are more than a person can be asked about (262144 bytes)";
             return Err(stop(asking, passage, "deny", why).await);
         }
-        let waiting = match self.desk.put(self.matter(call, asking, by_form)) {
+        // The console is on this machine: who signed in from elsewhere is not sent there.
+        let is_here = call.context.principal().is_none() && capabilities.elicits_urls();
+        let console = if by_form || !is_here { None } else { self.desk.console() };
+        // The state of a round outlives the host only where it travels with the call.
+        let returns = (by_form || console.is_some()) && !call.context.peer().revision.is_legacy();
+        let waiting = match self.desk.put(desk::Asking { returns, ..self.matter(call, asking, by_form) }) {
             Ok(waiting) => waiting,
             Err(refused) => return Err(stop(asking, passage, refused.decision(), &refused.words()).await),
         };
@@ -147,12 +152,9 @@ impl Guard {
             let form = words::form(asking.going, asking.arguments, asking.verdict, is_trusted);
             Some((FORM, ElicitParams::Form(form)))
         } else {
-            // The console is on this machine: who signed in from elsewhere is not sent there.
-            let is_here = call.context.principal().is_none() && capabilities.elicits_urls();
-            let url = self.desk.url_of(waiting.id()).filter(|_| is_here);
-            url.map(|url| {
+            console.map(|console| {
                 let message = words::decide_at(asking.going);
-                let mut params = ElicitUrlParams::new(message, url);
+                let mut params = ElicitUrlParams::new(message, console.of(waiting.id()));
                 params.elicitation_id = Some(waiting.id().to_owned());
                 (CONSOLE, ElicitParams::Url(params))
             })
@@ -162,7 +164,14 @@ impl Guard {
             let settled = hold(call, &waiting).await;
             return self.act_on(call, settled, asking, passage).await;
         };
-        let id = waiting.detach();
+        let id = match returns {
+            true => waiting.keep().await,
+            false => Ok(waiting.detach()),
+        };
+        let id = match id {
+            Ok(id) => id,
+            Err(refused) => return Err(stop(asking, passage, refused.decision(), &refused.words()).await),
+        };
         call.context.pend(format!("{key}{id}"), InputRequest::Elicit(Box::new(question)));
         let questions = call.context.take_questions();
         passage.decided("ask", asking.verdict.why());
@@ -283,6 +292,7 @@ impl Guard {
             definition: asking.definition.clone(),
             target: going.target.to_owned(),
             check: is_tool.then(|| asking.check()),
+            returns: false,
         }
     }
 
@@ -338,6 +348,30 @@ impl Asking<'_, '_> {
         let (server, name) = (self.going.server, self.going.subject());
         format!("{}/{}/{}/{name}", part(*principal), part(*application), part(Some(server)))
     }
+}
+
+/// What looks at an edit of a call that was asked before a restart: by the rules as they are now, and by what the person was
+/// shown of the tool.
+pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> Checker {
+    Box::new(move |matter, edited| {
+        let Card::Call(card) = &matter.card else { return Err("it cannot be changed any more".to_owned()) };
+        let schema = card.input_schema.clone().unwrap_or_else(RawJson::empty_object);
+        let mut tool = Tool::new(card.name.clone(), schema);
+        tool.annotations = card.effects.map(|said| {
+            let mut annotations = ToolAnnotations::new();
+            annotations.read_only_hint = Some(said.read_only);
+            annotations.destructive_hint = Some(said.destructive);
+            annotations.idempotent_hint = Some(said.idempotent);
+            annotations.open_world_hint = Some(said.open_world);
+            Box::new(annotations)
+        });
+        let policy = policy.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let policy = policy.unwrap_or_else(|| Arc::new(Policy::ordinary()));
+        let what = What::Tool(&card.name, Some(&tool));
+        let going = Going { server: &matter.server, target: "", known: None, what };
+        let (application, principal) = (matter.application.as_deref(), matter.principal.as_deref());
+        can_become(&policy, application, principal, &going, edited).map(drop)
+    })
 }
 
 fn can_become(
@@ -412,6 +446,11 @@ pub(super) fn take_answer(call: &Call) -> Option<Answer> {
 }
 
 impl Answer {
+    /// Whether this call was asked about, and the question is not settled or not used.
+    pub(super) fn is_awaited(&self, desk: &Desk, bond: &Bond) -> bool {
+        desk.has(&self.id, &bond.call)
+    }
+
     /// What the person said in the application; nothing if they went to the console. Whatever is not a clear yes is a no.
     fn said(&self, may_remember: bool) -> Option<Decision> {
         let result = self.content.decode::<ElicitResult>();

@@ -53,7 +53,7 @@ const UNASKED: &str = "what it belongs to is asked about each time, and this can
 #[derive(Debug)]
 pub struct Guard {
     /// None where everything may be called.
-    policy: RwLock<Option<Arc<Policy>>>,
+    policy: Arc<RwLock<Option<Arc<Policy>>>>,
     audit: Option<Audit>,
     keeps_arguments: bool,
     desk: Desk,
@@ -82,7 +82,7 @@ impl Guard {
     #[must_use]
     pub fn new(policy: impl Into<Option<Policy>>) -> Self {
         Self {
-            policy: RwLock::new(policy.into().map(Arc::new)),
+            policy: Arc::new(RwLock::new(policy.into().map(Arc::new))),
             audit: None,
             keeps_arguments: false,
             desk: Desk::new(),
@@ -123,6 +123,7 @@ impl Guard {
         if let Some(audit) = &self.audit {
             desk.record_in(audit);
         }
+        desk.check_with(asking::checker(Arc::clone(&self.policy)));
         self.desk = desk;
         self
     }
@@ -147,7 +148,8 @@ impl Guard {
     }
 
     /// How long a person has to decide.
-    pub(crate) fn approval_timeout(&self) -> Duration {
+    #[must_use]
+    pub fn approval_timeout(&self) -> Duration {
         self.approval_timeout
     }
 
@@ -207,8 +209,16 @@ impl Guard {
         {
             return Admitted::Stopped(stopped);
         }
+        let bound = || {
+            let definition = bond::definition(&going);
+            (Bond::new(&policy, &asked, &going, definition.as_deref(), text), definition)
+        };
+        // What a person was asked about is theirs to decide, though nothing would have them asked by now: what a session had
+        // read before a restart, nobody knows after it.
+        let was_asked = verdict.decision == Decision::Allow
+            && answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.desk, &bound().0));
         match verdict.decision {
-            Decision::Allow => passage.decided("allow", verdict.because.to_string()),
+            Decision::Allow if !was_asked => passage.decided("allow", verdict.because.to_string()),
             Decision::Deny => {
                 passage.decided("deny", verdict.because.to_string());
                 passage.end_refused().await;
@@ -219,9 +229,8 @@ impl Guard {
                 passage.end_refused().await;
                 return Admitted::Stopped(going.refusal(UNASKED));
             }
-            Decision::Ask => {
-                let definition = bond::definition(&going);
-                let bond = Bond::new(&policy, &asked, &going, definition.as_deref(), text);
+            Decision::Allow | Decision::Ask => {
+                let (bond, definition) = bound();
                 let asking = Asking {
                     policy: &policy,
                     verdict: &verdict,

@@ -72,6 +72,7 @@ impl Review {
             is_weak: false,
             definition: None,
             target: String::new(),
+            returns: false,
             check: Some(Box::new(move |edited| read(&reads, edited).map(drop))),
         };
         let waiting =

@@ -129,6 +129,7 @@ impl Sampler {
             is_weak: false,
             definition: None,
             target: String::new(),
+            returns: false,
             check: Some(check),
         };
         guard.desk().put(asking).map_err(|refused| rejected(&refused.words()))

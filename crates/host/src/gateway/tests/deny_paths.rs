@@ -152,6 +152,11 @@ fn read(rules: &str) -> Policy {
 
 impl Scene {
     async fn new(kind: Kind, up: Revision, more: &str) -> Self {
+        Self::on(kind, up, more, Desk::new(), Arc::default()).await
+    }
+
+    /// One with this desk, and what was done at its server before.
+    async fn on(kind: Kind, up: Revision, more: &str, desk: Desk, done: Arc<AtomicU32>) -> Self {
         let allowed = "[[rule]]\ndecide = 'allow'\nabout = ['tool', 'elicitation']\n";
         let etc = "[[rule]]\ndecide = 'deny'\nabout = 'tool'\narguments.path = { under = '/etc' }\n";
         let rules = match kind {
@@ -161,8 +166,8 @@ impl Scene {
             Result => format!("[[rule]]\ndecide = 'allow'\nreview = true\n{more}"),
             _ => allowed.to_owned(),
         };
-        let (models, done) = (models(Some(10_000)), Arc::default());
-        let guard = Arc::new(Guard::new(read(&rules)).answering_questions(true));
+        let models = models(Some(10_000));
+        let guard = Arc::new(Guard::new(read(&rules)).with_desk(desk).answering_questions(true));
         let told = Arc::clone(&done);
         let house = House::default().with("curious", up, move || curious(&told)).guarded(&guard);
         let host = house.sampling(&models.sampler).start();
@@ -397,18 +402,29 @@ enum Back {
 }
 }
 
-/// What an application says that its person said, and for what.
+/// What an application says that its person said, and for what: to the host that asked, and to one that was started again
+/// meanwhile.
+///
+/// covers: HOST-07 HOST-08 HOST-13
 #[tokio::test(start_paused = true)]
 async fn what_an_application_brings_back_is_good_for_what_was_asked_and_once() {
     let mut wrong = Vec::new();
-    for up in ERAS {
+    for (up, restarts) in ERAS.into_iter().flat_map(|up| [(up, false), (up, true)]) {
         for kind in [Tool, Prompt, Resource] {
             for &back in BACKS {
                 if back == Back::OtherArguments && kind != Tool {
                     continue;
                 }
-                let what = format!("{kind:?}, {back:?}, {up}");
-                let scene = Scene::new(kind, up, "").await;
+                let what = format!("{kind:?}, {back:?}, {up}, restarts {restarts}");
+                let folder = tempfile::tempdir().unwrap();
+                let open = async || match restarts {
+                    true => {
+                        let state = State::open(folder.path().join("state.db")).unwrap();
+                        Desk::open(&state).await.unwrap()
+                    }
+                    false => Desk::new(),
+                };
+                let mut scene = Scene::on(kind, up, "", open().await, Arc::default()).await;
                 let ann = || peer("editor", Some("ann"), true);
                 let asked = scene.begin(ann(), Round::default()).await.unwrap();
                 let Outcome::InputRequired(Questions { requests, round, .. }) = asked else {
@@ -437,6 +453,10 @@ async fn what_an_application_brings_back_is_good_for_what_was_asked_and_once() {
                     Back::OtherApplication => peer("other", Some("ann"), true),
                     _ => ann(),
                 };
+                if restarts {
+                    let done = Arc::clone(&scene.done);
+                    scene = Scene::on(kind, up, "", open().await, done).await;
+                }
                 match back {
                     Back::Late => tokio::time::advance(Duration::from_secs(400)).await,
                     Back::RulesChanged => {
@@ -456,6 +476,10 @@ async fn what_an_application_brings_back_is_good_for_what_was_asked_and_once() {
                     wrong.push(format!("{what}: {said:?}"));
                 }
                 if back == Back::Twice {
+                    if restarts {
+                        let done = Arc::clone(&scene.done);
+                        scene = Scene::on(kind, up, "", open().await, done).await;
+                    }
                     let said = scene.begin(ann(), round).await.unwrap();
                     if scene.happened(None) != 1 {
                         wrong.push(format!("{what}: {said:?}"));

@@ -40,6 +40,12 @@ pub(super) fn guard(rules: &str) -> Arc<Guard> {
     Arc::new(Guard::new(Policy::read(rules, &Reading::default()).unwrap()))
 }
 
+/// One whose desk is on this state: another one on it is what there is after a restart.
+pub(super) async fn guard_on(rules: &str, state: &State) -> Arc<Guard> {
+    let guard = Guard::new(Policy::read(rules, &Reading::default()).unwrap());
+    Arc::new(guard.with_desk(crate::Desk::open(state).await.unwrap()))
+}
+
 /// The questions that an application was asked.
 pub(super) type Asked = Arc<Mutex<Vec<String>>>;
 

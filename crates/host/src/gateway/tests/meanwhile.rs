@@ -7,7 +7,7 @@ use hospes_policy::{Policy, Reading};
 use hospes_store::Audit;
 
 use super::deny_paths::peer;
-use super::guarded::{Anything, answering, counting, decision, guard, pairs};
+use super::guarded::{Anything, answering, counting, decision, guard, guard_on, pairs};
 use super::*;
 use crate::desk::{Decision, Matter};
 use crate::pins::{ItemKind, PinState};
@@ -200,17 +200,20 @@ fn write(host: &Host, name: &str, elicits: bool, round: Round) -> tokio::task::J
 #[tokio::test]
 async fn a_yes_that_an_application_brings_back_is_for_the_server_that_was_asked_about() {
     let mut wrong = Vec::new();
-    for up in ERAS {
-        for becomes in [Same, Again, Another, OtherTarget, OtherName] {
+    let cases = [Same, Again, Another, OtherTarget, OtherName];
+    for (up, is_kept) in ERAS.into_iter().flat_map(|up| [(up, false), (up, true)]) {
+        for becomes in cases {
             let folder = tempfile::tempdir().unwrap();
             let state = State::open(folder.path().join("state.db")).unwrap();
             let (called, is_other) = (Arc::default(), Arc::default());
-            let guard = guard("");
-            let start = |name: &str, is_command: bool| {
+            let same = guard("");
+            let start = async |name: &str, is_command: bool| {
+                // With the same guard, or with another one on the state that the first one left.
+                let guard = if is_kept { guard_on("", &state).await } else { Arc::clone(&same) };
                 let house = House::default().with(name, up, described(&called, &is_other)).guarded(&guard);
                 if is_command { house.pinned(&state, PinMode::Off) } else { house }.start()
             };
-            let mut host = start("files", false);
+            let mut host = start("files", false).await;
             let asked = write(&host, "files__write", true, Round::default()).await.unwrap();
             let Outcome::InputRequired(Questions { requests, mut round, .. }) = asked else {
                 panic!("{becomes:?}: {asked:?}")
@@ -221,12 +224,12 @@ async fn a_yes_that_an_application_brings_back_is_for_the_server_that_was_asked_
             if becomes != Same {
                 host.stop().await;
                 is_other.store(becomes == Another, Ordering::SeqCst);
-                host = start(name, becomes == OtherTarget);
+                host = start(name, becomes == OtherTarget).await;
             }
             let said = write(&host, &format!("{name}__write"), true, round).await.unwrap();
             let expected = u32::from(matches!(becomes, Same | Again));
             if called.load(Ordering::SeqCst) != expected {
-                wrong.push(format!("{up}, {becomes:?}: {said:?}"));
+                wrong.push(format!("{up}, {becomes:?}, kept {is_kept}: {said:?}"));
             }
         }
     }

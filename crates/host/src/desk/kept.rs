@@ -1,0 +1,304 @@
+//! Matters whose askers go away and come back for them: they are kept in the host's state, and there again after a
+//! restart, whether they wait or are decided and not used yet.
+//!
+//! What stands in the state decides; what is in memory is what was last seen of it. So all who share a state show the same
+//! matters, whoever decides first decides for all, and a decision is used by one of them, once.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use hospes_model::RawJson;
+use hospes_store::StoreError;
+use hospes_store::matters::KeptMatter;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::decision::{DecideError, Decided};
+use super::entry::Entry;
+use super::grant::Grant;
+use super::matter::{Matter, MatterState};
+use super::{Desk, Digest, FOREVER, Lists, Refused, waiting};
+
+/// Looks whether an edit of a matter can be done that was asked before a restart.
+pub(crate) type Checker = Box<dyn Fn(&Matter, &RawJson) -> Result<(), String> + Send + Sync>;
+
+/// Whether a matter is kept in the host's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeping {
+    /// It is not: whoever asked waits for it.
+    No,
+    /// It is to be, and nobody is told of it before.
+    Writing,
+    /// It is.
+    Yes,
+    /// It is being taken out, to be used.
+    Taking,
+}
+
+/// A matter as it is written.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    matter: Matter,
+    bond: Digest,
+    asker: Digest,
+    weak: bool,
+    timeout_ms: u64,
+    definition: Option<String>,
+    target: String,
+}
+
+impl Desk {
+    /// Has edits looked at so that nothing else looks at. The first such look stays.
+    pub(crate) fn check_with(&self, checker: Checker) {
+        let _another = self.0.checker.set(checker);
+    }
+
+    /// Writes down one that is to be kept, and shows it then.
+    pub(super) async fn keep(&self, id: &str) -> Result<(), Refused> {
+        let Some(matters) = &self.0.matters else { return Ok(()) };
+        let (text, until) = {
+            let state = self.state();
+            let entry = state.entries.get(id).ok_or(Refused::Expired)?;
+            if entry.keeping != Keeping::Writing {
+                return Ok(());
+            }
+            (entry.written(), entry.matter.expires_at)
+        };
+        let text = text.map_err(|error| store("a matter cannot be written", &error))?;
+        let put = matters.put(id.to_owned(), text, until).await;
+        put.map_err(|error| store("a matter cannot be kept", &error))?;
+        let mut state = self.state();
+        state.entries.get_mut(id).ok_or(Refused::Expired)?.keeping = Keeping::Yes;
+        drop(state);
+        self.changed();
+        Ok(())
+    }
+
+    /// Decides about one that is kept: there first, and for all who share the state.
+    pub(super) async fn settle_kept(
+        &self,
+        id: &str,
+        decided: Decided,
+        grant: Option<Grant>,
+    ) -> Result<Matter, DecideError> {
+        let failed = |error: &dyn std::error::Error| DecideError::Store(error.to_string());
+        let matters = self.0.matters.as_ref().ok_or(DecideError::Unknown)?;
+        let text = serde_json::to_string(&decided).map_err(|error| failed(&error))?;
+        let given = grant.as_ref().map(|grant| grant.id.clone());
+        let (mut matter, until) = {
+            let mut state = self.state();
+            let entry = waiting(&mut state, id)?;
+            if !entry.is_open() || entry.until <= Instant::now() {
+                return Err(DecideError::Over);
+            }
+            if let Some(grant) = grant {
+                self.0.grants.give(grant)?;
+            }
+            (entry.matter.clone(), deadline(decided.at, entry.timeout))
+        };
+        let done = matters.decide(id.to_owned(), &text, Timestamp::now(), until).await;
+        if let (Some(given), Ok(false) | Err(_)) = (given, &done) {
+            self.0.grants.revoke(&given);
+        }
+        if !done.map_err(|error| failed(&error))? {
+            // Somebody was quicker, perhaps elsewhere: what is shown is what they made of it.
+            if let Err(error) = self.look_at_kept().await {
+                tracing::warn!(%error, "what was decided elsewhere is seen later");
+            }
+            return Err(DecideError::Over);
+        }
+        let mut state = self.state();
+        match state.entries.get_mut(id).filter(|entry| entry.is_open()) {
+            Some(entry) => Ok(entry.settle(decided)),
+            // It was used in the meantime, or is seen as decided already.
+            None => {
+                matter.state = decided.decision.state();
+                matter.decided = Some(decided);
+                Ok(matter)
+            }
+        }
+    }
+
+    /// Takes one out of the state that is about to be used. From here on nobody uses it again, whatever happens.
+    pub(super) async fn take_kept(&self, id: &str) -> Result<(), Refused> {
+        let matters = self.0.matters.as_ref().ok_or(Refused::Expired)?;
+        let taken = matters.take(id.to_owned(), Timestamp::now()).await;
+        let mut state = self.state();
+        let entry = state.entries.get_mut(id).ok_or(Refused::Expired)?;
+        match taken {
+            Ok(Some(decided)) => {
+                entry.keeping = Keeping::No;
+                // Another process may have been quicker to decide.
+                if entry.is_open()
+                    && let Some(decided) = decided.as_deref().and_then(read)
+                {
+                    entry.settle(decided);
+                }
+                Ok(())
+            }
+            Ok(None) => {
+                entry.keeping = Keeping::No;
+                self.finish(&mut state, id, MatterState::Withdrawn);
+                drop(state);
+                self.changed();
+                Err(Refused::Expired)
+            }
+            Err(error) => {
+                entry.keeping = Keeping::Yes;
+                Err(store("what was decided cannot be used up", &error))
+            }
+        }
+    }
+
+    /// Takes over what is kept by now: what others put there, decided, used or withdrew.
+    pub(super) async fn look_at_kept(&self) -> Result<(), StoreError> {
+        let Some(matters) = &self.0.matters else { return Ok(()) };
+        let (known, kept) = {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let here = state.entries.iter().filter(|(_, entry)| entry.keeping != Keeping::No);
+            let mut known: HashMap<String, bool> =
+                here.map(|(id, entry)| (id.clone(), !entry.is_open())).collect();
+            known.extend(state.over.iter().chain(&state.unreadable).map(|id| (id.clone(), true)));
+            let kept = state.entries.iter().filter(|(_, entry)| entry.keeping == Keeping::Yes);
+            (known, kept.map(|(id, _)| id.clone()).collect::<HashSet<String>>())
+        };
+        let now = Timestamp::now();
+        let look = matters.look(now, known).await?;
+        let mut state = self.state();
+        for id in look.gone {
+            state.unreadable.remove(&id);
+            // One that is being taken is ours, and one that was being written may not have been there yet.
+            if kept.contains(&id)
+                && let Some(entry) = state.entries.get_mut(&id).filter(|entry| entry.keeping == Keeping::Yes)
+            {
+                entry.keeping = Keeping::No;
+                let is_late = entry.deadline() <= now;
+                let how = if is_late { MatterState::Expired } else { MatterState::Withdrawn };
+                self.finish(&mut state, &id, how);
+            }
+        }
+        for kept in look.news {
+            self.take_over(&mut state, kept, now);
+        }
+        drop(state);
+        self.changed();
+        Ok(())
+    }
+
+    fn take_over(&self, state: &mut Lists, kept: KeptMatter, now: Timestamp) {
+        let decided = kept.decided.as_deref().and_then(read);
+        if let Some(entry) = state.entries.get_mut(&kept.id) {
+            if let Some(decided) = decided.filter(|_| entry.is_open() && entry.keeping == Keeping::Yes) {
+                entry.settle(decided);
+                entry.until = instant(entry.deadline(), entry.timeout, now);
+            }
+            return;
+        }
+        let written = kept.matter.as_deref().map(serde_json::from_str::<Written>);
+        let Some(Ok(written)) =
+            written.filter(|written| written.as_ref().is_ok_and(|written| written.matter.id == kept.id))
+        else {
+            tracing::warn!(
+                id = kept.id,
+                "a matter that was kept cannot be read; whoever asked has to ask anew"
+            );
+            state.unreadable.insert(kept.id);
+            return;
+        };
+        state.count += 1;
+        let entry = written.entry(state.count, decided, now);
+        state.bytes = state.bytes.saturating_add(entry.size);
+        state.entries.insert(kept.id, entry);
+    }
+
+    /// Removes from the state what is over here.
+    pub(super) async fn remove_over(&self) {
+        let Some(matters) = &self.0.matters else { return };
+        let over: Vec<String> = {
+            let mut state = self.state();
+            self.expire(&mut state);
+            state.over.iter().cloned().collect()
+        };
+        if over.is_empty() {
+            return;
+        }
+        match matters.remove(over.clone(), Timestamp::now()).await {
+            // Not before: until then whoever looks would find them there.
+            Ok(()) => {
+                let mut state = self.state();
+                state.over.retain(|id| !over.contains(id));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "what waits no more cannot be removed from the host's state yet");
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn written(&self) -> serde_json::Result<String> {
+        let Self { bond, asker, is_weak: weak, .. } = *self;
+        let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
+        let (matter, definition, target) =
+            (self.matter.clone(), self.definition.clone(), self.target.clone());
+        serde_json::to_string(&Written { matter, bond, asker, weak, timeout_ms, definition, target })
+    }
+
+    /// Until when it can be decided or, once it is, used, by the clock on the wall: the machine may have slept, or the host
+    /// may have been away.
+    fn deadline(&self) -> Timestamp {
+        let decided = self.matter.decided.as_ref();
+        decided.map_or(self.matter.expires_at, |decided| deadline(decided.at, self.timeout))
+    }
+}
+
+impl Written {
+    fn entry(self, number: u64, decided: Option<Decided>, now: Timestamp) -> Entry {
+        let Self { matter, bond, asker, weak, timeout_ms, definition, target } = self;
+        let size = serde_json::to_vec(&matter.card).map_or(0, |card| card.len());
+        let timeout = Duration::from_millis(timeout_ms);
+        let mut entry = Entry {
+            matter,
+            size,
+            number,
+            until: Instant::now(),
+            bond,
+            asker,
+            is_weak: weak,
+            timeout,
+            definition,
+            target,
+            check: None,
+            keeping: Keeping::Yes,
+        };
+        if let Some(decided) = decided {
+            entry.settle(decided);
+        }
+        entry.until = instant(entry.deadline(), timeout, now);
+        entry
+    }
+}
+
+/// When this much time has passed from then on.
+fn deadline(from: Timestamp, span: Duration) -> Timestamp {
+    SignedDuration::try_from(span).ok().and_then(|span| from.checked_add(span).ok()).unwrap_or(Timestamp::MAX)
+}
+
+/// The same moment by the clock here. Nothing has longer than it was given, however the clock on the wall was set.
+fn instant(deadline: Timestamp, timeout: Duration, now: Timestamp) -> Instant {
+    let left = Duration::try_from(deadline.duration_since(now)).unwrap_or_default().min(timeout);
+    let now = Instant::now();
+    now.checked_add(left).unwrap_or(now + FOREVER)
+}
+
+fn read(decided: &str) -> Option<Decided> {
+    let read = serde_json::from_str(decided);
+    read.inspect_err(|error| tracing::warn!(%error, "a decision that was kept cannot be read")).ok()
+}
+
+fn store(what: &str, error: &(dyn std::error::Error + 'static)) -> Refused {
+    tracing::error!(error, what);
+    Refused::Store
+}

@@ -1,0 +1,103 @@
+//! Using up what was decided.
+
+use jiff::Timestamp;
+
+use super::decision::{Decided, Decision};
+use super::entry::Entry;
+use super::grant::Grant;
+use super::kept::Keeping;
+use super::matter::MatterState;
+use super::{Desk, Digest, Refused, Settled};
+
+/// What an application's person said, and by whom the record says that it was said.
+type Answer = (Decision, &'static str);
+
+impl Desk {
+    /// Uses up what was decided about a matter. `answer` is what the application's person said, which counts unless
+    /// somebody was quicker. Nothing while nobody has decided. What is kept in the host's state is gone there when this
+    /// comes back.
+    pub(crate) async fn redeem(
+        &self,
+        id: &str,
+        bond: &Digest,
+        answer: Option<Answer>,
+    ) -> Result<Option<Settled>, Refused> {
+        {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let entry = state.entries.get_mut(id).filter(|entry| entry.is_shown());
+            let entry = entry.ok_or(Refused::Expired)?;
+            let is_heeded = answer.as_ref().is_some_and(|answer| entry.heeds(answer));
+            match entry.keeping {
+                Keeping::No => {
+                    drop(state);
+                    return self.redeem_here(id, bond, answer);
+                }
+                Keeping::Yes if entry.bond == *bond && entry.is_open() && !is_heeded => return Ok(None),
+                Keeping::Yes => entry.keeping = Keeping::Taking,
+                // Somebody is about to use it.
+                Keeping::Writing | Keeping::Taking => return Err(Refused::Expired),
+            }
+        }
+        // Once begun it is done, even if whoever wants it goes away: then it was used up for nothing, and not twice.
+        let (desk, id, bond) = (self.clone(), id.to_owned(), *bond);
+        let done = tokio::spawn(async move {
+            desk.take_kept(&id).await?;
+            desk.redeem_here(&id, &bond, answer)
+        });
+        done.await.unwrap_or(Err(Refused::Store))
+    }
+
+    /// The same of what is kept nowhere, or nowhere any more.
+    fn redeem_here(
+        &self,
+        id: &str,
+        bond: &Digest,
+        answer: Option<Answer>,
+    ) -> Result<Option<Settled>, Refused> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let Some(entry) = state.entries.get_mut(id) else { return Err(Refused::Expired) };
+        if entry.bond != *bond {
+            // The try uses it up: who holds it for something else is not who was given it.
+            self.finish(&mut state, id, MatterState::Withdrawn);
+            return Err(Refused::Changed);
+        }
+        if entry.is_open()
+            && let Some((decision, by)) = answer.filter(|answer| entry.heeds(answer))
+        {
+            // What was not offered was not meant.
+            let lasting = entry.allows(&decision, self.0.checker.get());
+            if let Ok(Some(lasting)) = &lasting
+                && self.0.grants.give(Grant { weak: true, ..entry.grant(lasting.clone(), by) }).is_err()
+            {
+                tracing::warn!(
+                    "there is no room for another lasting permission; the person will be asked again"
+                );
+            }
+            let decision = match (lasting, decision) {
+                (Err(_), Decision::Allow { .. }) => Decision::allow(),
+                (Err(_), Decision::Deny { .. }) => Decision::deny(),
+                (Ok(_), decision) => decision,
+            };
+            let decided = Decided { at: Timestamp::now(), by: by.to_owned(), decision };
+            let matter = entry.settle(decided);
+            self.record_at_once(&matter);
+        }
+        let settled = entry.settled();
+        if settled.is_some() {
+            let state_now = entry.matter.state;
+            self.finish(&mut state, id, state_now);
+        }
+        drop(state);
+        self.changed();
+        Ok(settled)
+    }
+}
+
+impl Entry {
+    /// Whether the application's word counts: an approval may be somebody else's to give, a denial never is.
+    fn heeds(&self, (decision, _): &Answer) -> bool {
+        self.is_weak || matches!(decision, Decision::Deny { .. })
+    }
+}

@@ -1,0 +1,361 @@
+//! A host that is started again while a person decides: what they decide counts, for what it was about, once.
+
+use std::sync::atomic::AtomicU32;
+
+use hospes::model::{ElicitParams, Implementation, InputRequest};
+use hospes::{Questions, Round};
+use hospes_store::{Audit, EntryKind, Search};
+
+use super::guarded::{Anything, guard_on};
+use super::*;
+use crate::desk::{Attendance, Decision, Matter, MatterState, Scope};
+
+const RULES: &str =
+    "[[rule]]\ndecide = 'deny'\ntool = 'write'\narguments.path = { under = '/etc' }\nreason = 'not there'
+    [[rule]]\ndecide = 'ask'\nstrong = true\n";
+
+/// A machine: a state, and a server that notes what it was called with.
+struct Machine {
+    folder: tempfile::TempDir,
+    up: Revision,
+    called: Arc<Mutex<Vec<String>>>,
+    is_other: Arc<AtomicU32>,
+}
+
+/// A host that runs on it, with somebody at its console.
+struct Runs {
+    host: Host,
+    guard: Arc<Guard>,
+    _attendance: Attendance,
+}
+
+#[derive(serde::Deserialize, hospes::schemars::JsonSchema)]
+#[schemars(crate = "hospes::schemars")]
+struct Place {
+    path: String,
+}
+
+impl Machine {
+    fn new(up: Revision) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder, up, called: Arc::default(), is_other: Arc::default() }
+    }
+
+    fn state(&self) -> State {
+        State::open(self.folder.path().join("state.db")).unwrap()
+    }
+
+    async fn starts(&self, rules: &str) -> Runs {
+        let guard = guard_on(rules, &self.state()).await;
+        let (called, is_other) = (Arc::clone(&self.called), Arc::clone(&self.is_other));
+        let server = move || {
+            let called = Arc::clone(&called);
+            let said = if is_other.load(Ordering::SeqCst) == 0 { "Writes." } else { "Another." };
+            let tool = hospes::server::Tool::new("write").description(said);
+            Server::new("files", "1").tool(tool, move |Args(args): Args<Place>| {
+                called.lock().unwrap().push(args.path);
+                async { "written" }
+            })
+        };
+        let host = House::default().with("files", self.up, server).guarded(&guard).start();
+        let attendance = guard.desk().attend(Some("http://127.0.0.1:7338"));
+        Runs { host, guard, _attendance: attendance }
+    }
+
+    fn called(&self) -> Vec<String> {
+        std::mem::take(&mut *self.called.lock().unwrap())
+    }
+}
+
+impl Runs {
+    /// A call by an application that can show URLs.
+    async fn call(&self, round: Round, path: &str) -> Outcome {
+        self.call_of("files__write", round, path).await
+    }
+
+    async fn call_of(&self, name: &str, round: Round, path: &str) -> Outcome {
+        let info = Implementation::new("editor", "1");
+        let capabilities = serde_json::from_value(json!({ "elicitation": { "url": {} } })).unwrap();
+        let peer = hospes::Peer::new(Revision::LATEST, Some(info), capabilities);
+        let context = Context::builder(Arc::new(peer)).round(round).build();
+        let params = json!({ "name": name, "arguments": { "path": path } });
+        self.host.gateway().call(Call::new(Method::ToolsCall, params.into(), context)).await
+    }
+
+    /// The question that a call leads to: the round to come back with once the person has been there, and the matter.
+    async fn asks(&self, path: &str) -> (Round, Matter) {
+        let Outcome::InputRequired(Questions { requests, mut round, .. }) =
+            self.call(Round::default(), path).await
+        else {
+            panic!("a question")
+        };
+        let (key, InputRequest::Elicit(params)) = &requests[0] else { panic!("{requests:?}") };
+        let ElicitParams::Url(params) = &**params else { panic!("{params:?}") };
+        let matter = self.guard.desk().matters().pop().unwrap();
+        assert_eq!(params.url, format!("http://127.0.0.1:7338/approvals/{}", matter.id));
+        round.answered([(key.clone(), json!({ "action": "accept" }).into())]);
+        (round, matter)
+    }
+
+    async fn decides(&self, matter: &Matter, decision: Decision) {
+        self.guard.desk().decide(&matter.id, decision, "me").await.unwrap();
+    }
+}
+
+fn edited(path: &str) -> Decision {
+    Decision::Allow { edited: Some(json!({ "path": path }).into()), scope: Scope::Once }
+}
+
+fn said(outcome: &Outcome) -> String {
+    format!("{outcome:?}")
+}
+
+/// What the person may make of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Allowed,
+    Edited,
+    Denied,
+    Silence,
+    RulesChanged,
+    NowDenied,
+    Blocked,
+    AnotherTool,
+    OtherArguments,
+    Twice,
+}
+
+use Way::*;
+
+const WAYS: [Way; 10] =
+    [Allowed, Edited, Denied, Silence, RulesChanged, NowDenied, Blocked, AnotherTool, OtherArguments, Twice];
+
+/// The host is started again before the person decides, after that, or both.
+///
+/// covers: HOST-07 HOST-08 HOST-09 HOST-13
+#[tokio::test(start_paused = true)]
+async fn a_decision_outlives_the_host_and_is_good_for_what_was_asked_and_once() {
+    let mut wrong = Vec::new();
+    for up in ERAS {
+        for way in WAYS {
+            for (before, after) in [(true, false), (false, true), (true, true)] {
+                let machine = Machine::new(up);
+                let mut runs = machine.starts(RULES).await;
+                let (round, matter) = runs.asks("/srv/a").await;
+                if before {
+                    runs = machine.starts(RULES).await;
+                }
+                match way {
+                    Silence => {}
+                    Edited => {
+                        let desk = runs.guard.desk();
+                        for (bad, why) in [("/etc/passwd", "not there"), ("", "")] {
+                            let bad =
+                                if bad.is_empty() { json!({ "path": 3 }) } else { json!({ "path": bad }) };
+                            let bad = Decision::Allow { edited: Some(bad.into()), scope: Scope::Once };
+                            let refused = desk.decide(&matter.id, bad, "me").await.unwrap_err().to_string();
+                            assert!(refused.contains(why), "{refused}");
+                        }
+                        runs.decides(&matter, edited("/srv/b")).await;
+                    }
+                    Denied => runs.decides(&matter, Decision::deny_because("wrong folder")).await,
+                    Blocked => {
+                        runs.decides(&matter, Decision::allow()).await;
+                        let (_, other) = runs.asks("/srv/c").await;
+                        runs.decides(&other, Decision::Deny { reason: None, block: true }).await;
+                    }
+                    _ => runs.decides(&matter, Decision::allow()).await,
+                }
+                let rules = match way {
+                    RulesChanged => format!("# by others\n{RULES}"),
+                    NowDenied => "[[rule]]\ndecide = 'deny'".to_owned(),
+                    _ => RULES.to_owned(),
+                };
+                if way == AnotherTool {
+                    machine.is_other.store(1, Ordering::SeqCst);
+                }
+                if after {
+                    runs = machine.starts(&rules).await;
+                } else if way == AnotherTool {
+                    continue;
+                } else if rules != RULES {
+                    runs.guard
+                        .replace_policy(hospes_policy::Policy::read(&rules, &Default::default()).unwrap());
+                }
+                let path = if way == OtherArguments { "/srv/x" } else { "/srv/a" };
+                let outcome = runs.call(round.clone(), path).await;
+                let expected: &[&str] = match way {
+                    Allowed | Twice => &["/srv/a"],
+                    Edited => &["/srv/b"],
+                    _ => &[],
+                };
+                let what = format!("{way:?}, {up}, {before}, {after}: {}", said(&outcome));
+                if machine.called() != expected {
+                    wrong.push(what.clone());
+                }
+                if way == Denied && !what.contains("the person said no: wrong folder") {
+                    wrong.push(what);
+                }
+                for desk in [runs, machine.starts(&rules).await] {
+                    desk.call(round.clone(), "/srv/a").await;
+                    if !machine.called().is_empty() {
+                        wrong.push(format!("{way:?}, {up}: called again"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What a session had read is forgotten by the next host, which would have nobody asked. What the person said about the call
+/// counts all the same.
+#[tokio::test]
+async fn what_was_asked_because_of_what_a_session_had_read_goes_by_its_decision_after_a_restart() {
+    let rules = "[[rule]]\ndecide = 'allow'\n
+        [[label]]\nserver = 'mail'\nprivate = true\nuntrusted = false\noutbound = false\n
+        [[label]]\nserver = 'web'\noutbound = false\n";
+    for (decision, sent) in [(Some(Decision::deny()), 0), (None, 0), (Some(Decision::allow()), 1)] {
+        let machine = Machine::new(Revision::LATEST);
+        let called = Arc::new(AtomicU32::new(0));
+        let starts = async || {
+            let guard = guard_on(rules, &machine.state()).await;
+            let count = Arc::clone(&called);
+            let house = ["mail", "web"].into_iter().fold(House::default(), |house, name| {
+                house.with(name, Revision::LATEST, move || {
+                    Server::new(name, "1").tool("read", |_: Anything| async { "text" })
+                })
+            });
+            let house = house.with("post", Revision::LATEST, move || {
+                let count = Arc::clone(&count);
+                Server::new("post", "1").tool("send", move |_: Anything| {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    async { "sent" }
+                })
+            });
+            let host = house.guarded(&guard).start();
+            let attendance = guard.desk().attend(Some("http://127.0.0.1:7338"));
+            Runs { host, guard, _attendance: attendance }
+        };
+        let runs = starts().await;
+        for name in ["mail__read", "web__read"] {
+            assert!(matches!(runs.call_of(name, Round::default(), "/a").await, Outcome::Complete(_)));
+        }
+        let asked = runs.call_of("post__send", Round::default(), "/a").await;
+        let Outcome::InputRequired(Questions { requests, mut round, .. }) = asked else {
+            panic!("{asked:?}")
+        };
+        round.answered([(requests[0].0.clone(), json!({ "action": "accept" }).into())]);
+        let matter = runs.guard.desk().matters().remove(0);
+        let runs = starts().await;
+        let calling = runs.call_of("post__send", round, "/a");
+        match decision {
+            Some(decision) => {
+                runs.decides(&matter, decision).await;
+                calling.await;
+            }
+            // It waits for the person.
+            None => drop(tokio::time::timeout(Duration::from_millis(300), calling).await.unwrap_err()),
+        }
+        assert_eq!(called.load(Ordering::SeqCst), sent);
+    }
+}
+
+/// Both hosts run: the application asks one of them, the person is at the other's console, and whoever of the two is asked
+/// for it first calls it.
+#[tokio::test]
+async fn two_hosts_on_one_state_call_it_once_between_them() {
+    for up in ERAS {
+        let machine = Machine::new(up);
+        let (one, other) = (machine.starts(RULES).await, machine.starts(RULES).await);
+        for round in 0..5 {
+            let (round, matter) = (one.asks(&format!("/srv/{round}")).await, round);
+            let ((round, asked), path) = (round, format!("/srv/{matter}"));
+            let seen = other.guard.desk();
+            seen.subscribe().wait_for(|_| seen.matter(&asked.id).is_some()).await.unwrap();
+            other.decides(&asked, Decision::allow()).await;
+            let mine = one.guard.desk();
+            let is_allowed =
+                || mine.matter(&asked.id).is_some_and(|matter| matter.state == MatterState::Allowed);
+            mine.subscribe().wait_for(|_| is_allowed()).await.unwrap();
+            let all = [&one, &other, &one, &other].map(|host| host.call(round.clone(), &path));
+            let all = futures::future::join_all(all).await;
+            assert_eq!(machine.called(), [path], "{all:?}");
+            assert_eq!(all.iter().filter(|said_| said(said_).contains("\"written\"")).count(), 1);
+        }
+    }
+}
+
+/// Nobody is told to come back for what is not kept, and a call that could not be used up for is not made.
+#[tokio::test]
+async fn without_the_state_nothing_is_asked_or_called() {
+    let machine = Machine::new(Revision::LATEST);
+    let runs = machine.starts(RULES).await;
+    let (round, matter) = runs.asks("/srv/a").await;
+    runs.decides(&matter, Decision::allow()).await;
+    let spoil = |sql: &str| {
+        let file = machine.folder.path().join("state.db");
+        rusqlite::Connection::open(file).unwrap().execute_batch(sql).unwrap();
+    };
+    spoil("ALTER TABLE matters RENAME TO away");
+    for round in [Round::default(), round.clone()] {
+        let outcome = said(&runs.call(round, "/srv/a").await);
+        assert!(outcome.contains("cannot be written to the host's state"), "{outcome}");
+    }
+    assert!(machine.called().is_empty() && runs.guard.desk().matters().is_empty());
+    spoil("ALTER TABLE away RENAME TO matters");
+    runs.call(round, "/srv/a").await;
+    assert_eq!(machine.called(), ["/srv/a"]);
+}
+
+/// A call that needs no question reads and writes no state.
+#[tokio::test]
+async fn a_call_without_a_question_goes_without_the_state() {
+    let machine = Machine::new(Revision::LATEST);
+    let runs = machine.starts("[[rule]]\ndecide = 'allow'").await;
+    let file = machine.folder.path().join("state.db");
+    let held = rusqlite::Connection::open(file).unwrap();
+    held.execute_batch("DROP TABLE matters; DROP TABLE grants; BEGIN EXCLUSIVE").unwrap();
+    let outcome = tokio::time::timeout(Duration::from_secs(5), runs.call(Round::default(), "/srv/a")).await;
+    assert!(said(&outcome.expect("it waits for the state")).contains("\"written\""));
+}
+
+/// The connection of an older application dies with the host, and so does what waits for it.
+#[tokio::test]
+async fn what_an_older_application_asked_is_withdrawn_when_the_host_ends() {
+    for (elicits, ends_in_order) in [(true, true), (false, true), (true, false)] {
+        let machine = Machine::new(Revision::LATEST);
+        let files = ["audit.db", "audit.key"].map(|name| machine.folder.path().join(name));
+        let audit = Audit::open(&files[0], &files[1]).unwrap();
+        let policy = hospes_policy::Policy::read("", &Default::default()).unwrap();
+        let desk = crate::Desk::open(&machine.state()).await.unwrap();
+        let _attendance = desk.attend(None);
+        let guard = Arc::new(Guard::new(policy).with_audit(audit.clone()).with_desk(desk.clone()));
+        let tool = || Server::new("files", "1").tool("write", |_: Anything| async { "written" });
+        let host = House::default().with("files", Revision::LATEST, tool).guarded(&guard).start();
+        let mut client = Client::builder().revision(Revision::LATEST_LEGACY);
+        if elicits {
+            client = client.elicitation(|_| std::future::pending());
+        }
+        let client = client.in_memory(host.gateway()).await.unwrap();
+        let calling = tokio::spawn(async move { client.call("files__write", json!({ "path": "/a" })).await });
+        desk.subscribe().wait_for(|_| !desk.matters().is_empty()).await.unwrap();
+        let id = desk.matters()[0].id.clone();
+        let next = crate::Desk::open(&machine.state()).await.unwrap();
+        assert!(next.matters().is_empty(), "nobody could come back for it");
+        if ends_in_order {
+            desk.end().await;
+            assert_eq!(desk.matter(&id).unwrap().state, MatterState::Withdrawn);
+            audit.record(hospes_store::Entry::new(EntryKind::Server)).await.unwrap();
+            let found = audit.search(Search::new()).await.unwrap();
+            let withdrawn =
+                |one: &&hospes_store::Recorded| one.entry.decision.as_deref() == Some("withdrawn");
+            let entry = &found.iter().find(withdrawn).expect("the record says so").entry;
+            assert_eq!(
+                (entry.matter.as_deref(), entry.by.as_deref()),
+                (Some(&*id), Some("the host, which ended"))
+            );
+        }
+        calling.abort();
+    }
+}
