@@ -15,6 +15,8 @@ mod report;
 mod requirements;
 mod soak;
 mod test;
+#[cfg(test)]
+mod threats;
 mod tools;
 
 use std::env;

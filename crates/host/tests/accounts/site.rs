@@ -54,7 +54,11 @@ impl<F: Front> Front for Ear<F> {
             self.sessions.lock().unwrap().push(Heard { method, session, shown: shown.clone() });
         }
         let is_nobody = shown.is_none() && request.uri().path() == "/mcp";
-        self.heard.lock().unwrap().extend(shown);
+        // Nothing of what came to us goes there, in whatever header or place.
+        let values =
+            request.headers().iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
+        let all: Vec<String> = values.chain([request.uri().to_string()]).chain(shown).collect();
+        self.heard.lock().unwrap().extend(all);
         if let Some(metadata) = self.lists_openly.clone().filter(|_| is_nobody) {
             request.extensions_mut().insert(CallGuard::new(move |method, _| match method.name() {
                 "tools/call" => {
@@ -73,7 +77,7 @@ impl<F: Front> Front for Ear<F> {
 /// A server at which everybody has an account: `NAME-there` with the password `there`.
 pub(crate) struct Site {
     pub(crate) origin: String,
-    /// What `Authorization` said.
+    /// Every header and every path of what came, and what `Authorization` said by itself.
     pub(crate) heard: Arc<Mutex<Vec<String>>>,
     /// The requests of its sessions.
     pub(crate) sessions: Arc<Mutex<Vec<Heard>>>,

@@ -57,6 +57,45 @@ async fn a_question_reaches_only_the_application_whose_call_caused_it() {
     }
 }
 
+/// Every application counts its requests from the same number; what they ask at the same time, over connections that they
+/// share, is answered to each with its own.
+#[tokio::test]
+async fn a_hundred_applications_whose_requests_have_the_same_ids_get_their_own_answers() {
+    const CROWD: usize = 100;
+    #[derive(serde::Deserialize, hospes::schemars::JsonSchema)]
+    #[schemars(crate = "hospes::schemars")]
+    struct Word {
+        word: String,
+    }
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let here = watch::Sender::new(0);
+        let host = House::default()
+            .with("echo", up, move || {
+                let here = here.clone();
+                Server::new("echo", "1").tool("say", move |Args(Word { word }): Args<Word>| {
+                    let here = here.clone();
+                    async move {
+                        here.send_modify(|here| *here += 1);
+                        // All of them are under way before the first is answered.
+                        here.subscribe().wait_for(|here| *here >= CROWD).await?;
+                        Ok::<_, Error>(word)
+                    }
+                })
+            })
+            .start();
+        let mut clients = Vec::new();
+        for _ in 0..CROWD {
+            clients.push(plain(&host, down).await);
+        }
+        let calls = clients.iter().enumerate().map(|(number, client)| {
+            client.call("echo__say", json!({ "word": format!("word {number}") })).into_future()
+        });
+        for (number, answer) in futures::future::join_all(calls).await.into_iter().enumerate() {
+            assert_eq!(answer.unwrap().all_text(), format!("word {number}"), "{up} behind {down}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn more_applications_than_connections_are_told_which_setting_says_so() {
     let here = watch::Sender::new(0);

@@ -156,6 +156,37 @@ async fn a_call_that_notifies_is_answered_as_a_stream_that_can_be_resumed() {
     assert_eq!(ids.len(), 3 * (4 + 4 + 2) + 1, "{ids:?}");
 }
 
+/// Whoever learns the id of an event, from a log or over a shoulder, hears nothing of its stream in a session of their own.
+///
+/// covers: HRES-04
+#[tokio::test]
+async fn the_id_of_an_event_is_worth_nothing_in_another_session() {
+    let site = Site::new().await;
+    let call = |id: u32| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+               "params": {"name": "progress", "_meta": {"progressToken": "theirs"}}})
+    };
+    for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let (one, other) = (site.session(revision).await, site.session(revision).await);
+        let mut ids = Vec::new();
+        for number in 1..4 {
+            let mut answer = site.in_session(&one, call(number)).await;
+            while let Some(event) = answer.event().await {
+                ids.push(event.id.unwrap());
+            }
+        }
+        for id in &ids {
+            let answer = site.get(&other, &[("last-event-id", id)]).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{revision}: {id}");
+        }
+        site.delete(&one).await;
+        for id in &ids {
+            let answer = site.get(&one, &[("last-event-id", id)]).await;
+            assert_eq!(answer.status, StatusCode::NOT_FOUND, "{revision}: the session is over");
+        }
+    }
+}
+
 /// covers: HTTP-19 HTTP-20 MSG-22
 #[tokio::test]
 async fn a_question_is_a_request_on_the_calls_own_stream() {
