@@ -295,8 +295,9 @@ async fn a_lasting_permission_is_for_the_server_that_was_there() {
             let desk = Desk::open(&state).await.unwrap();
             assert!(desk.grants().is_empty());
             assert!(!is_granted_at("t1", &desk, Some("alice"), "editor", "d1", "/a"));
+        } else {
+            desk.revoke(&kept.id).await.unwrap();
         }
-        desk.revoke(&kept.id).await.unwrap();
     }
 }
 
