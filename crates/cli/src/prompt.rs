@@ -17,7 +17,7 @@ const MAX_TRIES: usize = 5;
 /// Asks the person. A question is no talk: it is shown however quiet the program is to be.
 pub(crate) async fn elicit(params: ElicitParams, output: Output) -> hospes::Result<ElicitResult> {
     // Reading a terminal blocks.
-    let ask = move || answer(&params, output, &mut |question| output.ask(question));
+    let ask = move || answer(&params, output, &mut |question: &str| output.ask(question));
     let asked = tokio::task::spawn_blocking(move || progress::aside(ask));
     Ok(asked.await?)
 }
@@ -25,8 +25,7 @@ pub(crate) async fn elicit(params: ElicitParams, output: Output) -> hospes::Resu
 /// Puts a question to the person, and has their line; none where they give up.
 pub(crate) type Ask<'a> = dyn FnMut(&str) -> Option<String> + 'a;
 
-/// The same, with the lines from elsewhere.
-pub(crate) fn answer(params: &ElicitParams, output: Output, ask: &mut Ask<'_>) -> ElicitResult {
+fn answer(params: &ElicitParams, output: Output, ask: &mut Ask<'_>) -> ElicitResult {
     match params {
         ElicitParams::Form(form) => ask_form(form, output, ask),
         ElicitParams::Url(url) => ask_url(url, ask),
@@ -39,6 +38,11 @@ fn ask_form(form: &ElicitFormParams, output: Output, ask: &mut Ask<'_>) -> Elici
         return ask_approval(form, may_last, ask);
     }
     announce(format_args!("\n{} {}", paint(CYAN, "The server asks:"), paint(BOLD, printable(&form.message))));
+    fill(form, output, ask)
+}
+
+/// Asks for the fields of a form, one after the other, and once more where they do not fit.
+pub(crate) fn fill(form: &ElicitFormParams, output: Output, ask: &mut Ask<'_>) -> ElicitResult {
     announce(paint(DIM, "Empty leaves a field out, `!` alone says no, Ctrl-D gives up."));
     let schema = serde_json::to_value(&form.requested_schema).unwrap_or(Value::Null);
     for _ in 0..MAX_TRIES {

@@ -1,4 +1,4 @@
-//! `hospes chat`, with the whole program and no terminal.
+//! `hospes chat`, the whole program.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 #[allow(dead_code, clippy::unwrap_used, reason = "each test program uses its part, and tests may panic")]
@@ -77,4 +77,58 @@ fn in_a_terminal_ctrl_c_twice_leaves() {
         }
     }
     assert_eq!(terminal.wait(), 0);
+}
+
+/// A script that calls tools, and a server that asks for an answer of the model and for one of the person.
+const ASKING: &str = "[models.demo]\nprovider = 'scripted'\nreplies = [\n\
+                      { tool = 'try__test_sampling', arguments = { prompt = 'Is it blue?' } }, 'It is blue.', 'Done.',\n\
+                      { tool = 'try__test_elicitation', arguments = { message = 'Who are you?' } }, 'Thanks.',\n\
+                      ]\n[sampling.servers.try]\ntokens = 100000\n[servers.try]\nbuiltin = 'everything'\n";
+
+/// Everything that waits for a person is asked in the flow: a call, both looks at an answer of the model, a form, and what
+/// came back.
+#[cfg(unix)]
+#[test]
+fn in_a_terminal_whatever_waits_is_decided_by_a_letter() {
+    let house = House::new();
+    let config = text(&house.write("hospes.toml", ASKING));
+    let rules = text(&house.write("rules.toml", "[[rule]]\nabout = 'tool'\ndecide = 'ask'\n"));
+    let command = house.command(&[
+        "chat",
+        "--config",
+        &config,
+        "--policy",
+        &rules,
+        "--pins",
+        "off",
+        "--start-wait",
+        "10",
+    ]);
+    let mut terminal = Terminal::start(&command, 100, 250);
+    // A line when the question for it stands there; an empty one is no answer.
+    let steps = [
+        ("> ", "Is it?", 0),
+        ("call the tool test_sampling", "", 1),
+        ("call the tool test_sampling", "o", 2),
+        ("ask the model demo", "o", 3),
+        ("deliver what the model answered to try", "o", 4),
+        ("Done.", "And who am I?", 4),
+        ("call the tool test_elicitation", "o", 5),
+        ("fill in a form of try", "f", 6),
+        ("username", "ann", 6),
+        ("email", "ann@example.com", 6),
+        ("changed by you", "o", 7),
+        ("Thanks.", "/quit", 7),
+    ];
+    for (seen, line, questions) in steps {
+        terminal.until(&format!("{seen} and question {questions}"), |screen| {
+            let text = screen.contents();
+            let is_asked = text.trim_end().ends_with(['>', ')']);
+            is_asked && text.contains(seen) && text.matches("deny (and why)").count() == questions
+        });
+        terminal.type_keys(&format!("{line}\r"));
+    }
+    assert_eq!(terminal.wait(), 0);
+    let ran = house.run(&["audit", "search", "--json"]);
+    assert!(ran.stdout.contains("the person in the chat"), "{ran:?}");
 }

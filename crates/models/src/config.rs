@@ -1,5 +1,9 @@
 //! Models as they are configured: the tables `[models.NAME]`.
 
+mod script;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -10,6 +14,8 @@ use crate::{
     Abilities, Access, Allowance, Anthropic, ApiKey, Gemini, Limits, MaxTokensField, Model, Money, Ollama,
     OpenAi, Prices, Provider, Rate, Scores, Scripted, SettingError,
 };
+
+pub use script::{ScriptedCall, ScriptedReply};
 
 /// One table `[models.NAME]`.
 ///
@@ -80,7 +86,7 @@ pub struct ModelConfig {
     pub num_ctx: Option<u64>,
     /// `scripted`: what it says, over and over.
     #[serde(default)]
-    pub replies: Vec<String>,
+    pub replies: Vec<ScriptedReply>,
     #[serde(default, deserialize_with = "time")]
     connect_timeout: Option<Duration>,
     #[serde(default, deserialize_with = "time")]
@@ -276,9 +282,7 @@ impl ModelConfig {
                 std::sync::Arc::new(self.num_ctx.into_iter().fold(ollama, Ollama::num_ctx))
             }
             ProviderKind::Local => self.local()?,
-            ProviderKind::Scripted => {
-                std::sync::Arc::new(Scripted::repeating(self.replies.clone()).named(model))
-            }
+            ProviderKind::Scripted => std::sync::Arc::new(Scripted::repeating(&self.replies).named(model)),
         })
     }
 
@@ -375,6 +379,3 @@ pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     let time = time.filter(|time| !time.is_zero());
     time.map(Some).ok_or_else(|| de::Error::custom(expected))
 }
-
-#[cfg(test)]
-mod tests;

@@ -73,7 +73,7 @@ pub use catalogue::{
     Abilities, Catalogue, Choice, DuplicateModel, Estimate, Matched, Model, NoModel, PassedOver, Reason,
     Scores, Shortage, Weighed, Wish,
 };
-pub use config::{AllowanceConfig, Modality, ModelConfig, ProviderKind};
+pub use config::{AllowanceConfig, Modality, ModelConfig, ProviderKind, ScriptedCall, ScriptedReply};
 pub use error::{Failure, ModelError, SettingError, Stage};
 pub use estimate::TokenEstimate;
 pub use key::ApiKey;

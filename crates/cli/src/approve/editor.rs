@@ -16,7 +16,7 @@ pub(super) const MAX_EDIT: u64 = 4 << 20;
 ///
 /// # Errors
 /// In words, when there is no editor, or it ends with a failure, or what it leaves cannot be read.
-pub(super) fn edit(text: &str) -> Result<String, String> {
+pub(crate) fn edit(text: &str) -> Result<String, String> {
     let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
     let editor = editor.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
     // A folder of its own, so that what the editor puts beside the file goes away with it.

@@ -15,7 +15,11 @@ mod state;
 mod tests;
 mod text;
 
+pub(crate) use card::{Risk, card, title};
+pub(crate) use draft::{Draft, original};
+pub(crate) use editor::edit;
 use reach::look;
+pub(crate) use state::{done, ending};
 
 use crate::args::Approve;
 use crate::exit::Outcome;

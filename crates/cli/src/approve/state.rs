@@ -469,7 +469,7 @@ impl State {
 }
 
 /// What a yes does, in a word.
-fn done(matter: &Matter) -> &'static str {
+pub(crate) fn done(matter: &Matter) -> &'static str {
     match matter.card {
         Card::SamplingRequest(_) | Card::Form(_) => "sent",
         Card::SamplingResult(_) | Card::Result(_) => "delivered",
@@ -479,7 +479,7 @@ fn done(matter: &Matter) -> &'static str {
 }
 
 /// How a matter ended that nobody decided here.
-fn ending(matter: &Matter) -> String {
+pub(crate) fn ending(matter: &Matter) -> String {
     let name = title(matter).0;
     match (matter.state, &matter.decided) {
         (MatterState::Expired, _) => format!("{name}: nobody decided in time, which is a no"),

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc as blocking;
 
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, mpsc};
 
 use crate::exit::{Failure, Outcome};
 
@@ -27,8 +27,6 @@ impl std::fmt::Display for TooLong {
 pub(super) struct Lines {
     want: blocking::SyncSender<()>,
     reading: Mutex<Reading>,
-    /// How many turns are over: with each of them its questions are.
-    turns: watch::Sender<u64>,
 }
 
 struct Reading {
@@ -57,17 +55,7 @@ impl Lines {
             }
         });
         let reading = Mutex::new(Reading { got, is_wanted: false });
-        Self { want, reading, turns: watch::Sender::new(0) }
-    }
-
-    /// Nobody waits any more for answers to the questions of this turn.
-    pub(super) fn end_turn(&self) {
-        self.turns.send_modify(|turns| *turns += 1);
-    }
-
-    /// Changes when the turn is over.
-    pub(super) fn turns(&self) -> watch::Receiver<u64> {
-        self.turns.subscribe()
+        Self { want, reading }
     }
 
     /// The next line; none at the end of input.

@@ -1,24 +1,30 @@
 //! Turns with a scripted model, and with tools of a server in this process.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hospes::BoxService;
 use hospes::model::{
-    CreateMessageParams, CreateMessageResult, RawJson, Role, SamplingMessageContentBlock as Block,
-    ToolResultContent, ToolUseContent,
+    CreateMessageParams, CreateMessageResult, RawJson, Role, SamplingMessage,
+    SamplingMessageContentBlock as Block, ToolResultContent, ToolUseContent,
 };
 use hospes::server::{Args, Server};
-use hospes_host::Guard;
+use hospes::{BoxService, Context, Error};
 use hospes_host::config::{Config, ServerConfig, Source, Transport};
-use hospes_models::{Provider, Reply, Scripted};
+use hospes_host::desk::{Decision, Matter};
+use hospes_host::{Guard, Sampler};
+use hospes_models::{Allowance, Budget, Catalogue, Provider, Reply, Scripted};
 use hospes_policy::{Policy, Reading};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::show::Written;
+use super::desk::{Person, Word};
+use super::show::{Page, Written};
+use super::talk::Wish;
+use super::turn::{Ended, Said, Table, Turn, turn};
 use super::*;
+use crate::approve::Draft;
 
 fn wants(id: &str, tool: &str, arguments: Value) -> Block {
     ToolUseContent::new(id, tool, RawJson::from(arguments)).into()
@@ -61,6 +67,12 @@ fn server(calls: &Arc<AtomicUsize>, never: &Arc<Notify>) -> Server {
             counted.fetch_add(1, Ordering::Relaxed);
             async move { (a + b).to_string() }
         })
+        .tool("wonder", |ctx: Context| async move {
+            Ok::<_, Error>(format!("it said {}", ctx.sample("What is it?").max_tokens(50).await?.text()))
+        })
+        .tool("greet", |ctx: Context| async move {
+            Ok::<_, Error>(format!("hello {}", ctx.elicit::<String>("Who are you?").field("name").await?))
+        })
         .tool("hostile", || async { "good\u{1b}[2Jbad\u{202e}".to_owned() })
         .tool("stall", move || {
             let begun = Arc::clone(&begun);
@@ -71,10 +83,17 @@ fn server(calls: &Arc<AtomicUsize>, never: &Arc<Notify>) -> Server {
         })
 }
 
+/// What the server may ask.
+fn sampler() -> Sampler {
+    let model = Model::new("small", Scripted::with(|_| Reply::from("forty-two")));
+    let mut budget = Budget::new();
+    budget.allow_servers(Some(Allowance::tokens(100_000)));
+    Sampler::new(Catalogue::new([model]).unwrap(), budget)
+}
+
 struct Stage {
-    client: Client,
+    seat: Seat,
     host: Option<Host>,
-    lines: Option<Arc<Lines>>,
     calls: Arc<AtomicUsize>,
     begun: Arc<Notify>,
 }
@@ -83,35 +102,42 @@ impl Stage {
     async fn new() -> Self {
         let (calls, begun) = (Arc::default(), Arc::default());
         let client = Client::in_memory(server(&calls, &begun)).await.unwrap();
-        Self { client, host: None, lines: None, calls, begun }
+        let lines = Arc::new(Lines::of(|| None));
+        Self { seat: Seat { client, lines, person: None }, host: None, calls, begun }
     }
 
-    /// Behind the gateway, by rules that have every call approved by whoever says `line`.
+    /// Behind the gateway, by rules that have every call approved by whoever says these lines.
     async fn asking(lines: Lines) -> Self {
+        Self::by("[[rule]]\ndecide = 'ask'\n", lines).await
+    }
+
+    async fn by(rules: &str, lines: Lines) -> Self {
         let (calls, begun) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
         let entry = ServerConfig::new("calc", Transport::builtin("calc", []), Source::unwritten("a test"));
         let mut config = Config::default();
         config.servers.push(entry);
-        let rules = Policy::read("[[rule]]\ndecide = 'ask'\n", &Reading::default()).unwrap();
+        let rules = Policy::read(rules, &Reading::default()).unwrap();
         let parts = (Arc::clone(&calls), Arc::clone(&begun));
         let host = Host::builder(config)
             .builtins(Arc::new(move |_, _| Ok(BoxService::new(server(&parts.0, &parts.1)))))
-            .guard(Arc::new(Guard::new(Some(rules))))
+            .guard(Arc::new(Guard::new(Some(rules)).answering_questions(true)))
+            .sampler(Arc::new(sampler()))
             .start()
             .unwrap();
         let output = Output { json: false, quiet: true };
         let lines = Arc::new(lines);
-        let theirs = Arc::clone(&lines);
-        let asked = move |params| elicit(params, Arc::clone(&theirs), output);
-        let client = Client::builder().elicitation(asked).in_memory(host.gateway()).await.unwrap();
-        Self { client, host: Some(host), lines: Some(lines), calls, begun }
+        let desk = host.guard().unwrap().desk().clone();
+        let attendance = desk.attend(None);
+        let person = Some((Person { desk, lines: Arc::clone(&lines), output }, attendance));
+        let client = Client::in_memory(host.gateway()).await.unwrap();
+        Self { seat: Seat { client, lines, person }, host: Some(host), calls, begun }
     }
 
     async fn table<'a>(&'a self, provider: &'a dyn Provider) -> Table<'a> {
-        let tools = self.client.tools().all().await.unwrap();
+        let tools = self.seat.client.tools().all().await.unwrap();
         Table {
             provider,
-            client: &self.client,
+            client: &self.seat.client,
             tools,
             system: None,
             max_tokens: 99,
@@ -130,12 +156,15 @@ impl Stage {
             seen.err.push_str(&err);
         };
         let stop = pin!(std::future::pending());
-        let turn = turn(&table, history, "What is 2 + 40?", &mut show, stop).await;
+        let turn = tokio::select! {
+            turn = turn(&table, history, "What is 2 + 40?", &mut show, stop) => turn,
+            never = self.seat.attend() => match never {},
+        };
         (turn, seen)
     }
 
     async fn end(self) {
-        self.client.close().await;
+        self.seat.client.close().await;
         if let Some(host) = self.host {
             host.stop().await;
         }
@@ -163,7 +192,7 @@ async fn a_tool_is_called_and_its_result_reaches_the_model() {
     assert!(matches!(turn.ended, Ended::Answered), "{turn:?}");
     let asked = model.asked();
     assert_eq!(asked.len(), 2);
-    assert_eq!(asked[0].tools.len(), 3);
+    assert_eq!(asked[0].tools.len(), 5);
     let given = results(&asked[1]);
     assert!(words(&given[0]).contains("42") && given[0].is_error == Some(false), "{given:?}");
     assert_eq!(seen.out, "I have it.");
@@ -192,6 +221,60 @@ async fn what_the_person_denies_is_not_called_and_the_model_is_told_why() {
     assert!(words(&results(model.asked().last().unwrap())[0]).contains("42"));
     assert_eq!(stage.calls.load(Ordering::Relaxed), 1);
     stage.end().await;
+}
+
+/// Lines that are said one after the other, and what was said when no question was left.
+fn script(said: &'static [&'static str]) -> Lines {
+    let mut said = said.iter();
+    Lines::of(move || said.next().map(|line| Ok((*line).to_owned())))
+}
+
+/// What servers want of the model and of the person is asked in the flow, too, and so is what comes back.
+#[tokio::test]
+async fn whatever_waits_for_the_person_is_decided_in_the_chat() {
+    let allow = "[[rule]]\nabout = 'tool'\ndecide = 'allow'\n";
+    let review = "[[rule]]\nabout = 'tool'\ndecide = 'allow'\nreview = true\n";
+    // Stage one is edited by nobody, stage two is denied; then both are let through.
+    for (rules, tool, lines, given, failed) in [
+        (allow, "calc__wonder", &["o", "d"][..], "rejected", true),
+        (allow, "calc__wonder", &["what", "o", "", "o"], "it said forty-two", false),
+        (allow, "calc__wonder", &["d"], "rejected", true),
+        (allow, "calc__greet", &["o", "f", "Ann", "o"], "hello Ann", false),
+        (allow, "calc__greet", &["f", "!"], "", true),
+        (review, "calc__add", &["v", "o"], "42", false),
+        (review, "calc__add", &["d not this"], "not this", true),
+        (review, "calc__add", &[], "", true),
+    ] {
+        let stage = Stage::by(rules, script(lines)).await;
+        let arguments = if tool == "calc__add" { json!({ "a": 2, "b": 40 }) } else { json!({}) };
+        let (model, mut history) = (once(tool, arguments), Vec::new());
+        let (turn, _) = stage.turn(&model, &mut history).await;
+        assert!(matches!(turn.ended, Ended::Answered), "{tool} {lines:?}: {turn:?}");
+        let results = results(model.asked().last().unwrap());
+        assert_eq!(results[0].is_error, Some(failed), "{tool} {lines:?}: {results:?}");
+        assert!(words(&results[0]).contains(given), "{tool} {lines:?}: {results:?}");
+        stage.end().await;
+    }
+}
+
+/// What is offered for a matter is all that can be said.
+#[test]
+fn a_letter_is_what_it_says_and_nothing_else() {
+    let matter: Matter = serde_json::from_value(json!({
+        "id": "m", "asked_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-01T00:02:00Z", "state": "open",
+        "server": "calc", "offers": { "edit": false, "session": false, "always": false, "block": false },
+        "card": { "kind": "result", "what": "tool", "name": "add", "arguments": {}, "result": {}, "because": "x" },
+    }))
+    .unwrap();
+    let mut draft = Draft::default();
+    let of = |line: &str, draft: &Draft| Word::of(line, &matter, draft);
+    assert_eq!(of(" d  too dear ", &draft), Word::Decide(Decision::deny_because("too dear")));
+    assert_eq!(of("o", &draft), Word::Decide(Decision::allow()));
+    for line in ["", "O", "ok", "o yes", "s", "b", "e", "f", "u", "yes", "A"] {
+        assert_eq!(of(line, &draft), Word::Other, "{line}");
+    }
+    draft.edited = Some(RawJson::empty_object());
+    assert_eq!(of("u", &draft), Word::Undo);
 }
 
 #[tokio::test]
@@ -244,12 +327,15 @@ async fn a_turn_is_stopped_while_the_person_is_asked() {
     let model = once("calc__add", json!({ "a": 1, "b": 1 }));
     let table = stage.table(&model).await;
     let mut history = Vec::new();
-    let turn = turn(&table, &mut history, "Go", &mut |_| {}, pin!(asked.notified())).await;
+    let (mut unseen, stop) = (|_: Said<'_>| {}, pin!(asked.notified()));
+    let turn = tokio::select! {
+        turn = turn(&table, &mut history, "Go", &mut unseen, stop) => turn,
+        never = stage.seat.attend() => match never {},
+    };
     drop(table);
     assert!(matches!(turn.ended, Ended::Stopped), "{turn:?}");
     can_go_on(&history);
-    let lines = Arc::clone(stage.lines.as_ref().unwrap());
-    lines.end_turn();
+    let lines = Arc::clone(&stage.seat.lines);
     let next = async { tokio::join!(lines.next(), async { typed.send("o").unwrap() }).0 };
     let next = tokio::time::timeout(Duration::from_secs(10), next).await;
     assert_eq!(next, Ok(Some(Ok("o".to_owned()))));

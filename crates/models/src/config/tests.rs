@@ -116,6 +116,8 @@ fn mistakes_name_the_setting_and_what_it_should_be() {
         ),
         ("provider = 'ollama'\ntimeout = '0s'", "it has to be a time above zero"),
         ("provider = 'ollama'\ntimeout = 5", "it has to be a time above zero"),
+        ("provider = 'scripted'\nreplies = [5]", "a reply is a text, or a table with `tool`"),
+        ("provider = 'scripted'\nreplies = [{ tool = 'a', args = {} }]", "a reply is a text, or a table"),
         ("provider = 'scripted'", "models.m.replies: a scripted model has to have some"),
     ] {
         let error = mistake(text);

@@ -1,0 +1,159 @@
+//! What was said so far, and the next turn of it.
+
+use std::pin::pin;
+
+use hospes::model::{SamplingMessage, Tool};
+use hospes_models::{Catalogue, Usage};
+
+use super::show::{self, Page, Written};
+use super::turn::{Ended, Said, Table, Turn, turn};
+use super::{Seat, names};
+use crate::exit::Failure;
+use crate::output::{BOLD, DIM, Output, headline, paint, piece, printable};
+
+/// The most tokens of an answer, where the model gives so many.
+const MAX_TOKENS: u64 = 8192;
+/// The most bytes of a conversation.
+const MAX_CONVERSATION: usize = 16 * 1024 * 1024;
+/// How much of a tool's description is shown.
+const MAX_ABOUT: usize = 72;
+
+/// The talk so far.
+pub(super) struct Conversation<'a> {
+    seat: &'a Seat,
+    catalogue: &'a Catalogue,
+    model: String,
+    max_rounds: u32,
+    history: Vec<SamplingMessage>,
+    spent: Usage,
+    output: Output,
+}
+
+impl<'a> Conversation<'a> {
+    pub(super) fn new(
+        seat: &'a Seat,
+        catalogue: &'a Catalogue,
+        model: String,
+        max_rounds: u32,
+        output: Output,
+    ) -> Self {
+        let (history, spent) = (Vec::new(), Usage::default());
+        Self { seat, catalogue, model, max_rounds, history, spent, output }
+    }
+
+    /// Forgets it.
+    pub(super) fn clear(&mut self) {
+        self.history.clear();
+        self.spent = Usage::default();
+    }
+
+    /// Takes a turn; whether it ended with an answer.
+    pub(super) async fn say(&mut self, text: &str, stop: impl Future<Output = ()> + Send) -> bool {
+        let output = self.output;
+        let Some(model) = self.catalogue.get(&self.model) else { return false };
+        let bytes = serde_json::to_vec(&self.history).map_or(0, |json| json.len());
+        if bytes > MAX_CONVERSATION {
+            output.warn(format_args!(
+                "the conversation is longer than {MAX_CONVERSATION} bytes; /clear begins another one"
+            ));
+            return false;
+        }
+        let tools = if model.abilities.tools { self.tools().await } else { Vec::new() };
+        let table = Table {
+            provider: &*model.provider,
+            client: &self.seat.client,
+            tools,
+            system: self.seat.client.instructions().map(str::to_owned),
+            max_tokens: model.abilities.max_output.unwrap_or(MAX_TOKENS).min(MAX_TOKENS),
+            max_rounds: self.max_rounds,
+            images: model.abilities.images,
+        };
+        let mut page = Page::default();
+        let mut show = |said: Said<'_>| print(&page.of(said), output);
+        let stop = pin!(stop);
+        let taken = tokio::select! {
+            taken = turn(&table, &mut self.history, text, &mut show, stop) => taken,
+            never = self.seat.attend() => match never {},
+        };
+        print(&page.end(), output);
+        let Turn { ended, spent, is_more } = taken;
+        let all = self.spent;
+        self.spent = Usage::new(
+            all.input_tokens.saturating_add(spent.input_tokens),
+            all.output_tokens.saturating_add(spent.output_tokens),
+        );
+        let is_answered = matches!(ended, Ended::Answered);
+        match ended {
+            Ended::Answered => {}
+            Ended::Stopped => output.say(paint(DIM, "  stopped")),
+            Ended::TooManyRounds => output.warn(format_args!(
+                "the model asked for tools more than {} times; --max-rounds allows more",
+                self.max_rounds
+            )),
+            Ended::Failed(failure) => {
+                let why = visible_error(&failure.error);
+                output.failure(
+                    &Failure::usage(format!("no answer: {why}"))
+                        .hint("nothing of this turn is in the conversation"),
+                );
+            }
+        }
+        output.say(paint(DIM, show::spent(spent, is_more, self.spent)));
+        is_answered
+    }
+
+    pub(super) fn which(&self) -> String {
+        let Some(model) = self.catalogue.get(&self.model) else { return String::new() };
+        let (name, provider) = (printable(model.provider.model()), printable(model.provider.name()));
+        format!("`{}`: {name} of {provider}", printable(&model.name))
+    }
+
+    async fn tools(&self) -> Vec<Tool> {
+        let tools = self.seat.client.tools().all().await;
+        tools.unwrap_or_else(|error| {
+            self.output
+                .warn(format_args!("the tools cannot be listed: {}", printable(&crate::exit::chain(&error))));
+            Vec::new()
+        })
+    }
+
+    pub(super) async fn show_tools(&self) {
+        let tools = self.tools().await;
+        for tool in &tools {
+            let about = headline(tool.description.as_deref().unwrap_or_default(), MAX_ABOUT);
+            self.output.say(format_args!("  {}  {}", paint(BOLD, printable(&tool.name)), paint(DIM, about)));
+        }
+        self.output.say(paint(DIM, format!("  {} tools", tools.len())));
+    }
+
+    pub(super) fn change_model(&mut self, name: Option<&str>) {
+        match name {
+            None => self.output.say(format_args!(
+                "  {}\n  {}",
+                self.which(),
+                paint(DIM, format!("there are {}", names(self.catalogue.iter())))
+            )),
+            Some(name) if self.catalogue.get(name).is_some() => {
+                name.clone_into(&mut self.model);
+                self.output.say(format_args!("  {}", self.which()));
+            }
+            Some(name) => self.output.warn(format_args!(
+                "there is no model `{}`; there are {}",
+                printable(name),
+                names(self.catalogue.iter())
+            )),
+        }
+    }
+}
+
+/// What a provider said of its failure, made harmless.
+fn visible_error(error: &hospes_models::ModelError) -> String {
+    hospes_policy::visible(&crate::exit::chain(error))
+}
+
+fn print(written: &Written, output: Output) {
+    piece(&written.out);
+    if !written.err.is_empty() {
+        output.say(written.err.trim_end_matches('\n'));
+    }
+}

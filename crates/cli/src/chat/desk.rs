@@ -1,0 +1,281 @@
+//! What waits for the person, in the flow of the chat: the card of `hospes approve`, and a letter for an answer.
+
+use std::sync::Arc;
+
+use hospes::model::{ElicitAction, ElicitFormParams, ElicitResult};
+use hospes_host::desk::{Card, DecideError, Decision, Desk, Matter, MatterState, Scope};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line as Row;
+use tokio::sync::oneshot;
+
+use super::lines::Lines;
+use crate::approve::{Draft, Risk, card, done, edit, ending, original, title};
+use crate::output::{BOLD, CYAN, DIM, Output, announce, forget_typed, murmur, paint, talk_width};
+use crate::prompt;
+
+/// By whom something is decided here.
+const BY: &str = "the person in the chat";
+
+/// How wide a card is at most, in columns.
+const MAX_WIDTH: usize = 100;
+
+/// A person at the desk of the host.
+pub(super) struct Person {
+    pub(super) desk: Desk,
+    pub(super) lines: Arc<Lines>,
+    pub(super) output: Output,
+}
+
+/// What a line says to do with a matter.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Word {
+    Decide(Decision),
+    Fill,
+    Edit,
+    Undo,
+    Raw,
+    /// Nothing that could be meant.
+    Other,
+}
+
+impl Word {
+    /// An empty line is neither yes nor no, and whatever is not a letter is nothing.
+    pub(super) fn of(line: &str, matter: &Matter, draft: &Draft) -> Self {
+        let line = line.trim();
+        let (letter, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let reason = Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty());
+        let allow = |scope| Self::Decide(Decision::Allow { edited: draft.edited.clone(), scope });
+        let offers = matter.offers;
+        match (letter, rest) {
+            ("d", _) => Self::Decide(Decision::Deny { reason, block: false }),
+            ("b", _) if offers.block => Self::Decide(Decision::Deny { reason, block: true }),
+            ("o", "") => allow(Scope::Once),
+            ("s", "") if offers.session => allow(Scope::Session),
+            ("f", "") if matches!(matter.card, Card::Form(_)) => Self::Fill,
+            ("e", "") if offers.edit => Self::Edit,
+            ("u", "") if draft.edited.is_some() || draft.broken.is_some() => Self::Undo,
+            ("v", "") => Self::Raw,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Person {
+    /// Asks the person about everything that waits, for as long as this is polled.
+    pub(super) async fn attend(&self) -> std::convert::Infallible {
+        loop {
+            self.something_waits().await;
+            self.ask_next().await;
+        }
+    }
+
+    /// Comes back when there is something to ask about.
+    pub(super) async fn something_waits(&self) {
+        let mut changes = self.desk.subscribe();
+        while self.desk.matters().is_empty() {
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Asks about what has waited longest, until it is over.
+    pub(super) async fn ask_next(&self) {
+        let Some(matter) = self.desk.matters().into_iter().next() else { return };
+        let mut draft = Draft::default();
+        announce(shown(&matter, &draft));
+        loop {
+            // What was typed before there was a question is no answer to it.
+            forget_typed();
+            murmur(&format!("\n{}{} ", keys(&matter, &draft), paint(CYAN, " >")));
+            let line = tokio::select! {
+                biased;
+                over = self.over(&matter.id) => {
+                    announce(paint(DIM, format!("\n  {}", ending(&over.unwrap_or(matter)))));
+                    return;
+                }
+                line = self.lines.next() => line,
+            };
+            let word = match line {
+                Some(Ok(line)) => Word::of(&line, &matter, &draft),
+                Some(Err(_)) => Word::Other,
+                // Nobody is there any more.
+                None => Word::Decide(Decision::deny()),
+            };
+            let decision = match word {
+                Word::Decide(decision) => Some(decision),
+                Word::Fill => self.fill(&matter, &mut draft).await,
+                Word::Edit => {
+                    self.edit(&matter, &mut draft).await;
+                    None
+                }
+                Word::Undo => {
+                    draft = Draft { is_raw: draft.is_raw, ..Draft::default() };
+                    None
+                }
+                Word::Raw => {
+                    draft.is_raw = !draft.is_raw;
+                    None
+                }
+                Word::Other => continue,
+            };
+            match decision {
+                None => announce(shown(&matter, &draft)),
+                Some(decision) => match self.decide(&matter, &draft, decision).await {
+                    Ok(said) => return announce(paint(DIM, format!("  {said}"))),
+                    Err(why) => self.output.warn(why),
+                },
+            }
+        }
+    }
+
+    /// Denies what has waited longest.
+    pub(super) async fn refuse_next(&self) {
+        let Some(matter) = self.desk.matters().into_iter().next() else { return };
+        let said = self.decide(&matter, &Draft::default(), Decision::deny()).await;
+        announce(paint(DIM, format!("\n  {}", said.unwrap_or_else(|why| why))));
+    }
+
+    /// Gives what would happen to the person's editor.
+    async fn edit(&self, matter: &Matter, draft: &mut Draft) {
+        let text = draft.text(&original(matter));
+        let edited = tokio::task::spawn_blocking(move || edit(&text)).await;
+        match edited.unwrap_or_else(|error| Err(error.to_string())) {
+            Ok(text) => draft.take(text, &original(matter)),
+            Err(why) => self.output.warn(why),
+        }
+    }
+
+    /// Comes back when a matter does not wait any more, with how it ended.
+    async fn over(&self, id: &str) -> Option<Matter> {
+        let mut changes = self.desk.subscribe();
+        loop {
+            match self.desk.matter(id) {
+                Some(matter) if matter.state == MatterState::Open => {
+                    let left = matter.expires_at.duration_since(jiff::Timestamp::now());
+                    let left = std::time::Duration::try_from(left).unwrap_or_default();
+                    tokio::select! {
+                        changed = changes.changed() => if changed.is_err() { return None },
+                        () = tokio::time::sleep(left.max(std::time::Duration::from_millis(1))) => {}
+                    }
+                }
+                over => return over,
+            }
+        }
+    }
+
+    async fn decide(&self, matter: &Matter, draft: &Draft, decision: Decision) -> Result<String, String> {
+        let name = title(matter).0;
+        let words = match &decision {
+            Decision::Deny { block: true, .. } => format!("denied from now on: {name}"),
+            Decision::Deny { .. } => format!("denied: {name}"),
+            Decision::Allow { scope: Scope::Session, .. } => format!("allowed as long as this runs: {name}"),
+            Decision::Allow { .. } if draft.broken.is_some() => {
+                return Err("what you wrote is no JSON; e goes on with it, u has it as it was".to_owned());
+            }
+            Decision::Allow { edited: None, .. } if matches!(matter.card, Card::Form(_)) => {
+                return Err("fill in the form first: f, or e in your editor".to_owned());
+            }
+            Decision::Allow { .. } => format!("{}: {name}", done(matter)),
+        };
+        match self.desk.decide(&matter.id, decision, BY).await {
+            Ok(_) => Ok(words),
+            Err(error @ (DecideError::Over | DecideError::Unknown)) => Ok(error.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Asks for the fields of a form, one after the other, and takes them into the draft; or the person said no.
+    async fn fill(&self, matter: &Matter, draft: &mut Draft) -> Option<Decision> {
+        let Card::Form(card) = &matter.card else { return None };
+        let Ok(form) = card.schema.decode().map(|schema| ElicitFormParams::new("", schema)) else {
+            self.output.warn("this form cannot be asked for field by field; e has it in your editor");
+            return None;
+        };
+        let (held, mut given_up) = oneshot::channel::<()>();
+        let (runtime, lines, output) =
+            (tokio::runtime::Handle::current(), Arc::clone(&self.lines), self.output);
+        let filled = tokio::task::spawn_blocking(move || {
+            prompt::fill(&form, output, &mut |question: &str| {
+                murmur(question);
+                runtime.block_on(async {
+                    tokio::select! {
+                        biased;
+                        _ = &mut given_up => None,
+                        line = lines.next() => line?.ok(),
+                    }
+                })
+            })
+        });
+        let filled = filled.await;
+        drop(held);
+        match filled {
+            Ok(ElicitResult { action: ElicitAction::Accept, content, .. }) => {
+                *draft = Draft { edited: content, is_raw: draft.is_raw, ..Draft::default() };
+                None
+            }
+            Ok(ElicitResult { action: ElicitAction::Decline, .. }) => Some(Decision::deny()),
+            _ => None,
+        }
+    }
+}
+
+/// The card as text, with its colours.
+fn shown(matter: &Matter, draft: &Draft) -> String {
+    let width = talk_width().unwrap_or(80).min(MAX_WIDTH).saturating_sub(2).max(20);
+    let seconds = matter.expires_at.duration_since(jiff::Timestamp::now()).as_secs().max(0);
+    let mark = painted(Style::new().fg(Risk::of(matter).color()), "●");
+    let mut text =
+        format!("\n{mark} {}  {}\n", paint(BOLD, "this waits for you"), paint(DIM, format!("{seconds} s")));
+    for row in card(matter, draft, None, width) {
+        text.push('\n');
+        if row.width() > 0 {
+            text.push_str("  ");
+            text.push_str(&colored(&row));
+        }
+    }
+    text
+}
+
+fn colored(row: &Row<'_>) -> String {
+    row.spans.iter().map(|span| painted(row.style.patch(span.style), &span.content)).collect()
+}
+
+fn painted(style: Style, text: &str) -> String {
+    let mut codes = Vec::new();
+    for (modifier, code) in [(Modifier::BOLD, "1"), (Modifier::DIM, "2")] {
+        codes.extend(style.add_modifier.contains(modifier).then_some(code));
+    }
+    codes.extend(match style.fg {
+        Some(Color::Red) => Some("31"),
+        Some(Color::Green) => Some("32"),
+        Some(Color::Yellow) => Some("33"),
+        Some(Color::Cyan) => Some("36"),
+        _ => None,
+    });
+    if codes.is_empty() { text.to_owned() } else { paint(&codes.join(";"), text) }
+}
+
+/// The letters that do something with it now.
+fn keys(matter: &Matter, draft: &Draft) -> String {
+    let offers = matter.offers;
+    let allows = match matter.card {
+        Card::SamplingRequest(_) | Card::Form(_) => "send",
+        Card::SamplingResult(_) | Card::Result(_) => "deliver",
+        Card::Url(_) => "I have been there",
+        _ => "once",
+    };
+    let is_changed = draft.edited.is_some() || draft.broken.is_some();
+    let all = [
+        ("d", "deny (and why)", true),
+        ("b", "deny from now on", offers.block),
+        ("f", "fill in", matches!(matter.card, Card::Form(_))),
+        ("o", allows, true),
+        ("s", "session", offers.session),
+        ("e", "edit", offers.edit),
+        ("u", "as it was", is_changed),
+        ("v", if draft.is_raw { "less" } else { "as JSON" }, !matches!(matter.card, Card::Url(_))),
+    ];
+    let key = |(key, does, _): &(&str, &str, bool)| format!("{} {}", paint(BOLD, key), paint(DIM, does));
+    all.iter().filter(|(_, _, is_there)| *is_there).map(key).collect::<Vec<_>>().join("  ")
+}
