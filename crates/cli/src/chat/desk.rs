@@ -16,6 +16,9 @@ use crate::prompt;
 /// By whom something is decided here.
 const BY: &str = "the person in the chat";
 
+/// What the chat calls itself in front of the gateway.
+pub(super) const APPLICATION: &str = "hospes-chat";
+
 /// How wide a card is at most, in columns.
 const MAX_WIDTH: usize = 100;
 
@@ -72,16 +75,23 @@ impl Person {
     /// Comes back when there is something to ask about.
     pub(super) async fn something_waits(&self) {
         let mut changes = self.desk.subscribe();
-        while self.desk.matters().is_empty() {
+        while self.next().is_none() {
             if changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
     }
 
+    /// What has waited longest of what the chat is the cause of. A host that shares the state may have others there, which
+    /// have nothing to do with it.
+    fn next(&self) -> Option<Matter> {
+        let is_ours = |matter: &Matter| matter.application.as_deref().is_none_or(|name| name == APPLICATION);
+        self.desk.matters().into_iter().find(is_ours)
+    }
+
     /// Asks about what has waited longest, until it is over.
     pub(super) async fn ask_next(&self) {
-        let Some(matter) = self.desk.matters().into_iter().next() else { return };
+        let Some(matter) = self.next() else { return };
         let mut draft = Draft::default();
         announce(shown(&matter, &draft));
         loop {
@@ -131,7 +141,7 @@ impl Person {
 
     /// Denies what has waited longest.
     pub(super) async fn refuse_next(&self) {
-        let Some(matter) = self.desk.matters().into_iter().next() else { return };
+        let Some(matter) = self.next() else { return };
         let said = self.decide(&matter, &Draft::default(), Decision::deny()).await;
         announce(paint(DIM, format!("\n  {}", said.unwrap_or_else(|why| why))));
     }

@@ -58,6 +58,12 @@ impl Lines {
         Self { want, reading }
     }
 
+    /// Whether no line was ever asked for, or all that were have come.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.reading.try_lock().is_ok_and(|reading| !reading.is_wanted)
+    }
+
     /// The next line; none at the end of input.
     pub(super) async fn next(&self) -> Option<Line> {
         let mut reading = self.reading.lock().await;

@@ -129,7 +129,8 @@ impl Stage {
         let desk = host.guard().unwrap().desk().clone();
         let attendance = desk.attend(None);
         let person = Some((Person { desk, lines: Arc::clone(&lines), output }, attendance));
-        let client = Client::in_memory(host.gateway()).await.unwrap();
+        let info = Implementation::new(APPLICATION, "1");
+        let client = Client::builder().info(info).in_memory(host.gateway()).await.unwrap();
         Self { seat: Seat { client, lines, person }, host: Some(host), calls, begun }
     }
 
@@ -255,6 +256,34 @@ async fn whatever_waits_for_the_person_is_decided_in_the_chat() {
         assert!(words(&results[0]).contains(given), "{tool} {lines:?}: {results:?}");
         stage.end().await;
     }
+}
+
+/// The chat does not ask about what another application caused.
+#[tokio::test]
+async fn what_others_wait_for_is_not_asked_in_the_chat() {
+    let lines = Lines::of(|| panic!("nobody is asked"));
+    let stage = Stage::asking(lines).await;
+    let gateway = stage.host.as_ref().unwrap().gateway();
+    let info = Implementation::new("another", "1");
+    let other = Client::builder().info(info).in_memory(gateway).await.unwrap();
+    let desk = stage.host.as_ref().unwrap().guard().unwrap().desk().clone();
+    let mut changes = desk.subscribe();
+    let arguments = json!({ "a": 1, "b": 1 });
+    tokio::select! {
+        called = other.call("calc__add", &arguments) => panic!("{called:?}"),
+        never = stage.seat.attend() => match never {},
+        () = async {
+            while desk.matters().is_empty() {
+                changes.changed().await.unwrap();
+            }
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        } => {}
+    }
+    assert!(stage.seat.lines.is_idle(), "a line was wanted");
+    other.close().await;
+    stage.end().await;
 }
 
 /// What is offered for a matter is all that can be said.
