@@ -180,8 +180,9 @@ impl Core {
         call: &Call,
     ) -> Result<(), CallError> {
         let context = &call.context;
-        let honoured = self.honour(wanted);
-        let listener = self.subscribe_all(&honoured).await;
+        let mut honoured = self.honour(wanted);
+        let (listener, refused) = self.subscribe_all(&honoured).await;
+        honoured.resource_subscriptions.retain(|uri| !refused.contains(uri));
         let params = SubscriptionsAcknowledgedParams::new(honoured);
         context.notify(Notification::SubscriptionsAcknowledged(params));
         let mut tasks = TaskNews::new(self, call);
@@ -227,17 +228,20 @@ impl Core {
         self.honour(lists)
     }
 
-    async fn subscribe_all(self: &Arc<Self>, filter: &SubscriptionFilter) -> Leave {
+    /// With the resources of which the server does not tell after all.
+    async fn subscribe_all(self: &Arc<Self>, filter: &SubscriptionFilter) -> (Leave, Vec<String>) {
         // Subscribing and unsubscribing must not overtake each other.
         let _turn = self.subscribing.lock().await;
         let (listener, new) = self.desk.changes.listen(filter.clone());
         let leave = Leave { core: Arc::downgrade(self), listener };
+        let mut refused = Vec::new();
         for uri in new {
             if let Err(error) = self.subscribe(&Method::ResourcesSubscribe, &uri).await {
                 tracing::warn!(%error, "the server does not tell of a resource's changes");
+                refused.push(uri);
             }
         }
-        leave
+        (leave, refused)
     }
 
     async fn subscribe(&self, method: &Method, uri: &str) -> Result<(), CallError> {

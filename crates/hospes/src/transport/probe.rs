@@ -29,6 +29,9 @@ struct State {
     finished: AtomicUsize,
 }
 
+/// A resource whose changes nobody is told of.
+pub(crate) const UNTOLD: &str = "x:secret";
+
 /// What the listeners hear of.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
@@ -198,7 +201,8 @@ impl Probe {
         };
         let mut changes = self.0.changes.subscribe();
         let _listening = Count::new(&self.0.listening);
-        let filter: SubscriptionFilter = params.notifications;
+        let mut filter: SubscriptionFilter = params.notifications;
+        filter.resource_subscriptions.retain(|uri| uri != UNTOLD);
         let acknowledged = SubscriptionsAcknowledgedParams::new(filter.clone());
         call.context.notify(Notification::SubscriptionsAcknowledged(acknowledged));
         loop {

@@ -21,6 +21,7 @@ use super::told::{Starting, Told};
 use super::{Gateway, InUse};
 use crate::catalogue::{Catalogue, STATUS_URI, template_matches};
 use crate::guard::{Going, What};
+use crate::pins::Withheld;
 use crate::upstream::{Line, Phase, Slot, TaskHold, listen};
 
 /// How long to wait before a server's stream that ended is opened again.
@@ -34,6 +35,15 @@ const FOLLOW_WAIT: Duration = Duration::from_secs(2);
 const MAX_RESOURCE_SUBSCRIPTIONS: usize = 1024;
 /// The most tasks one stream may follow.
 const MAX_TASK_SUBSCRIPTIONS: usize = 1024;
+
+/// What becomes of resources of a server of which nothing is used.
+#[derive(Clone, Copy)]
+enum IfWithheld {
+    /// They are not followed, which can still be said.
+    Denied,
+    /// They are once it is used.
+    Waits,
+}
 
 impl Gateway {
     /// Stays pending until it is dropped.
@@ -72,8 +82,8 @@ impl Gateway {
             let starting = told.one_starts();
             self.keep_following(server, wanted, using, &told, starting)
         };
-        let (routed, denied) = self.routable(&known, &mut waiting, context).await;
-        honoured.resource_subscriptions.retain(|uri| !denied.contains(uri));
+        let (routed, denied) =
+            self.routable(&known, &mut waiting, context, IfWithheld::Denied).await;
         follows.extend(routed.into_iter().map(follow));
         let mut tasks: BTreeMap<usize, Wanted> = BTreeMap::new();
         for id in &wanted.task_ids {
@@ -96,6 +106,8 @@ impl Gateway {
                 std::future::pending::<std::convert::Infallible>().await
             } => match never {},
         }
+        // What is followed by nobody is not said to be.
+        honoured.resource_subscriptions.retain(|uri| !denied.contains(uri) && !told.is_declined(uri));
         honoured.task_ids = told.agreed_on();
         told.acknowledge(SubscriptionsAcknowledgedParams::new(honoured));
 
@@ -136,7 +148,7 @@ impl Gateway {
                 context.notify(Notification::ResourceUpdated(ResourceUpdatedParams::new(STATUS_URI)));
             }
             known = now;
-            let (routed, _) = self.routable(&known, &mut waiting, context).await;
+            let (routed, _) = self.routable(&known, &mut waiting, context, IfWithheld::Waits).await;
             follows.extend(routed.into_iter().map(follow));
         }
     }
@@ -148,6 +160,7 @@ impl Gateway {
         catalogue: &Catalogue,
         waiting: &mut Vec<String>,
         context: &Context,
+        if_withheld: IfWithheld,
     ) -> (BTreeMap<usize, Wanted>, Vec<String>) {
         let mut by_server: BTreeMap<usize, Wanted> = BTreeMap::new();
         let mut denied = Vec::new();
@@ -156,9 +169,18 @@ impl Gateway {
                 waiting.push(uri);
                 continue;
             };
-            if let Some(guard) = &self.shared.guard
-                && !guard.follows(context, &self.subscription(server, &original)).await
-            {
+            let gate = self.shared.upstreams[server].server.gate.as_ref();
+            let withheld = gate.and_then(|gate| gate.whole());
+            if withheld.is_some() && matches!(if_withheld, IfWithheld::Waits) {
+                waiting.push(uri);
+                continue;
+            }
+            let withheld = withheld.as_ref().map(Withheld::as_str);
+            let is_followed = match &self.shared.guard {
+                Some(guard) => guard.follows(context, &self.subscription(server, &original), withheld).await,
+                None => withheld.is_none(),
+            };
+            if !is_followed {
                 denied.push(uri);
                 continue;
             }
@@ -288,6 +310,9 @@ impl Gateway {
         let resources = live.capabilities().resources.as_ref();
         let tells = resources.is_some_and(|resources| resources.subscribe == Some(true));
         let uris = if tells { wanted.resources.as_slice() } else { &[] };
+        if !tells {
+            told.decline(wanted.resources.iter().map(|(_, shown)| shown.clone()));
+        }
         if uris.is_empty() && wanted.tasks.is_empty() {
             // It will not tell; a restart may bring another version that does.
             let id = live.id;
@@ -344,6 +369,9 @@ impl Gateway {
                     }
                 }
                 Event::Notify(Notification::SubscriptionsAcknowledged(params)) => {
+                    let told_of = params.notifications.resource_subscriptions;
+                    let declined = uris.iter().filter(|(original, _)| !told_of.contains(original));
+                    told.decline(declined.map(|(_, shown)| shown.clone()));
                     let agreed = params.notifications.task_ids;
                     let agrees = |task: &Followed| agreed.contains(&task.original);
                     told.agree(

@@ -23,6 +23,8 @@ struct State {
     held_back: Vec<Notification>,
     /// The tasks whose changes are told: those that servers have agreed to tell of by then (TSKX-16).
     tasks: BTreeSet<String>,
+    /// The resources whose changes are not told, as they are shown: by then their servers have said so.
+    untold: BTreeSet<String>,
 }
 
 /// How many servers have not said yet that they will tell.
@@ -63,6 +65,18 @@ impl<'c> Told<'c> {
         if !state.acknowledged {
             state.tasks.extend(tasks);
         }
+    }
+
+    /// A server does not tell of these resources, as they are shown; after the acknowledgement it is too late to say so.
+    pub(super) fn decline(&self, uris: impl Iterator<Item = String>) {
+        let mut state = self.state();
+        if !state.acknowledged {
+            state.untold.extend(uris);
+        }
+    }
+
+    pub(super) fn is_declined(&self, uri: &str) -> bool {
+        self.state().untold.contains(uri)
     }
 
     pub(super) fn agreed_on(&self) -> Vec<String> {

@@ -42,10 +42,18 @@ impl Followers {
 }
 
 impl Guard {
-    /// Whether an application may be told of changes of a resource: where it may read it without anybody being asked. It is
-    /// recorded, and what cannot be recorded is not told.
-    pub(crate) async fn follows(&self, context: &Context, going: &Going<'_>) -> bool {
-        let ruling = self.of_following(context, going);
+    /// Whether an application may be told of changes of a resource: where it may read it without anybody being asked, and
+    /// nothing withholds its server. It is recorded, and what cannot be recorded is not told.
+    pub(crate) async fn follows(
+        &self,
+        context: &Context,
+        going: &Going<'_>,
+        withheld: Option<&'static str>,
+    ) -> bool {
+        let ruling = match withheld {
+            Some(why) => Err(why.to_owned()),
+            None => self.of_following(context, going),
+        };
         let Some(audit) = &self.audit else { return ruling.is_ok() };
         if let Err(error) = audit.ready().await {
             tracing::error!(%error, "nothing is followed while it cannot be recorded");

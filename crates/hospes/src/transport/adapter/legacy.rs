@@ -10,6 +10,7 @@ use hospes_model::{
 };
 use hospes_proto::session::server::Admitted as Verdict;
 
+use super::listen::would_tell;
 use super::modern::read_meta;
 use super::programs::MAX_CLIENT_BYTES;
 use super::session::Offers;
@@ -137,7 +138,7 @@ impl Adapter {
             Method::ResourcesSubscribe if offers.subscribe => {
                 let SubscribeParams { uri, .. } = params.decode()?;
                 if let Some(epoch) = session.subscribe(&uri)? {
-                    return Ok(Some(self.when_held(session, id, method, params, epoch)));
+                    return Ok(Some(self.when_held(session, (id, method), params, (uri, epoch))));
                 }
             }
             Method::ResourcesUnsubscribe if offers.subscribe => {
@@ -182,14 +183,14 @@ impl Adapter {
     fn when_held(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        id: &Id,
-        method: &Method,
+        (id, method): (&Id, &Method),
         params: Params,
-        epoch: u64,
+        (uri, epoch): (String, u64),
     ) -> Running {
         let context = Context::builder(Arc::clone(session.peer())).request_id(id.clone()).build();
         let call = Call { method: method.clone(), params, context };
-        let held = BoxService::new(Held { session: Arc::clone(session), epoch });
+        let held =
+            BoxService::new(Held { adapter: Arc::clone(self), session: Arc::clone(session), uri, epoch });
         Running::new(Arc::clone(self), Exchange::new(held, call), id.clone(), Some(Arc::clone(session)))
     }
 }
@@ -198,18 +199,44 @@ impl Adapter {
 /// `subscribe_wait`.
 const SUBSCRIBE_WAIT: Duration = Duration::from_secs(5);
 
-/// Answers when a subscription holds, so that whoever has the answer misses no change.
+/// Answers when a subscription holds, so that whoever has the answer misses no change; or that it does not.
 struct Held {
+    adapter: Arc<Adapter>,
     session: Arc<Session>,
+    uri: String,
     epoch: u64,
+}
+
+impl Held {
+    /// Whether the service tells of it.
+    async fn is_told(&self) -> bool {
+        if self.session.held(self.epoch).await {
+            return !self.session.is_refused(&self.uri);
+        }
+        let is_told = would_tell(&self.adapter, &self.session, &self.uri).await;
+        if !is_told {
+            self.session.forget(&self.uri);
+        }
+        is_told
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.session.answered(&self.uri);
+    }
 }
 
 impl Service for Held {
     async fn call(&self, _: Call) -> Outcome {
-        if tokio::time::timeout(SUBSCRIBE_WAIT, self.session.held(self.epoch)).await.is_err() {
+        let is_told = tokio::time::timeout(SUBSCRIBE_WAIT, self.is_told()).await.unwrap_or_else(|_| {
             tracing::debug!(after = ?SUBSCRIBE_WAIT, "a subscription is not taken up yet (limit subscribe_wait)");
+            true
+        });
+        if is_told {
+            return Outcome::Complete(Reply::Empty);
         }
-        Outcome::Complete(Reply::Empty)
+        RpcError::invalid_request(format!("changes of `{}` are not told here", self.uri)).into()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The standing call for changes that serves a legacy session.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -54,8 +55,8 @@ struct Extra {
 /// The call that takes the place of another once it is acknowledged.
 #[derive(Debug)]
 enum Next {
-    /// Of both.
-    Current(Box<Exchange>),
+    /// Of both, with those subscriptions of it that wait for their answers.
+    Current(Box<Exchange>, Vec<String>),
     Extra(Box<Extra>),
 }
 
@@ -119,7 +120,10 @@ impl Listen {
                 continue;
             }
             match self.poll_next(session, cx) {
-                Some(Notification::SubscriptionsAcknowledged(_)) => self.holds(session),
+                Some(Notification::SubscriptionsAcknowledged(params)) => {
+                    self.refused(session, &params.notifications.resource_subscriptions);
+                    self.holds(session);
+                }
                 Some(event) => {
                     self.holds(session);
                     if self.say(&event, session, out) {
@@ -147,7 +151,7 @@ impl Listen {
 
     fn poll_next(&mut self, session: &Session, cx: &mut TaskContext<'_>) -> Option<Notification> {
         let next = match self.next.as_mut()? {
-            Next::Current(exchange) => exchange,
+            Next::Current(exchange, _) => exchange,
             Next::Extra(extra) => &mut extra.exchange,
         };
         let ended = match poll(next, cx)? {
@@ -164,6 +168,21 @@ impl Listen {
         None
     }
 
+    /// The new call tells only of what it has agreed to.
+    fn refused(&mut self, session: &Session, agreed: &[String]) {
+        match &mut self.next {
+            Some(Next::Current(_, waiting)) => {
+                session.refuse(waiting.iter().filter(|uri| !agreed.contains(uri)));
+            }
+            Some(Next::Extra(extra)) => {
+                session.refuse(extra.uris.iter().filter(|uri| !agreed.contains(uri)));
+                // They are not asked for again with the next one that comes.
+                extra.uris.retain(|uri| agreed.contains(uri));
+            }
+            None => {}
+        }
+    }
+
     /// The new call has begun.
     fn holds(&mut self, session: &Session) {
         if let Some(after) = self.after.as_mut().filter(|after| after.resumed) {
@@ -172,7 +191,7 @@ impl Listen {
         }
         match self.next.take() {
             Some(Next::Extra(extra)) => self.extra = Some(extra),
-            Some(Next::Current(exchange)) => (self.current, self.extra) = (Some(exchange), None),
+            Some(Next::Current(exchange, _)) => (self.current, self.extra) = (Some(exchange), None),
             None => {}
         }
         session.hold(self.epoch);
@@ -217,7 +236,7 @@ impl Listen {
             }
             return;
         }
-        if matches!(self.next, Some(Next::Current(_))) {
+        if matches!(self.next, Some(Next::Current(..))) {
             // It may have been made before they came.
             return self.begin(session);
         }
@@ -244,14 +263,12 @@ impl Listen {
             session.hold(self.epoch);
             return;
         }
-        self.next = self.call(session, filter).map(|exchange| Next::Current(Box::new(exchange)));
+        let waiting = session.unanswered(&filter.resource_subscriptions);
+        self.next = self.call(session, filter).map(|exchange| Next::Current(Box::new(exchange), waiting));
     }
 
     fn call(&self, session: &Session, filter: SubscriptionFilter) -> Option<Exchange> {
-        let params = RawJson::from_serialize(&SubscriptionsListenParams::new(filter)).ok()?;
-        let context = Context::new(Arc::clone(session.peer()));
-        let call = Call::new(Method::SubscriptionsListen, params, context);
-        Some(Exchange::new(self.adapter.service.clone(), call))
+        begin(&self.adapter, session, filter)
     }
 
     fn say(&self, notification: &Notification, session: &Session, out: &mut Vec<u8>) -> bool {
@@ -272,6 +289,29 @@ impl Listen {
             session.tasks().told(notification);
         }
         mine && write::notification(out, notification, session.peer().revision, None)
+    }
+}
+
+fn begin(adapter: &Adapter, session: &Session, filter: SubscriptionFilter) -> Option<Exchange> {
+    let params = RawJson::from_serialize(&SubscriptionsListenParams::new(filter)).ok()?;
+    let context = Context::new(Arc::clone(session.peer()));
+    let call = Call::new(Method::SubscriptionsListen, params, context);
+    Some(Exchange::new(adapter.service.clone(), call))
+}
+
+/// Whether the service would tell of a resource, where nobody reads the stream on which it would: it is asked, and not
+/// listened to. What cannot be told is found out by whoever reads the stream.
+pub(super) async fn would_tell(adapter: &Adapter, session: &Session, uri: &str) -> bool {
+    let filter = SubscriptionFilter::new().with_resource_subscriptions(vec![uri.to_owned()]);
+    let Some(mut exchange) = begin(adapter, session, filter) else { return true };
+    loop {
+        match poll_fn(|cx| exchange.poll_event(cx)).await {
+            Event::Notify(Notification::SubscriptionsAcknowledged(params)) => {
+                return params.notifications.resource_subscriptions.iter().any(|told| told == uri);
+            }
+            Event::Notify(_) => {}
+            Event::Ask(_) | Event::Done(_) => return true,
+        }
     }
 }
 

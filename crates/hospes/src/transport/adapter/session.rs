@@ -1,5 +1,6 @@
 //! What a legacy peer needs remembered: the session machine, and what our side of it waits for.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -53,6 +54,8 @@ struct Holding {
     /// How many streams of changes are read at the moment.
     listening: AtomicU32,
     fresh: Mutex<Fresh>,
+    /// Subscriptions that are to be answered once the service has said whether it tells, and whether it does not.
+    asked: Mutex<HashMap<String, bool>>,
     /// Wakes those who wait for either.
     changed: tokio::sync::Notify,
 }
@@ -222,13 +225,62 @@ impl Session {
 
     /// Adds a subscription; what to wait for until it holds, if there is anything.
     pub(super) fn subscribe(&self, uri: &str) -> Result<Option<u64>, RpcError> {
-        if self.machine().subscribe(uri)? {
+        if self.machine().is_subscribed(uri) {
+            return Ok(None);
+        }
+        // Before anybody can ask the service.
+        if let Some(mut asked) = self.asked() {
+            asked.insert(uri.to_owned(), false);
+        }
+        let is_news = self.machine().subscribe(uri).inspect_err(|_| self.answered(uri))?;
+        if is_news {
             if let Some(mut fresh) = self.fresh().filter(|fresh| !fresh.all) {
                 fresh.uris.push(uri.to_owned());
             }
             return Ok(Some(self.next_epoch()));
         }
         Ok(None)
+    }
+
+    /// The service does not tell of these, of those that it was asked about: whoever waits for an answer hears of it, and
+    /// what nobody was told of is no subscription.
+    pub(super) fn refuse<'u>(&self, uris: impl Iterator<Item = &'u String>) {
+        for uri in uris {
+            let mut asked = self.asked();
+            let refused = asked.as_mut().and_then(|asked| asked.get_mut(uri));
+            let is_asked = refused.map(|refused| *refused = true).is_some();
+            drop(asked);
+            if is_asked {
+                self.machine().unsubscribe(uri);
+            }
+        }
+    }
+
+    /// The same of one, before its answer.
+    pub(super) fn forget(&self, uri: &str) {
+        self.machine().unsubscribe(uri);
+    }
+
+    /// Whether the service said that it does not tell of it.
+    pub(super) fn is_refused(&self, uri: &str) -> bool {
+        self.asked().is_some_and(|asked| asked.get(uri) == Some(&true))
+    }
+
+    /// A subscription is answered.
+    pub(super) fn answered(&self, uri: &str) {
+        if let Some(mut asked) = self.asked() {
+            asked.remove(uri);
+        }
+    }
+
+    /// Those of these subscriptions that are not answered yet.
+    pub(super) fn unanswered(&self, uris: &[String]) -> Vec<String> {
+        let Some(asked) = self.asked().filter(|asked| !asked.is_empty()) else { return Vec::new() };
+        uris.iter().filter(|uri| asked.contains_key(*uri)).cloned().collect()
+    }
+
+    fn asked(&self) -> Option<MutexGuard<'_, HashMap<String, bool>>> {
+        self.holding.get().map(|holding| lock(&holding.asked))
     }
 
     pub(super) fn unsubscribe(&self, uri: &str) {
@@ -279,15 +331,18 @@ impl Session {
     }
 
     /// Waits until the service knows of the subscriptions as they were at `epoch`. Where nobody reads the stream of
-    /// changes it is told when somebody does, so there is nothing to wait for.
-    pub(super) async fn held(&self, epoch: u64) {
-        let Some(holding) = self.holding.get() else { return };
+    /// changes it is told when somebody does, so there is nothing to wait for, and it is false.
+    pub(super) async fn held(&self, epoch: u64) -> bool {
+        let Some(holding) = self.holding.get() else { return false };
         loop {
             let mut changed = std::pin::pin!(holding.changed.notified());
             changed.as_mut().enable();
             let is_read = holding.listening.load(Ordering::Acquire) > 0;
-            if holding.held.load(Ordering::Acquire) >= epoch || !is_read {
-                return;
+            if holding.held.load(Ordering::Acquire) >= epoch {
+                return true;
+            }
+            if !is_read {
+                return false;
             }
             changed.await;
         }

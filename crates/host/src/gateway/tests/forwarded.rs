@@ -186,6 +186,27 @@ async fn every_method_that_goes_on_is_judged_and_recorded() {
     }
 }
 
+/// An older application was told that it follows what it is not told of.
+#[tokio::test]
+async fn a_subscription_that_the_rules_deny_is_refused_in_every_revision() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        for (rules, told) in [(ALLOWED, &["notes://today"][..]), (DENIED, &[])] {
+            let place = Place::new(up, rules).await;
+            let client = plain(&place.host, down).await;
+            let subscription = client.subscribe("notes://today").await.unwrap();
+            assert_eq!(subscription.honoured().resource_subscriptions, told, "{up} behind {down}");
+            let entries = place.recorded(EntryKind::Subscription).await;
+            assert!(
+                !entries.is_empty()
+                    && entries.iter().all(|entry| {
+                        entry.ending == Some(if told.is_empty() { Ending::Refused } else { Ending::Done })
+                    }),
+                "{entries:?}"
+            );
+        }
+    }
+}
+
 /// Templates are completed as what they are templates of is read; what is asked about each time is neither completed nor
 /// followed, for nobody can be asked about it.
 #[tokio::test]

@@ -70,6 +70,24 @@ async fn refused(client: &Client, tool: &str) -> String {
     result.all_text()
 }
 
+/// Whoever is told that changes are told waits for them.
+#[tokio::test]
+async fn a_subscription_at_a_server_that_nobody_has_accepted_is_refused() {
+    for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
+        let (place, calls) = (Place::new(), Arc::default());
+        let host = house(&place, PinMode::Ask, up, &calls, 1).start();
+        let client = application(&host, down).await;
+        assert_eq!(tools(&client).await.len(), 2);
+        let uri = "notes://today";
+        let follows = async || client.subscribe(uri).await.unwrap().honoured().resource_subscriptions.clone();
+        assert_eq!(follows().await, [""; 0], "{up} behind {down}");
+        let hash = hash(&host).await;
+        host.pins().unwrap().accept("files", None, hash, "ann").await.unwrap();
+        until("listed", async || client.read(uri).await.is_ok()).await;
+        assert_eq!(follows().await, [uri], "{up} behind {down}");
+    }
+}
+
 /// covers: ARCH-02 HOST-07 HOST-10
 #[tokio::test]
 async fn a_new_server_is_in_quarantine_until_it_is_accepted_as_it_was_seen() {

@@ -244,6 +244,34 @@ async fn changes_come_on_the_sessions_stream() {
     until(|| site.probe.listening() == 0).await;
 }
 
+/// A subscription that the service did not agree to was answered as if it held, whether or not anybody listened.
+#[tokio::test]
+async fn a_subscription_that_the_service_does_not_agree_to_is_an_error() {
+    let site = Site::new().await;
+    let session = site.session("2025-06-18").await;
+    let ask = async |id: u32, uri: &str| {
+        let params = json!({"uri": uri});
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": "resources/subscribe", "params": params});
+        site.in_session(&session, request).await.json().await
+    };
+    let is_refused = |answer: &Value| answer["error"]["message"] == "changes of `x:secret` are not told here";
+    // Nobody reads the stream yet.
+    let answer = ask(1, "x:secret").await;
+    assert!(is_refused(&answer), "{answer}");
+    assert_eq!(ask(2, "x:1").await["result"], json!({}));
+    until(|| site.probe.listening() == 0).await;
+    let mut stream = site.get(&session, &[]).await;
+    let answer = ask(3, "x:secret").await;
+    assert!(is_refused(&answer), "{answer}");
+    assert_eq!(ask(4, "x:2").await["result"], json!({}));
+    for uri in ["x:secret", "x:1", "x:2"] {
+        site.probe.change(Change::Resource(uri.into()));
+    }
+    let mut told = [stream.message().await, stream.message().await].map(|one| one["params"]["uri"].clone());
+    told.sort_by_key(Value::to_string);
+    assert_eq!(told, ["x:1", "x:2"]);
+}
+
 /// covers: HTTP-35 HTTP-36 HTTP-38 HRES-06 HRES-07 HTTP-23
 #[tokio::test]
 async fn a_handler_may_close_its_stream_and_the_client_polls() {

@@ -129,6 +129,40 @@ async fn a_stream_of_changes_that_fails_to_begin_is_tried_again_while_the_old_on
     assert_eq!(peer.read().await["params"], json!({"uri": "x:1"}));
 }
 
+/// A subscription that the service did not agree to was answered as if it held.
+///
+/// covers: RES-24
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_the_service_does_not_agree_to_is_an_error() {
+    let probe = Probe::new();
+    let mut peer = Peer::of(StdioServer::new(probe.clone()));
+    peer.open("2025-06-18").await;
+    let about = |id: u32, uri: &str| json!({"jsonrpc": "2.0", "id": id, "method": "resources/subscribe", "params": {"uri": uri}});
+    // The first comes before the service has said anything, the others beside what it tells already.
+    for (id, uri, is_told) in [
+        (1, "x:secret", false),
+        (2, "x:1", true),
+        (3, "x:secret", false),
+        (4, "x:2", true),
+        (5, "x:1", true),
+        (6, "x:secret", false),
+    ] {
+        peer.send(about(id, uri)).await;
+        let answer = peer.read().await;
+        assert_eq!((&answer["id"], answer.get("result").is_some()), (&json!(id), is_told), "{answer}");
+        if !is_told {
+            let said = answer["error"]["message"].as_str().unwrap();
+            assert_eq!(said, "changes of `x:secret` are not told here");
+        }
+    }
+    for uri in ["x:secret", "x:1", "x:2"] {
+        probe.change(Change::Resource(uri.into()));
+    }
+    for uri in ["x:1", "x:2"] {
+        assert_eq!(peer.read().await["params"], json!({"uri": uri}));
+    }
+}
+
 /// A service that never takes a subscription up holds its answer up for only so long.
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_a_subscription_waits_for_a_slow_service_only_so_long() {
