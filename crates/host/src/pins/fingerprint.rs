@@ -69,10 +69,11 @@ fn target_of(transport: &Transport, program: Option<&Path>) -> Digest {
             target.add(&http.url.reveal().origin().ascii_serialization());
             http.headers.iter().for_each(|(name, _)| target.add(&name.to_ascii_lowercase()));
         }
-        Transport::Builtin(_) => {
+        // Not which release it is of: what it offers is compared by itself, and a person is not asked anew about the rest.
+        Transport::Builtin(builtin) => {
             target.add("builtin");
-            target.add(&transport.to_string());
-            target.add(env!("CARGO_PKG_VERSION"));
+            target.add(&builtin.name);
+            builtin.args.iter().for_each(|arg| target.add(arg.written()));
         }
     }
     target.finish()
@@ -224,6 +225,24 @@ mod tests {
         assert_ne!(after.program_hash, before.program_hash, "the same length, another content");
         script(&first.join("serve"), "#!/bin/sh\n");
         assert_ne!(it().target, before.target, "another file comes first");
+    }
+
+    /// What a person decided for longer ended with each release.
+    #[test]
+    fn a_built_in_server_is_its_name_and_its_settings_in_every_release() {
+        let target =
+            |name: &str, args: &[&str]| target(&Transport::builtin(name, args.iter().copied())).to_string();
+        let given = target("files", &["--write", "/srv/notes"]);
+        assert_eq!(given, "f2dc939b7b6f1f015b5f16f5cb01e4c4eb2f0e8054b182504640eec48b496cae");
+        for (name, args) in [
+            ("files", &["/srv/notes"][..]),
+            ("files", &["--write", "/srv"]),
+            ("files", &["--write /srv/notes"]),
+            ("git", &["--write", "/srv/notes"]),
+        ] {
+            assert_ne!(given, target(name, args), "{name} {args:?}");
+        }
+        assert_ne!(target("fetch", &["--token", "a"]), target("fetch", &["--token", "b"]));
     }
 
     #[test]
