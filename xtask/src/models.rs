@@ -23,7 +23,8 @@ const LOCAL: &str = "local-model";
 /// Runs the chore.
 pub(crate) fn run(_: &Flags) -> Result<()> {
     let variables = variables()?;
-    for outcome in [tests(&["-p", PACKAGE, "-E", "kind(test)"], &variables), local(&variables)] {
+    let tested = tests(&["-p", PACKAGE, "-E", "kind(test)"], &variables);
+    for outcome in [tested, local(&variables), linted()] {
         match outcome {
             Outcome::Passed(_) => {}
             Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
@@ -38,7 +39,10 @@ pub(crate) fn part() -> Outcome {
         // Built with the features of the whole workspace, as everything is by then.
         Ok(variables) => {
             match tests(&["--workspace", "-E", "package(hospes-models) and kind(test)"], &variables) {
-                Outcome::Passed(_) => local(&variables),
+                Outcome::Passed(_) => match local(&variables) {
+                    Outcome::Passed(_) => linted(),
+                    other => other,
+                },
                 other => other,
             }
         }
@@ -54,6 +58,13 @@ fn tests(which: &[&str], variables: &[(&str, String)]) -> Outcome {
         return cargo::run_with(&arguments, variables);
     }
     cargo::run_with(&["test", "-p", PACKAGE, "--tests", "--quiet"], variables)
+}
+
+/// Lints what only programs have that are built with the feature: the workspace is linted without it.
+fn linted() -> Outcome {
+    let arguments =
+        ["clippy", "--quiet", "-p", PACKAGE, "--all-targets", "--features", LOCAL, "--", "-D", "warnings"];
+    cargo::run_with(&arguments, &[])
 }
 
 /// What only programs have that are built with the feature for it. A build of its own, and a large one: the rest of the

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(crate) async fn guard(
     options: &HostOptions,
     state: Option<&State>,
-    answers_questions: bool,
+    (answers_questions, kept_for): (bool, Option<Duration>),
     output: Output,
 ) -> Outcome<Option<Arc<Guard>>> {
     let audit = if options.no_audit { None } else { record()? };
@@ -56,6 +56,9 @@ pub(crate) async fn guard(
     limits.bytes = options.max_waiting_bytes.unwrap_or(limits.bytes);
     guard.desk().set_limits(limits);
     let guard = Arc::new(guard);
+    if let Some(kept_for) = kept_for {
+        let _goes_on = guard.forgetting_after(kept_for);
+    }
     if let Some(file) = followed {
         tokio::spawn(follow(file, known, Arc::downgrade(&guard), output));
     }

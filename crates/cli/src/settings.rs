@@ -99,7 +99,7 @@ pub(crate) async fn host(
     } else {
         state?
     };
-    let answers_questions = config.console_questions;
+    let (answers_questions, kept_for) = (config.console_questions, config.audit_kept_for);
     let sampler = std::mem::take(&mut config.models).sampler();
     let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
     if let Some(mut sampler) = sampler {
@@ -114,7 +114,7 @@ pub(crate) async fn host(
     if let Some(file) = place::memory() {
         builder = builder.memory(file);
     }
-    if let Some(guard) = guard::guard(options, state.as_ref(), answers_questions, output).await? {
+    if let Some(guard) = guard::guard(options, state.as_ref(), (answers_questions, kept_for), output).await? {
         builder = builder.guard(guard);
     }
     if let Some(state) = state.filter(|_| is_pinned) {

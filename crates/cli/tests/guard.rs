@@ -243,3 +243,44 @@ sandbox = {{ files = {{ read = ["gone"] }} }}
     let wrong = house.run(&["audit", "search", "--kind", "sever"]);
     assert!(wrong.code != Some(0) && wrong.stderr.contains("server"), "{wrong:?}");
 }
+
+#[test]
+fn what_was_recorded_longer_ago_than_it_is_kept_is_forgotten_when_a_host_starts() {
+    let house = House::new();
+    house.server("one", &["greet"], "");
+    let folder = house.path("state/hospes");
+    let config = |audit: &str| {
+        let script = house.path("one.sh").display().to_string();
+        let text = format!("{audit}\n[servers.one]\ncommand = [\"sh\", \"{script}\"]\n");
+        house.write("hospes.toml", &text).display().to_string()
+    };
+    let run = |config: String| {
+        let mut host = Running::start(house.command(&["stdio", "--config", &config, "--start-wait", "10"]));
+        host.initialize(&json!({}));
+        assert_eq!(text(&call(&mut host, 1, "one__greet", &json!({}))), "one was called");
+        host.close_stdin();
+        host.child.wait().unwrap();
+    };
+    let counts = || {
+        let verified = house.run(&["audit", "verify", "--json"]);
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+        let told = serde_json::from_str::<Value>(&verified.stdout).unwrap();
+        (told["entries"].as_u64().unwrap(), told["forgotten"].as_u64().unwrap())
+    };
+    std::fs::create_dir_all(&folder).unwrap();
+    {
+        let audit = hospes_store::Audit::open(folder.join("audit.db"), folder.join("audit.key")).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for days in [100, 91, 89] {
+            let mut entry = hospes_store::Entry::new(hospes_store::EntryKind::Call);
+            entry.at -= days * 24 * 60 * 60 * 1_000_000;
+            runtime.block_on(audit.record(entry)).unwrap();
+        }
+    }
+    run(config(""));
+    let (before, forgotten) = counts();
+    assert_eq!(forgotten, 0, "for ever, unless it is said otherwise");
+    run(config("[audit]\nkeep_days = 90"));
+    let (after, forgotten) = counts();
+    assert!(forgotten == 2 && after > before - forgotten, "{before} {after} {forgotten}");
+}

@@ -16,6 +16,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
     private(OpenOptions::new().create(true).append(true))
         .open(file)
+        .and_then(|opened| tighten(&opened, file))
         .map_err(|source| StoreError::File { file: file.to_owned(), source })?;
     let database = |source| StoreError::Database { file: file.to_owned(), source: Arc::new(source) };
     let mut connection = Connection::open(file).map_err(database)?;
@@ -24,6 +25,33 @@ pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection, StoreError
         Ok(false) => Err(StoreError::Newer(file.to_owned())),
         Err(source) => Err(database(source)),
     }
+}
+
+/// Takes from others what they may do with a file, where that was allowed by mistake: what a backup or a copy makes of it
+/// has the mode of everything else. SQLite gives its other files the mode of this one, those that are there already too.
+#[cfg(unix)]
+fn tighten(opened: &std::fs::File, file: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let found = opened.metadata()?;
+    if !found.is_file() || is_private(&found) {
+        return Ok(());
+    }
+    tracing::warn!(file = %file.display(), "others could read or write this file; from now on its owner alone can");
+    opened.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    for ending in ["-wal", "-shm"] {
+        let mut beside = file.as_os_str().to_owned();
+        beside.push(ending);
+        // Where there is none, it will be made as this one is by now.
+        if let Ok(beside) = OpenOptions::new().read(true).open(beside) {
+            beside.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn tighten(_: &std::fs::File, _: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 /// Opens a file that is there, only to look at it.
@@ -73,4 +101,32 @@ pub(crate) fn is_private(found: &Metadata) -> bool {
 #[cfg(not(unix))]
 pub(crate) fn is_private(found: &Metadata) -> bool {
     found.is_file()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::{Permissions, metadata, set_permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_others_could_read_they_can_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("audit.db");
+        let steps = ["CREATE TABLE one (two TEXT);"];
+        let kept = open(&file, &steps).unwrap();
+        kept.execute("INSERT INTO one VALUES ('three')", ()).unwrap();
+        let all = ["audit.db", "audit.db-wal", "audit.db-shm"].map(|name| folder.path().join(name));
+        for file in &all {
+            set_permissions(file, Permissions::from_mode(0o644)).unwrap();
+        }
+        let again = open(&file, &steps).unwrap();
+        let two: String = again.query_row("SELECT two FROM one", (), |row| row.get(0)).unwrap();
+        assert_eq!(two, "three");
+        for file in &all {
+            let mode = metadata(file).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o600, "{}", file.display());
+        }
+    }
 }

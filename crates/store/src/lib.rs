@@ -31,4 +31,4 @@ pub use audit::{
     Audit, DEFAULT_QUEUE, Ending, Entry, EntryKind, NotAPlace, Place, Recorded, Search, Tampered, Verified,
 };
 pub use error::StoreError;
-pub use state::{State, budgets, grants, matters, pins};
+pub use state::{State, budgets, grants, matters, pins, tasks};

@@ -205,6 +205,7 @@ pub(super) struct Part {
     pub(super) auth: Option<Setting<AuthConfig>>,
     pub(super) console: Option<Setting<ConsoleConfig>>,
     pub(super) accounts: Option<Setting<AccountsConfig>>,
+    pub(super) audit_kept_for: Option<Setting<Duration>>,
     pub(super) models: ModelsConfig,
     pub(super) console_questions: Option<bool>,
     pub(super) allowed_hosts: Vec<String>,
@@ -238,6 +239,7 @@ struct Merge {
     auth: Option<Setting<AuthConfig>>,
     console: Option<Setting<ConsoleConfig>>,
     accounts: Option<Setting<AccountsConfig>>,
+    audit_kept_for: Option<Setting<Duration>>,
     names: Vec<(String, Source)>,
     errors: Vec<ConfigError>,
 }
@@ -251,6 +253,7 @@ impl Merge {
         once("auth", &mut self.auth, part.auth, &mut self.errors);
         once("console.listen", &mut self.console, part.console, &mut self.errors);
         once("accounts", &mut self.accounts, part.accounts, &mut self.errors);
+        once("audit.keep_days", &mut self.audit_kept_for, part.audit_kept_for, &mut self.errors);
         self.config.models.extend(part.models);
         self.config.console_questions |= part.console_questions.unwrap_or_default();
         extend(&mut self.config.allowed_hosts, part.allowed_hosts);
@@ -280,6 +283,7 @@ impl Merge {
         self.config.start_wait = self.start_wait.map(|wait| wait.value);
         self.config.auth = self.auth.map(|auth| auth.value);
         self.config.console = self.console.map(|console| console.value);
+        self.config.audit_kept_for = self.audit_kept_for.map(|kept| kept.value);
         self.config.accounts = self.accounts.map(|accounts| accounts.value).unwrap_or_default();
         if self.errors.is_empty() { Ok(self.config) } else { Err(ConfigErrors::new(self.errors)) }
     }

@@ -32,6 +32,8 @@ pub struct Config {
     pub auth: Option<AuthConfig>,
     /// Where the console listens, if anything is said of that.
     pub console: Option<ConsoleConfig>,
+    /// How long entries of the audit record are kept; none for ever.
+    pub audit_kept_for: Option<Duration>,
     /// What is said of the accounts of users at servers.
     pub accounts: AccountsConfig,
     /// Whether what servers ask of a person is answered at the console, where the application cannot ask.

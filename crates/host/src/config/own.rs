@@ -54,6 +54,13 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
         let value = read_accounts(&mut accounts, report);
         part.accounts = Some(Setting { value, at: entry.at.clone() });
     }
+    if let Some(mut audit) = table.table("audit", report) {
+        if let Some(entry) = audit.take(&["keep_days"], report) {
+            let value = days(&audit, entry, report);
+            part.audit_kept_for = value.map(|value| Setting { value, at: entry.at.clone() });
+        }
+        audit.refuse_unread(report);
+    }
     if let Some(entry) = table.take(&["models"], report) {
         part.models.models = read_models(&table, &entry.node, scope, report);
     }
@@ -167,6 +174,22 @@ pub fn is_host(text: &str) -> bool {
 /// Whether the text can be compared with the `Origin` of a request: `scheme://host`, with a port or `:*`; `null`; `*`.
 pub fn is_origin(text: &str) -> bool {
     AllowedOrigins::knows(text)
+}
+
+/// The most days that can be said of anything: a hundred years.
+const MAX_DAYS: u64 = 36_525;
+
+fn days(table: &Table<'_>, entry: &Entry, report: &mut Report) -> Option<Duration> {
+    let Value::Number(number) = &entry.node.value else {
+        return report.wrong_type(&entry.node, None, table.field(entry), "a number");
+    };
+    match number.parse::<u64>().ok().filter(|days| (1..=MAX_DAYS).contains(days)) {
+        Some(days) => Some(Duration::from_secs(days * 24 * 60 * 60)),
+        None => {
+            let expected = format!("a whole number of days from 1 to {MAX_DAYS}");
+            table.invalid(&entry.node.at, &table.field(entry), expected, "", report)
+        }
+    }
 }
 
 fn patterns(

@@ -450,6 +450,11 @@ fn mistakes_in_our_format_are_named() {
             "h.toml:2:17: `accounts.link_lifetime`: expected a time of at most \"5m\"",
         ),
         (
+            "[audit]\nkeep_days = 0",
+            "h.toml:2:13: `audit.keep_days`: expected a whole number of days from 1 to 36525",
+        ),
+        ("[audit]\nkeep_day = 3", "h.toml:2:1: unknown key `audit.keep_day`; did you mean `keep_days`?"),
+        (
             "[accounts]\nmax_user = 3",
             "h.toml:2:1: unknown key `accounts.max_user`; did you mean `max_users`?",
         ),

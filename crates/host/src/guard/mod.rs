@@ -11,6 +11,7 @@ mod going;
 mod note;
 mod passage;
 mod refuse;
+mod retention;
 mod review;
 mod running;
 mod task;

@@ -7,6 +7,7 @@ pub mod budgets;
 pub mod grants;
 pub mod matters;
 pub mod pins;
+pub mod tasks;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -33,6 +34,7 @@ const PARTS: &[Part] = &[
     ("grants", grants::STEPS),
     ("matters", matters::STEPS),
     ("pins", pins::STEPS),
+    ("tasks", tasks::STEPS),
 ];
 
 /// What the file is made of before any part is.
@@ -110,6 +112,12 @@ impl State {
     pub fn secret(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, StoreError> {
         let key = key::read(&self.0.file.with_extension("key"), true)?;
         Ok(key::derived("hospes state", &key, purpose))
+    }
+
+    /// By which calls tasks were begun.
+    #[must_use]
+    pub fn tasks(&self) -> tasks::Tasks {
+        tasks::Tasks::new(self.clone())
     }
 
     /// Its file.

@@ -1,0 +1,110 @@
+//! What was recorded is forgotten when its time is over.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Guard;
+
+/// How often it is looked whether anything is too old.
+const EACH: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Guard {
+    /// Forgets what was recorded longer ago than `kept_for`: now, and once a day for as long as the guard is there. That
+    /// something was cut off, and where the record begins now, is sealed. Must be called within a runtime.
+    pub fn forgetting_after(self: &Arc<Self>, kept_for: Duration) -> JoinHandle<()> {
+        let guard = Arc::downgrade(self);
+        tokio::spawn(daily(move || {
+            let guard = guard.upgrade();
+            async move {
+                let Some(guard) = guard else { return ControlFlow::Break(()) };
+                guard.forget(kept_for).await;
+                ControlFlow::Continue(())
+            }
+        }))
+    }
+
+    async fn forget(&self, kept_for: Duration) {
+        let Some(audit) = &self.audit else { return };
+        let before = SignedDuration::try_from(kept_for).unwrap_or(SignedDuration::MAX);
+        let before = Timestamp::now().saturating_sub(before).unwrap_or(Timestamp::MIN);
+        match audit.forget_before(before).await {
+            Ok(0) => {}
+            Ok(entries) => {
+                tracing::info!(entries, "what was recorded longer ago than it is kept is forgotten")
+            }
+            Err(error) => tracing::error!(%error, "what was recorded too long ago cannot be forgotten"),
+        }
+    }
+}
+
+/// Does it now and once a day.
+async fn daily<F: Future<Output = ControlFlow<()>>>(mut work: impl FnMut() -> F) {
+    let mut days = interval(EACH);
+    days.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        days.tick().await;
+        if work().await.is_break() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hospes_store::{Audit, Entry, EntryKind, Search};
+
+    use super::*;
+
+    const DAY: i64 = 24 * 60 * 60 * 1_000_000;
+
+    async fn record(audit: &Audit, days_ago: i64) {
+        let mut entry = Entry::new(EntryKind::Call);
+        entry.at -= days_ago * DAY;
+        audit.record(entry).await.unwrap();
+    }
+
+    async fn left(audit: &Audit) -> Vec<u64> {
+        let found = audit.search(Search::new()).await.unwrap();
+        found.iter().rev().map(|one| one.seq).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_too_old_is_forgotten_and_the_rest_holds_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = Audit::open(folder.path().join("db"), folder.path().join("key")).unwrap();
+        for days_ago in [40, 31, 29, 0] {
+            record(&audit, days_ago).await;
+        }
+        let guard = Guard::new(None).with_audit(audit.clone());
+        guard.forget(30 * EACH).await;
+        assert_eq!(left(&audit).await, [3, 4]);
+        guard.forget(30 * EACH).await;
+        guard.forget(Duration::MAX).await;
+        let verified = audit.verify(None).await.unwrap();
+        assert_eq!((verified.entries, verified.cut), (2, 2));
+        record(&audit, 0).await;
+        assert_eq!(left(&audit).await, [3, 4, 5]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_looked_at_once_and_each_day_until_the_guard_is_gone() {
+        let (guard, begun) = (Arc::new(Guard::new(None)), tokio::time::Instant::now());
+        let (weak, mut looks) = (Arc::downgrade(&guard), Vec::new());
+        let mut guard = Some(guard);
+        daily(|| {
+            looks.push(begun.elapsed());
+            if looks.len() == 3 {
+                guard = None;
+            }
+            let goes_on = weak.upgrade().is_some();
+            async move { if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) } }
+        })
+        .await;
+        assert_eq!(looks, [Duration::ZERO, EACH, 2 * EACH]);
+    }
+}

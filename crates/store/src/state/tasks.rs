@@ -1,0 +1,104 @@
+//! By which calls tasks were begun, and for whom: their servers go on with them while the host is started anew.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{OptionalExtension as _, Transaction};
+
+use super::State;
+use crate::error::StoreError;
+
+/// How many are kept at most; for one more the oldest goes.
+pub const MAX_TASKS: u32 = 10_000;
+/// How long one is kept.
+pub const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Every step is run once, in order. Never change one, add one.
+pub(super) const STEPS: &[&str] = &["
+    CREATE TABLE tasks (id TEXT PRIMARY KEY, body TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE INDEX tasks_at ON tasks (at);
+"];
+
+/// What is known of tasks, each a text whose meaning is the host's.
+#[derive(Clone, Debug)]
+pub struct Tasks(State);
+
+impl Tasks {
+    pub(super) fn new(state: State) -> Self {
+        Self(state)
+    }
+
+    /// Keeps one for [`KEPT_FOR`], among [`MAX_TASKS`].
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn put(&self, id: String, body: String) -> Result<(), StoreError> {
+        self.0.write(move |change| put(change, (&id, &body), Timestamp::now(), MAX_TASKS)).await
+    }
+
+    /// What was kept of one, if its time is not over.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn find(&self, id: String) -> Result<Option<String>, StoreError> {
+        self.0.read(move |view| find(view, &id, Timestamp::now())).await
+    }
+}
+
+fn put(change: &Transaction<'_>, (id, body): (&str, &str), now: Timestamp, max: u32) -> rusqlite::Result<()> {
+    change.execute("DELETE FROM tasks WHERE at <= ?1", [over(now)])?;
+    change.execute(
+        "INSERT OR REPLACE INTO tasks (id, body, at) VALUES (?1, ?2, ?3)",
+        (id, body, now.as_microsecond()),
+    )?;
+    let too_many = "DELETE FROM tasks WHERE id IN (SELECT id FROM tasks ORDER BY at DESC LIMIT -1 OFFSET ?1)";
+    change.execute(too_many, [max])?;
+    Ok(())
+}
+
+fn find(view: &Transaction<'_>, id: &str, now: Timestamp) -> rusqlite::Result<Option<String>> {
+    let found = "SELECT body FROM tasks WHERE id = ?1 AND at > ?2";
+    view.query_row(found, (id, over(now)), |row| row.get(0)).optional()
+}
+
+/// What was put then, or before, is kept no longer.
+fn over(now: Timestamp) -> i64 {
+    let kept = SignedDuration::try_from(KEPT_FOR).unwrap_or(SignedDuration::MAX);
+    now.saturating_sub(kept).unwrap_or(Timestamp::MIN).as_microsecond()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_oldest_make_room_and_each_has_its_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("state.db");
+        let state = State::open(&file).unwrap();
+        let now = Timestamp::now();
+        let at = move |hours: i64| now + SignedDuration::from_hours(hours);
+        for (hours, id) in [(0, "a"), (1, "b"), (2, "c"), (3, "d")] {
+            state.write(move |change| put(change, (id, "it"), at(hours), 3)).await.unwrap();
+        }
+        drop(state);
+        // A restart later.
+        let state = State::open(&file).unwrap();
+        let kept = async |hours: i64| {
+            let mut kept = Vec::new();
+            for id in ["a", "b", "c", "d"] {
+                let found = state.read(move |view| find(view, id, at(hours))).await.unwrap();
+                kept.extend(found.map(|_| id));
+            }
+            kept
+        };
+        assert_eq!(kept(3).await, ["b", "c", "d"]);
+        let week = 7 * 24;
+        assert_eq!(kept(week + 2).await, ["d"]);
+        state.write(move |change| put(change, ("e", "it"), at(week + 2), 3)).await.unwrap();
+        assert_eq!(kept(3).await, ["d"], "what is over is gone");
+        state.tasks().put("f".to_owned(), "that".to_owned()).await.unwrap();
+        assert_eq!(state.tasks().find("f".to_owned()).await.unwrap().as_deref(), Some("that"));
+        assert_eq!(state.tasks().find("g".to_owned()).await.unwrap(), None);
+    }
+}
