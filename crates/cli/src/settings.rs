@@ -108,6 +108,9 @@ pub(crate) async fn host(
         }
         builder = builder.sampler(Arc::new(sampler));
     }
+    if let Some(state) = &state {
+        builder = builder.tasks_kept_in(state);
+    }
     if let Some(accounts) = accounts {
         builder = builder.accounts(accounts);
     }

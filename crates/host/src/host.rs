@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use hospes::BoxService;
 use hospes::transport::KeyRing;
-use hospes_store::StoreError;
+use hospes_store::tasks::Tasks;
+use hospes_store::{State as Kept, StoreError};
 use tokio::task::JoinHandle;
 
 use crate::accounts::Accounts;
@@ -83,6 +84,7 @@ pub struct HostBuilder {
     accounts: Option<Accounts>,
     pinning: Option<Pinning>,
     sampler: Option<Arc<Sampler>>,
+    tasks: Option<Tasks>,
 }
 
 impl HostBuilder {
@@ -148,13 +150,31 @@ impl HostBuilder {
         self
     }
 
+    /// Keeps in this state whose tasks there are and by which calls they began, without the arguments of these. Without it
+    /// tasks that outlive the host are nobody's, and where there are rules nobody can ask for them any more.
+    #[must_use]
+    pub fn tasks_kept_in(mut self, state: &Kept) -> Self {
+        self.tasks = Some(state.tasks());
+        self
+    }
+
     /// Starts all servers, and waits for none.
     ///
     /// # Errors
     /// When two servers would be shown under one name.
     pub fn start(self) -> Result<Host, StartError> {
-        let Self { config, mut settings, memory, builtins, connectors, guard, accounts, pinning, sampler } =
-            self;
+        let Self {
+            config,
+            mut settings,
+            memory,
+            builtins,
+            connectors,
+            guard,
+            accounts,
+            pinning,
+            sampler,
+            tasks,
+        } = self;
         if let Some(wait) = config.start_wait {
             (settings.start_wait, settings.first_start_wait) = (wait, wait);
         }
@@ -251,7 +271,7 @@ impl HostBuilder {
         if sampler.is_some() && shared.guard.is_none() {
             shared.guard = Some(Arc::new(Guard::new(None)));
         }
-        shared.sampler = sampler;
+        (shared.sampler, shared.tasks) = (sampler, tasks);
         let shared = Arc::new(shared);
         let mut tasks = vec![tokio::spawn(Arc::clone(&shared).sweep())];
         let pins = book.map(|(_, book)| {
@@ -318,6 +338,7 @@ impl Host {
             accounts: None,
             pinning: None,
             sampler: None,
+            tasks: None,
         }
     }
 

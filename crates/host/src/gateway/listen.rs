@@ -82,11 +82,11 @@ impl Gateway {
             let starting = told.one_starts();
             self.keep_following(server, wanted, using, &told, starting)
         };
-        let (routed, denied) =
-            self.routable(&known, &mut waiting, context, IfWithheld::Denied).await;
+        let (routed, denied) = self.routable(&known, &mut waiting, context, IfWithheld::Denied).await;
         follows.extend(routed.into_iter().map(follow));
         let mut tasks: BTreeMap<usize, Wanted> = BTreeMap::new();
         for id in &wanted.task_ids {
+            self.recall_task(id).await;
             // Somebody else's is not followed, and the acknowledgement says so.
             let Ok((server, original)) = self.task_place(id, context) else { continue };
             if !self.follows_task(server, (id, &original), context).await {

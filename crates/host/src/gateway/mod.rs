@@ -269,7 +269,8 @@ impl Gateway {
             Err(unreached) => Err(unreached.into()),
         };
         let outcome = self.came_back(passage, &context, &method, outcome).await?;
-        Ok(self.show_made(outcome, place.server, &context, || {
+        let is_task = matches!(outcome, Outcome::Complete(Reply::CreateTask(_)));
+        let origin = is_task.then(|| {
             let guard = self.shared.guard.as_ref()?;
             let sent = sent.members().find(|member| member.key() == "arguments").map(|member| member.value());
             Some(Origin::new(
@@ -278,7 +279,8 @@ impl Gateway {
                 (&place.name, listed.tools.get(shown.as_deref()?)),
                 sent.as_ref(),
             ))
-        }))
+        });
+        Ok(self.show_made(outcome, place.server, &context, origin.flatten()).await)
     }
 
     async fn read(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {

@@ -1,4 +1,7 @@
 //! Whose tasks these are, and by which calls they began: servers behind the gateway cannot tell its applications apart.
+//!
+//! Where there is a state it is kept there as well, without the arguments of the calls, so that a task outlives the host
+//! whose server goes on with it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hospes::Context;
 use hospes_model::TaskStatus;
 
-use crate::guard::Origin;
+use serde::{Deserialize, Serialize};
+
+use crate::guard::{KeptOrigin, Origin};
 
 /// The most tasks whose owners are remembered; then the oldest are forgotten, and with them who may ask for them.
 const MAX_OWNED: usize = 10_000;
@@ -30,12 +35,25 @@ struct Begun {
     is_ended: bool,
 }
 
+/// What is kept of a task.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    /// The hash of its server's command line or URL: another server of that name has other tasks.
+    target: String,
+    owner: Option<String>,
+    origin: Option<KeptOrigin>,
+}
+
 impl Owners {
     pub(super) fn note(&self, id: &str, context: &Context, origin: Option<Origin>) {
         let owner = context.peer().principal.clone();
         if owner.is_none() && origin.is_none() {
             return;
         }
+        self.enter(id, owner, origin);
+    }
+
+    fn enter(&self, id: &str, owner: Option<Arc<str>>, origin: Option<Origin>) {
         let begun = Begun { owner, origin: origin.map(Arc::new), recorded: None, is_ended: false };
         let mut owned = self.owned();
         if owned.order.len() >= MAX_OWNED
@@ -45,6 +63,28 @@ impl Owners {
         }
         owned.order.push_back(id.to_owned());
         owned.tasks.insert(id.to_owned(), begun);
+    }
+
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.owned().tasks.contains_key(id)
+    }
+
+    /// What is to be kept of a task at the server with this target; nothing where nothing is known of it.
+    pub(super) fn kept(&self, id: &str, target: &str) -> Option<String> {
+        let owned = self.owned();
+        let begun = owned.tasks.get(id)?;
+        let origin = begun.origin.as_deref().map(KeptOrigin::from);
+        let kept =
+            Kept { target: target.to_owned(), owner: begun.owner.as_deref().map(str::to_owned), origin };
+        serde_json::to_string(&kept).ok()
+    }
+
+    /// Takes in what was kept of a task, if it is of the server with this target.
+    pub(super) fn recall(&self, id: &str, target: &str, kept: &str) {
+        let Ok(kept) = serde_json::from_str::<Kept>(kept) else { return };
+        if kept.target == target && !self.knows(id) {
+            self.enter(id, kept.owner.map(Arc::from), kept.origin.map(Origin::from));
+        }
     }
 
     /// Whether the caller may ask for the task. Nobody's is for those who are not signed in.
@@ -76,5 +116,35 @@ impl Owners {
     fn owned(&self) -> MutexGuard<'_, Owned> {
         // Only whole entries come and go, so a panic elsewhere while it was held spoils nothing.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hospes::Peer;
+    use hospes_model::{ClientCapabilities, Revision};
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_task_is_of_its_server_alone() {
+        let peer = Peer::new(Revision::LATEST, None, ClientCapabilities::new()).with_principal("ann");
+        let context = Context::new(Arc::new(peer));
+        let before = Owners::default();
+        before.note("jobs__1", &context, None);
+        let kept = before.kept("jobs__1", "t1").unwrap();
+        assert_eq!(before.kept("jobs__2", "t1"), None);
+        let after = Owners::default();
+        assert!(!after.allows("jobs__1", &context));
+        // Another command line or URL has taken the name.
+        after.recall("jobs__1", "t2", &kept);
+        after.recall("jobs__1", "t1", "nonsense");
+        assert!(!after.knows("jobs__1"));
+        after.recall("jobs__1", "t1", &kept);
+        assert!(after.knows("jobs__1") && after.allows("jobs__1", &context));
+        assert!(!after.allows(
+            "jobs__1",
+            &Context::new(Arc::new(Peer::new(Revision::LATEST, None, ClientCapabilities::new())))
+        ));
     }
 }

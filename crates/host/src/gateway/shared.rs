@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hospes::Peer;
 use hospes_model::RpcError;
+use hospes_store::tasks::Tasks;
 use tokio::time::{Instant, sleep_until};
 
 use super::entrance;
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     /// What applications see that have connections of their own, by who they see it as and the numbers of these.
     own: Mutex<HashMap<(Viewer, Vec<u64>), Built>>,
     pub(crate) task_owners: Owners,
+    /// Where they are kept for hosts after this one.
+    pub(crate) tasks: Option<Tasks>,
     started: Instant,
 }
 
@@ -136,6 +139,7 @@ impl Shared {
             views: RwLock::default(),
             own: Mutex::default(),
             task_owners: Owners::default(),
+            tasks: None,
             started: Instant::now(),
         }
     }

@@ -32,6 +32,7 @@ impl Gateway {
             let why = format!("{} wants the task's `taskId`, a string", call.method);
             return Err(RpcError::invalid_params(why));
         };
+        self.recall_task(&shown).await;
         let (server, original) = self.task_place(&shown, &call.context)?;
         let mut note = self.note_of_task(server, &shown, &call.context).await?;
         if let Some(gate) = &self.shared.upstreams[server].server.gate
@@ -231,21 +232,46 @@ impl Gateway {
     }
 
     /// Names the task that a call has become so that it can be found again.
-    pub(super) fn show_made(
+    pub(super) async fn show_made(
         &self,
         outcome: Outcome,
         server: usize,
         context: &Context,
-        origin: impl FnOnce() -> Option<Origin>,
+        origin: Option<Origin>,
     ) -> Outcome {
         let Outcome::Complete(Reply::CreateTask(mut made)) = outcome else { return outcome };
-        let server = &self.shared.upstreams[server].server.name;
-        let Some(prefix) = self.shared.prefixes.of(server) else {
+        let server = &self.shared.upstreams[server].server;
+        let Some(prefix) = self.shared.prefixes.of(&server.name) else {
             return RpcError::internal("a server without a place").into();
         };
         made.task.task_id = format!("{prefix}{SEPARATOR}{}", made.task.task_id);
-        self.shared.task_owners.note(&made.task.task_id, context, origin());
+        let id = &made.task.task_id;
+        self.shared.task_owners.note(id, context, origin);
+        // Before whoever waits for it has its id.
+        if let Some(tasks) = &self.shared.tasks
+            && let Some(body) = self.shared.task_owners.kept(id, &server.target)
+            && let Err(error) = tasks.put(id.clone(), body).await
+        {
+            tracing::warn!(%error, "a task cannot be kept, and ends with this host");
+        }
         Outcome::Complete(Reply::CreateTask(made))
+    }
+
+    /// Looks up a task that began before this host did.
+    pub(super) async fn recall_task(&self, shown: &str) {
+        let Some(tasks) = self.shared.tasks.as_ref().filter(|_| !self.shared.task_owners.knows(shown)) else {
+            return;
+        };
+        let prefix = shown.split_once(SEPARATOR).and_then(|(prefix, _)| self.shared.prefixes.server(prefix));
+        let Some(server) = prefix.and_then(|server| self.position(server)) else { return };
+        match tasks.find(shown.to_owned()).await {
+            Ok(Some(kept)) => {
+                let target = &self.shared.upstreams[server].server.target;
+                self.shared.task_owners.recall(shown, target, &kept);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "what was kept of a task cannot be read"),
+        }
     }
 
     /// The server of a task, and the id that it has there.

@@ -34,6 +34,7 @@ mod meanwhile;
 mod pinned;
 mod poisoned;
 mod private;
+mod restarted;
 mod sampled;
 mod tainted;
 
@@ -108,6 +109,7 @@ struct House {
     guard: Option<Arc<Guard>>,
     pinning: Option<Pinning>,
     sampler: Option<Arc<Sampler>>,
+    kept_in: Option<State>,
 }
 
 impl House {
@@ -175,6 +177,11 @@ impl House {
         self
     }
 
+    fn kept_in(mut self, state: &State) -> Self {
+        self.kept_in = Some(state.clone());
+        self
+    }
+
     fn start(self) -> Host {
         let mut config = Config::default();
         for (name, _) in &self.servers {
@@ -200,6 +207,9 @@ impl House {
         }
         if let Some(sampler) = self.sampler {
             builder = builder.sampler(sampler);
+        }
+        if let Some(state) = &self.kept_in {
+            builder = builder.tasks_kept_in(state);
         }
         builder.start().unwrap()
     }

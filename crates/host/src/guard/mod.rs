@@ -39,7 +39,7 @@ pub(crate) use passage::Passage;
 use passage::clipped;
 pub(crate) use refuse::refuse;
 use running::Running;
-pub(crate) use task::{Origin, Over};
+pub(crate) use task::{KeptOrigin, Origin, Over};
 
 /// How long a person has to decide about a call: the setting `approval_timeout`. Silence is a no.
 pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);

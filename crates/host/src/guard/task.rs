@@ -7,6 +7,7 @@ use hospes_model::{InputRequest, InputResponses, RawJson, Tool};
 use hospes_policy::{Action, Arguments, Asked, DataFlow, Decision, Effects};
 use hospes_store::EntryKind;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::passage::clipped;
 use super::{Guard, Note, denial};
@@ -21,10 +22,22 @@ const MAX_REMEMBERED: usize = 4096;
 pub(crate) struct Origin {
     tool: String,
     effects: Effects,
-    /// None where they were too long to be remembered.
+    /// None where they were too long to be remembered, or the host was started anew: what was said is kept nowhere.
     arguments: Option<RawJson>,
     application: Option<String>,
     /// Of the rules that it began under.
+    rules: Option<[u8; 32]>,
+}
+
+/// What is kept of it for a host that is started anew.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct KeptOrigin {
+    tool: String,
+    read_only: bool,
+    destructive: bool,
+    idempotent: bool,
+    open_world: bool,
+    application: Option<String>,
     rules: Option<[u8; 32]>,
 }
 
@@ -63,6 +76,33 @@ impl Origin {
     }
 }
 
+impl From<&Origin> for KeptOrigin {
+    fn from(origin: &Origin) -> Self {
+        let Origin { tool, effects, arguments: _, application, rules } = origin;
+        Self {
+            tool: tool.clone(),
+            read_only: effects.read_only,
+            destructive: effects.destructive,
+            idempotent: effects.idempotent,
+            open_world: effects.open_world,
+            application: application.clone(),
+            rules: *rules,
+        }
+    }
+}
+
+impl From<KeptOrigin> for Origin {
+    fn from(kept: KeptOrigin) -> Self {
+        let mut effects = Effects::unknown();
+        effects.read_only = kept.read_only;
+        effects.destructive = kept.destructive;
+        effects.idempotent = kept.idempotent;
+        effects.open_world = kept.open_world;
+        let KeptOrigin { tool, application, rules, .. } = kept;
+        Self { tool, effects, arguments: None, application, rules }
+    }
+}
+
 impl Guard {
     /// Whether only tasks are known whose calls were judged here: where there are rules.
     pub(crate) fn wants_origins(&self) -> bool {
@@ -90,8 +130,8 @@ impl Guard {
             }
         } else if origin.rules != Some(*policy.version()) {
             let why = format!(
-                "the rules have changed since it began, and its arguments were too long to be remembered \
-                 ({MAX_REMEMBERED} bytes)"
+                "the rules have changed since it began, and its arguments are not known any more: they were longer \
+                 than {MAX_REMEMBERED} bytes, or the host was started anew"
             );
             return Some(Over { by: why.clone(), why });
         }
