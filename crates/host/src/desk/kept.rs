@@ -302,3 +302,20 @@ fn store(what: &str, error: &(dyn std::error::Error + 'static)) -> Refused {
     tracing::error!(error, what);
     Refused::Store
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The host was away for a while, and the clock on the wall was set meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_left_is_what_the_wall_says_and_never_more_than_was_given() {
+        let (now, given) = (Timestamp::now(), Duration::from_secs(120));
+        let left = |deadline: Timestamp| instant(deadline, given, now) - Instant::now();
+        assert_eq!(left(deadline(now, Duration::from_secs(50))), Duration::from_secs(50));
+        assert_eq!(left(now), Duration::ZERO);
+        assert_eq!(left(now - Duration::from_secs(50)), Duration::ZERO);
+        assert_eq!(left(deadline(now, Duration::from_secs(9000))), given);
+        assert_eq!(left(deadline(now, Duration::MAX)), given);
+    }
+}
