@@ -215,9 +215,10 @@ impl Guard {
             (Bond::new(&policy, &asked, &going, definition.as_deref(), text), definition)
         };
         // What a person was asked about is theirs to decide, though nothing would have them asked by now: what a session had
-        // read before a restart, nobody knows after it.
+        // read before a restart, nobody knows after it. Nor do later rounds of it, which may have other arguments by then.
         let was_asked = verdict.decision == Decision::Allow
-            && answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.desk, &bound().0));
+            && (answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.desk, &bound().0))
+                || call.context.round().steps.contains_key(APPROVED));
         match verdict.decision {
             Decision::Allow if !was_asked => passage.decided("allow", verdict.because.to_string()),
             Decision::Deny => {

@@ -27,6 +27,8 @@ struct Runs {
     host: Host,
     guard: Arc<Guard>,
     _attendance: Attendance,
+    /// Whether the application can show forms, too.
+    has_forms: bool,
 }
 
 #[derive(serde::Deserialize, hospes::schemars::JsonSchema)]
@@ -59,7 +61,7 @@ impl Machine {
         };
         let host = House::default().with("files", self.up, server).guarded(&guard).start();
         let attendance = guard.desk().attend(Some("http://127.0.0.1:7338"));
-        Runs { host, guard, _attendance: attendance }
+        Runs { host, guard, _attendance: attendance, has_forms: false }
     }
 
     fn called(&self) -> Vec<String> {
@@ -75,7 +77,8 @@ impl Runs {
 
     async fn call_of(&self, name: &str, round: Round, path: &str) -> Outcome {
         let info = Implementation::new("editor", "1");
-        let capabilities = serde_json::from_value(json!({ "elicitation": { "url": {} } })).unwrap();
+        let asks = if self.has_forms { json!({ "form": {}, "url": {} }) } else { json!({ "url": {} }) };
+        let capabilities = serde_json::from_value(json!({ "elicitation": asks })).unwrap();
         let peer = hospes::Peer::new(Revision::LATEST, Some(info), capabilities);
         let context = Context::builder(Arc::new(peer)).round(round).build();
         let params = json!({ "name": name, "arguments": { "path": path } });
@@ -235,7 +238,7 @@ async fn what_was_asked_because_of_what_a_session_had_read_goes_by_its_decision_
             });
             let host = house.guarded(&guard).start();
             let attendance = guard.desk().attend(Some("http://127.0.0.1:7338"));
-            Runs { host, guard, _attendance: attendance }
+            Runs { host, guard, _attendance: attendance, has_forms: false }
         };
         let runs = starts().await;
         for name in ["mail__read", "web__read"] {
@@ -358,4 +361,45 @@ async fn what_an_older_application_asked_is_withdrawn_when_the_host_ends() {
         }
         calling.abort();
     }
+}
+
+/// What a person changed goes as they changed it in every round: also where nobody would be asked by now, for it is forgotten
+/// what the session had read.
+#[tokio::test]
+async fn a_later_round_of_what_was_approved_goes_as_it_was_approved() {
+    let rules = "data_flow = 'strong'\n[[rule]]\ndecide = 'allow'\n
+        [[label]]\nserver = 'files'\nprivate = true\nuntrusted = true\noutbound = true\n";
+    let machine = Machine::new(Revision::LATEST);
+    let guard = guard_on(rules, &machine.state()).await;
+    let called = Arc::clone(&machine.called);
+    let server = move || {
+        let called = Arc::clone(&called);
+        let read = hospes::server::Tool::new("read").read_only(true);
+        let server = Server::new("files", "1").tool(read, |_: Anything| async { "private" });
+        server.tool("write", move |ctx: Context, Args(args): Args<Place>| {
+            let called = Arc::clone(&called);
+            async move {
+                let who: String = ctx.elicit("Who are you?").field("name").await?;
+                called.lock().unwrap().push(args.path);
+                Ok::<_, Error>(who)
+            }
+        })
+    };
+    let host = House::default().with("files", machine.up, server).guarded(&guard).start();
+    let attendance = guard.desk().attend(Some("http://127.0.0.1:7338"));
+    let runs = Runs { host, guard, _attendance: attendance, has_forms: true };
+    let read = runs.call_of("files__read", Round::default(), "/a").await;
+    assert!(matches!(read, Outcome::Complete(_)), "{read:?}");
+    let (round, matter) = runs.asks("/a").await;
+    runs.decides(&matter, edited("/b")).await;
+    let asked = runs.call(round, "/a").await;
+    let Outcome::InputRequired(Questions { requests, mut round, .. }) = asked else { panic!("{asked:?}") };
+    let answer = json!({ "action": "accept", "content": { "name": "zoe" } });
+    round.answered([(requests[0].0.clone(), answer.into())]);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(13 * 3600)).await;
+    tokio::time::resume();
+    let outcome = runs.call(round, "/a").await;
+    assert!(said(&outcome).contains("zoe"), "{outcome:?}");
+    assert_eq!(machine.called(), ["/b"]);
 }
