@@ -250,7 +250,7 @@ async fn a_page_of_elsewhere_can_neither_ask_press_nor_frame() {
     assert_eq!(tried[0][1], "refused", "{tried}");
     browser.run("document.forms[0].submit()").await;
     browser.see("only pages of the console itself may ask").await;
-    browser.open(&format!("{console}/activity?kind=server")).await;
+    browser.open(&format!("{console}/activity?kind=server&text=restart")).await;
     browser.see("Nothing of this was recorded").await;
     // What is not a browser has no session, whatever it claims to be.
     let request = http::Request::get(format!("{console}/api/servers")).header("origin", &console);

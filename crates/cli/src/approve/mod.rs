@@ -19,7 +19,7 @@ pub(crate) use card::{Risk, card, title};
 pub(crate) use draft::{Draft, original};
 pub(crate) use editor::edit;
 use reach::look;
-pub(crate) use state::{done, ending};
+pub(crate) use state::{ARMING, done, ending};
 
 use crate::args::Approve;
 use crate::exit::Outcome;

@@ -4,20 +4,18 @@ use std::sync::Arc;
 
 use hospes::model::{ElicitAction, ElicitFormParams, ElicitResult};
 use hospes_host::desk::{Card, DecideError, Decision, Desk, Matter, MatterState, Scope};
+use hospes_policy::visible;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line as Row;
 use tokio::sync::oneshot;
 
 use super::lines::Lines;
-use crate::approve::{Draft, Risk, card, done, edit, ending, original, title};
+use crate::approve::{ARMING, Draft, Risk, card, done, edit, ending, original, title};
 use crate::output::{BOLD, CYAN, DIM, Output, announce, forget_typed, murmur, paint, talk_width};
 use crate::prompt;
 
 /// By whom something is decided here.
 const BY: &str = "the person in the chat";
-
-/// What the chat calls itself in front of the gateway.
-pub(super) const APPLICATION: &str = "hospes-chat";
 
 /// How wide a card is at most, in columns.
 const MAX_WIDTH: usize = 100;
@@ -82,11 +80,10 @@ impl Person {
         }
     }
 
-    /// What has waited longest of what the chat is the cause of. A host that shares the state may have others there, which
-    /// have nothing to do with it.
+    /// What has waited longest of what waits in this process. What a host that shares the state has kept there has nothing to
+    /// do with the chat, whatever its application calls itself.
     fn next(&self) -> Option<Matter> {
-        let is_ours = |matter: &Matter| matter.application.as_deref().is_none_or(|name| name == APPLICATION);
-        self.desk.matters().into_iter().find(is_ours)
+        self.desk.held().into_iter().next()
     }
 
     /// Asks about what has waited longest, until it is over.
@@ -97,11 +94,15 @@ impl Person {
         loop {
             // What was typed before there was a question is no answer to it.
             forget_typed();
-            murmur(&format!("\n{}{} ", keys(&matter, &draft), paint(CYAN, " >")));
+            let (name, server) = title(&matter);
+            let what = paint(BOLD, format!("{name} ({server})"));
+            murmur(&format!("\n{what}\n{}{} ", keys(&matter, &draft), paint(CYAN, " >")));
             let line = tokio::select! {
                 biased;
                 over = self.over(&matter.id) => {
                     announce(paint(DIM, format!("\n  {}", ending(&over.unwrap_or(matter)))));
+                    // What is being typed was meant for this one, not for the next.
+                    tokio::time::sleep(ARMING).await;
                     return;
                 }
                 line = self.lines.next() => line,
@@ -133,7 +134,8 @@ impl Person {
                 None => announce(shown(&matter, &draft)),
                 Some(decision) => match self.decide(&matter, &draft, decision).await {
                     Ok(said) => return announce(paint(DIM, format!("  {said}"))),
-                    Err(why) => self.output.warn(why),
+                    // A problem with an edit may be in the words of a server.
+                    Err(why) => self.output.warn(visible(&why)),
                 },
             }
         }
@@ -152,7 +154,7 @@ impl Person {
         let edited = tokio::task::spawn_blocking(move || edit(&text)).await;
         match edited.unwrap_or_else(|error| Err(error.to_string())) {
             Ok(text) => draft.take(text, &original(matter)),
-            Err(why) => self.output.warn(why),
+            Err(why) => self.output.warn(visible(&why)),
         }
     }
 

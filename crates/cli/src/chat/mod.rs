@@ -18,7 +18,7 @@ use hospes_host::desk::Attendance;
 use hospes_host::{Accounts, Host};
 use hospes_models::Model;
 
-use self::desk::{APPLICATION, Person};
+use self::desk::Person;
 use self::lines::Lines;
 use self::talk::converse;
 use crate::args::Chat;
@@ -91,7 +91,7 @@ struct Seat {
 async fn ready(host: &Host, output: Output) -> Outcome<Seat> {
     require(host).await?;
     let lines = Arc::new(Lines::new());
-    let info = Implementation::new(APPLICATION, env!("CARGO_PKG_VERSION"));
+    let info = Implementation::new("hospes-chat", env!("CARGO_PKG_VERSION"));
     // What a person is asked comes from the desk, whoever asks it. Where nobody can be asked the host refuses, and says why.
     let client = Client::builder().info(info).in_memory(host.gateway()).await?;
     let desk = host.guard().filter(|_| is_interactive()).map(|guard| guard.desk().clone());

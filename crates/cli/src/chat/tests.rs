@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hospes::model::{
-    CreateMessageParams, CreateMessageResult, RawJson, Role, SamplingMessage,
+    CreateMessageParams, CreateMessageResult, ElicitResult, RawJson, Role, SamplingMessage,
     SamplingMessageContentBlock as Block, ToolResultContent, ToolUseContent,
 };
 use hospes::server::{Args, Server};
 use hospes::{BoxService, Context, Error};
 use hospes_host::config::{Config, ServerConfig, Source, Transport};
-use hospes_host::desk::{Decision, Matter};
+use hospes_host::desk::{Decision, Desk, Matter};
 use hospes_host::{Guard, Sampler};
 use hospes_models::{Allowance, Budget, Catalogue, Provider, Reply, Scripted};
 use hospes_policy::{Policy, Reading};
@@ -112,6 +112,10 @@ impl Stage {
     }
 
     async fn by(rules: &str, lines: Lines) -> Self {
+        Self::at(Desk::new(), rules, lines).await
+    }
+
+    async fn at(desk: Desk, rules: &str, lines: Lines) -> Self {
         let (calls, begun) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
         let entry = ServerConfig::new("calc", Transport::builtin("calc", []), Source::unwritten("a test"));
         let mut config = Config::default();
@@ -120,7 +124,7 @@ impl Stage {
         let parts = (Arc::clone(&calls), Arc::clone(&begun));
         let host = Host::builder(config)
             .builtins(Arc::new(move |_, _| Ok(BoxService::new(server(&parts.0, &parts.1)))))
-            .guard(Arc::new(Guard::new(Some(rules)).answering_questions(true)))
+            .guard(Arc::new(Guard::new(Some(rules)).answering_questions(true).with_desk(desk)))
             .sampler(Arc::new(sampler()))
             .start()
             .unwrap();
@@ -129,8 +133,7 @@ impl Stage {
         let desk = host.guard().unwrap().desk().clone();
         let attendance = desk.attend(None);
         let person = Some((Person { desk, lines: Arc::clone(&lines), output }, attendance));
-        let info = Implementation::new(APPLICATION, "1");
-        let client = Client::builder().info(info).in_memory(host.gateway()).await.unwrap();
+        let client = Client::in_memory(host.gateway()).await.unwrap();
         Self { seat: Seat { client, lines, person }, host: Some(host), calls, begun }
     }
 
@@ -258,14 +261,19 @@ async fn whatever_waits_for_the_person_is_decided_in_the_chat() {
     }
 }
 
-/// The chat does not ask about what another application caused.
+/// The chat does not ask about what is kept for an application that comes back for it, whatever that calls itself: it may be
+/// one of another host.
 #[tokio::test]
 async fn what_others_wait_for_is_not_asked_in_the_chat() {
     let lines = Lines::of(|| panic!("nobody is asked"));
-    let stage = Stage::asking(lines).await;
+    let folder = tempfile::tempdir().unwrap();
+    let state = hospes_store::State::open(folder.path().join("state.db")).unwrap();
+    let desk = Desk::open(&state).await.unwrap();
+    let stage = Stage::at(desk, "[[rule]]\ndecide = 'ask'\n", lines).await;
     let gateway = stage.host.as_ref().unwrap().gateway();
-    let info = Implementation::new("another", "1");
-    let other = Client::builder().info(info).in_memory(gateway).await.unwrap();
+    let info = Implementation::new("hospes-chat", "1");
+    let silent = |_| std::future::pending::<hospes::Result<ElicitResult>>();
+    let other = Client::builder().info(info).elicitation(silent).in_memory(gateway).await.unwrap();
     let desk = stage.host.as_ref().unwrap().guard().unwrap().desk().clone();
     let mut changes = desk.subscribe();
     let arguments = json!({ "a": 1, "b": 1 });

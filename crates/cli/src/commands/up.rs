@@ -120,7 +120,14 @@ pub(crate) async fn stop(host: Host, ending: &mut Ending, output: Output) {
     if let Some(guard) = host.guard() {
         guard.desk().end().await;
     }
+    let audit = host.guard().and_then(|guard| guard.audit()).cloned();
     let stopped = ending.unless(host.stop()).await;
+    // Whoever still reads the record must not keep the last of it from being written.
+    if let Some(audit) = audit
+        && let Err(error) = audit.flush().await
+    {
+        output.warn(format_args!("the last of the record may be missing: {error}"));
+    }
     output.say(paint(DIM, if stopped.is_some() { "stopped" } else { "stopped at once" }));
 }
 

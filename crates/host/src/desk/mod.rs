@@ -218,6 +218,17 @@ impl Desk {
         open.into_iter().map(|entry| entry.matter.clone()).collect()
     }
 
+    /// The same without what is kept for applications that come back for it: of those who share a state any may have asked.
+    #[must_use]
+    pub fn held(&self) -> Vec<Matter> {
+        let kept: HashSet<String> = {
+            let state = self.state();
+            let kept = state.entries.iter().filter(|(_, entry)| entry.keeping != Keeping::No);
+            kept.map(|(id, _)| id.clone()).collect()
+        };
+        self.matters().into_iter().filter(|matter| !kept.contains(&matter.id)).collect()
+    }
+
     /// What waited lately and is over, the newest first.
     #[must_use]
     pub fn recent(&self) -> Vec<Matter> {

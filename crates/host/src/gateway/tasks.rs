@@ -147,8 +147,14 @@ impl Gateway {
             return Some(over);
         }
         let guard = self.shared.guard.as_ref().filter(|_| call.method == Method::TasksUpdate)?;
+        let server = &self.shared.upstreams[server].server;
+        if let Some(origin) = self.shared.task_owners.origin(shown)
+            && let Some(over) = guard.withholds_from_task(server, &call.context, &origin)
+        {
+            return Some(over);
+        }
         let params: UpdateTaskParams = call.decode().ok()?;
-        let server = &self.shared.upstreams[server].server.name;
+        let server = &server.name;
         let what = guard.forbids_answers(server, &call.context, &params.input_responses)?;
         let why = format!("the server wanted {what}, which is not allowed here");
         Some(Over { by: format!("the server wanted {what}"), why })

@@ -86,18 +86,24 @@ impl Guard {
         // A later round of a call that was approved: its server asks something.
         if let Some(token) = round.steps.remove(APPROVED) {
             let token: String = token.decode().unwrap_or_default();
-            let edited = match self.running.resume(&token, &asking.bond) {
-                Ok(edited) => edited,
-                Err(refused) => {
-                    return Err(stop(asking, passage, refused.decision(), &refused.words()).await);
-                }
-            };
+            let super::running::Approved { edited, flow, .. } =
+                match self.running.resume(&token, &asking.bond) {
+                    Ok(approved) => approved,
+                    Err(refused) => {
+                        return Err(stop(asking, passage, refused.decision(), &refused.words()).await);
+                    }
+                };
+            // What goes now was read since, and nobody said that it may be carried out.
+            if !flow && let Some(flow) = &asking.verdict.flow {
+                let why = format!("{flow} since it was approved; call it anew, and the person is asked");
+                return Err(stop(asking, passage, "deny", &why).await);
+            }
             if let Some(edited) = &edited {
                 self.becomes(call, asking, edited, passage).await?;
             }
             call.context.begin_round(round);
             passage.decided("allow", "approved in an earlier round");
-            passage.approved(asking.bond, edited);
+            passage.approved(asking.bond, edited, flow);
             return Ok(());
         }
         let Asking { going, asked, .. } = asking;
@@ -210,7 +216,7 @@ impl Guard {
                 let changed = if changed { " in another form" } else { "" };
                 passage.decided("allow", format!("approved{changed} by {by}{longer}{}", asking.flow()));
                 self.remember_last(asking, edited.as_ref());
-                passage.approved(asking.bond, edited);
+                passage.approved(asking.bond, edited, asking.verdict.flow.is_some());
                 Ok(())
             }
             Ok(Settled::Denied { reason, by }) => {

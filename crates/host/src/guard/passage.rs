@@ -84,7 +84,7 @@ impl Passage {
 
     /// The person approved this, perhaps with other arguments; if the server asks something, the next round is approved,
     /// too.
-    pub(super) fn approved(&mut self, bond: Bond, edited: Option<RawJson>) {
+    pub(super) fn approved(&mut self, bond: Bond, edited: Option<RawJson>, flow: bool) {
         if let Some(entry) = &mut self.entry
             && let Some(edited) = &edited
         {
@@ -95,7 +95,7 @@ impl Passage {
                 audit.seal(entry, edited.as_str());
             }
         }
-        self.approved = Some(Approved { bond, edited });
+        self.approved = Some(Approved { bond, edited, flow });
     }
 
     pub(super) fn peer(&self) -> &Arc<Peer> {

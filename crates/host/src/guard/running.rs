@@ -21,6 +21,8 @@ const RUNNING: Duration = Duration::from_secs(24 * 3600);
 pub(super) struct Approved {
     pub(super) bond: Bond,
     pub(super) edited: Option<RawJson>,
+    /// Whether the person was told what the session had read that could be carried out.
+    pub(super) flow: bool,
 }
 
 #[derive(Debug, Default)]
@@ -46,12 +48,12 @@ impl Running {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
-    /// Uses up that word; the arguments that go instead of those that were asked for.
-    pub(super) fn resume(&self, id: &str, bond: &Bond) -> Result<Option<RawJson>, Refused> {
+    /// Uses up that word; what was approved.
+    pub(super) fn resume(&self, id: &str, bond: &Bond) -> Result<Approved, Refused> {
         let given = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
         match given {
             Some((_, until)) if until <= Instant::now() => Err(Refused::Expired),
-            Some((approved, _)) if approved.bond == *bond => Ok(approved.edited),
+            Some((approved, _)) if approved.bond == *bond => Ok(approved),
             Some(_) => Err(Refused::Changed),
             None => Err(Refused::Expired),
         }

@@ -150,6 +150,21 @@ impl Guard {
         self.flows.note(context.peer(), &server.name, policy.labels(&asked, server.known));
     }
 
+    /// Why a task of this origin is told nothing more: its session has read what its server could carry out.
+    pub(crate) fn withholds_from_task(
+        &self,
+        server: &Server,
+        context: &Context,
+        origin: &Origin,
+    ) -> Option<Over> {
+        let policy = self.policy().filter(|policy| policy.data_flow() != DataFlow::Off)?;
+        let flow = self.flows.tainted(context.peer())?;
+        let arguments = Arguments::none();
+        let asked = Asked::new(&server.name, Action::tool(&origin.tool, origin.effects, &arguments));
+        let why = format!("{flow}, and what it is told can be sent out");
+        policy.labels(&asked, server.known).outbound.then(|| Over { by: why.clone(), why })
+    }
+
     /// What a task asks that its server may not.
     pub(crate) fn forbids_to_task<'r>(
         &self,

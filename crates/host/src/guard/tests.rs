@@ -67,12 +67,13 @@ async fn what_differs_in_anything_is_another_call() {
         bond("files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), "# other rules"),
     ] {
         assert_ne!(given().call, other.call);
-        let token = running.go_on(Approved { bond: given(), edited: None }).unwrap();
+        let token = running.go_on(Approved { bond: given(), edited: None, flow: false }).unwrap();
         assert_eq!(running.resume(&token, &other), Err(Refused::Changed));
         assert_eq!(running.resume(&token, &given()), Err(Refused::Expired), "the try used it up");
     }
-    let token = running.go_on(Approved { bond: given(), edited: None }).unwrap();
-    assert_eq!(running.resume(&token, &given()), Ok(None));
+    let token = running.go_on(Approved { bond: given(), edited: None, flow: false }).unwrap();
+    let approved = Approved { bond: given(), edited: None, flow: false };
+    assert_eq!(running.resume(&token, &given()), Ok(approved));
     assert_eq!(running.resume(&token, &given()), Err(Refused::Expired), "used");
     assert_eq!(running.resume("forged", &given()), Err(Refused::Expired));
 }

@@ -181,6 +181,10 @@ impl Audit {
     /// The entry, when there is no room for it or nothing is written any more.
     pub fn try_note(&self, entry: Entry) -> Result<(), Box<Entry>> {
         let Some(jobs) = &self.0.jobs else { return Err(Box::new(entry)) };
+        // Before there is no room any more.
+        if jobs.capacity() <= DEFAULT_QUEUE / 2 {
+            self.0.hurry();
+        }
         let Ok(room) = jobs.try_reserve() else { return Err(Box::new(entry)) };
         room.send(Job::Write(Box::new(entry), None));
         Ok(())

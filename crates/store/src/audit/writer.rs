@@ -75,7 +75,8 @@ impl Writer {
                 let Some(job) = jobs.blocking_recv() else { return };
                 let is_awaited = !matches!(job, Job::Write(_, None));
                 sort(job, &mut batch, &mut flushed);
-                if !is_awaited {
+                // With so many there is nothing to gather.
+                if !is_awaited && jobs.len() < BATCH {
                     self.hurry.wait(Instant::now() + GATHER);
                 }
             } else {

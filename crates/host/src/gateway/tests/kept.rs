@@ -363,14 +363,13 @@ async fn what_an_older_application_asked_is_withdrawn_when_the_host_ends() {
     }
 }
 
-/// What a person changed goes as they changed it in every round: also where nobody would be asked by now, for it is forgotten
-/// what the session had read.
-#[tokio::test]
-async fn a_later_round_of_what_was_approved_goes_as_it_was_approved() {
-    let rules = "data_flow = 'strong'\n[[rule]]\ndecide = 'allow'\n
-        [[label]]\nserver = 'files'\nprivate = true\nuntrusted = true\noutbound = true\n";
-    let machine = Machine::new(Revision::LATEST);
-    let guard = guard_on(rules, &machine.state()).await;
+/// A server whose tool asks something in the middle, and which could carry out what it reads.
+async fn asking(machine: &Machine, rule: &str) -> Runs {
+    let rules = format!(
+        "data_flow = 'strong'\n[[rule]]\n{rule}\n[[rule]]\ndecide = 'allow'\n
+        [[label]]\nserver = 'files'\nprivate = true\nuntrusted = true\noutbound = true\n"
+    );
+    let guard = guard_on(&rules, &machine.state()).await;
     let called = Arc::clone(&machine.called);
     let server = move || {
         let called = Arc::clone(&called);
@@ -387,19 +386,58 @@ async fn a_later_round_of_what_was_approved_goes_as_it_was_approved() {
     };
     let host = House::default().with("files", machine.up, server).guarded(&guard).start();
     let attendance = guard.desk().attend(Some("http://127.0.0.1:7338"));
-    let runs = Runs { host, guard, _attendance: attendance, has_forms: true };
-    let read = runs.call_of("files__read", Round::default(), "/a").await;
-    assert!(matches!(read, Outcome::Complete(_)), "{read:?}");
-    let (round, matter) = runs.asks("/a").await;
-    runs.decides(&matter, edited("/b")).await;
-    let asked = runs.call(round, "/a").await;
-    let Outcome::InputRequired(Questions { requests, mut round, .. }) = asked else { panic!("{asked:?}") };
-    let answer = json!({ "action": "accept", "content": { "name": "zoe" } });
-    round.answered([(requests[0].0.clone(), answer.into())]);
+    Runs { host, guard, _attendance: attendance, has_forms: true }
+}
+
+impl Runs {
+    async fn reads(&self) {
+        let read = self.call_of("files__read", Round::default(), "/a").await;
+        assert!(matches!(read, Outcome::Complete(_)), "{read:?}");
+    }
+
+    /// The round that answers the server's question, after the call was approved in another form.
+    async fn approved_and_asked(&self) -> Round {
+        let (round, matter) = self.asks("/a").await;
+        self.decides(&matter, edited("/b")).await;
+        let asked = self.call(round, "/a").await;
+        let Outcome::InputRequired(Questions { requests, mut round, .. }) = asked else {
+            panic!("{asked:?}")
+        };
+        let answer = json!({ "action": "accept", "content": { "name": "zoe" } });
+        round.answered([(requests[0].0.clone(), answer.into())]);
+        round
+    }
+}
+
+/// What a person changed goes as they changed it in every round: also where nobody would be asked by now, for it is forgotten
+/// what the session had read.
+#[tokio::test]
+async fn a_later_round_of_what_was_approved_goes_as_it_was_approved() {
+    let machine = Machine::new(Revision::LATEST);
+    let runs = asking(&machine, "decide = 'allow'").await;
+    runs.reads().await;
+    let round = runs.approved_and_asked().await;
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(13 * 3600)).await;
     tokio::time::resume();
     let outcome = runs.call(round, "/a").await;
     assert!(said(&outcome).contains("zoe"), "{outcome:?}");
     assert_eq!(machine.called(), ["/b"]);
+}
+
+/// Nobody said that it may carry out what was read since.
+#[tokio::test]
+async fn a_later_round_does_not_carry_out_what_was_read_since_it_was_approved() {
+    for is_tainted in [false, true] {
+        let machine = Machine::new(Revision::LATEST);
+        let runs = asking(&machine, "tool = 'write'\ndecide = 'ask'\nstrong = true").await;
+        let round = runs.approved_and_asked().await;
+        if is_tainted {
+            runs.reads().await;
+        }
+        let outcome = runs.call(round, "/a").await;
+        assert_eq!(said(&outcome).contains("since it was approved"), is_tainted, "{outcome:?}");
+        let wanted: &[&str] = if is_tainted { &[] } else { &["/b"] };
+        assert_eq!(machine.called(), wanted);
+    }
 }

@@ -411,3 +411,32 @@ async fn the_servers_of_the_program_are_labelled() {
         assert_eq!(asked, private != "time", "{private}");
     }
 }
+
+/// What a task is told goes to its server as a call's arguments do, though nobody can be asked about it.
+#[tokio::test]
+async fn a_task_is_told_nothing_of_what_was_read_since_it_began() {
+    for up in ERAS {
+        for is_tainted in [false, true] {
+            let guard = guard(RULES);
+            let host = House::default()
+                .with("jobs", up, || Jobs.into_server())
+                .with("mail", up, || Server::new("mail", "1").tool("read", |_: Anything| async { "4711" }))
+                .with("web", up, || Server::new("web", "1").tool("read", |_: Anything| async { "rain" }))
+                .guarded(&guard)
+                .start();
+            let mine = Arc::new(peer_with_tasks(Some("ann")));
+            let made = json!({ "name": "jobs__must", "arguments": {} });
+            let context = Context::builder(Arc::clone(&mine)).task(hospes::tasks::TaskWish::Open).build();
+            let made = host.gateway().call(Call::new(Method::ToolsCall, made.into(), context)).await;
+            let Outcome::Complete(Reply::CreateTask(made)) = made else { panic!("a task: {made:?}") };
+            want(&host, &mine, "web__read", json!({})).await;
+            if is_tainted {
+                want(&host, &mine, "mail__read", json!({})).await;
+            }
+            let told = json!({ "taskId": made.task.task_id, "inputResponses": {} });
+            let told = Call::new(Method::TasksUpdate, told.into(), Context::new(Arc::clone(&mine)));
+            let told = format!("{:?}", host.gateway().call(told).await);
+            assert_eq!(told.contains("private data from `mail`"), is_tainted, "{up}: {told}");
+        }
+    }
+}
