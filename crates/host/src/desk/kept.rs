@@ -18,7 +18,7 @@ use super::decision::{DecideError, Decided};
 use super::entry::Entry;
 use super::grant::Grant;
 use super::matter::{Matter, MatterState};
-use super::{Desk, Digest, FOREVER, Lists, Refused, waiting};
+use super::{Desk, Digest, FOREVER, Lists, Refused};
 
 /// Looks whether an edit of a matter can be done that was asked before a restart.
 pub(crate) type Checker = Box<dyn Fn(&Matter, &RawJson) -> Result<(), String> + Send + Sync>;
@@ -88,13 +88,7 @@ impl Desk {
         let given = grant.as_ref().map(|grant| grant.id.clone());
         let (mut matter, until) = {
             let mut state = self.state();
-            let entry = waiting(&mut state, id)?;
-            if !entry.is_open() || entry.until <= Instant::now() {
-                return Err(DecideError::Over);
-            }
-            if let Some(grant) = grant {
-                self.0.grants.give(grant)?;
-            }
+            let entry = self.undecided(&mut state, id, grant)?;
             (entry.matter.clone(), deadline(decided.at, entry.timeout))
         };
         let done = matters.decide(id.to_owned(), &text, Timestamp::now(), until).await;

@@ -302,8 +302,17 @@ impl Desk {
     }
 
     fn settle(&self, id: &str, decided: Decided, grant: Option<Grant>) -> Result<Matter, DecideError> {
-        let mut state = self.state();
-        let entry = waiting(&mut state, id)?;
+        Ok(self.undecided(&mut self.state(), id, grant)?.settle(decided))
+    }
+
+    /// One that waits still, for which what lasts of the decision is given.
+    fn undecided<'s>(
+        &self,
+        state: &'s mut Lists,
+        id: &str,
+        grant: Option<Grant>,
+    ) -> Result<&'s mut Entry, DecideError> {
+        let entry = waiting(state, id)?;
         // Somebody may have been quicker meanwhile.
         if !entry.is_open() || entry.until <= Instant::now() {
             return Err(DecideError::Over);
@@ -311,7 +320,7 @@ impl Desk {
         if let Some(grant) = grant {
             self.0.grants.give(grant)?;
         }
-        Ok(entry.settle(decided))
+        Ok(entry)
     }
 
     /// What is allowed or denied for longer, the newest first.

@@ -129,6 +129,7 @@ async fn no_word_of_a_poisoned_definition_reaches_an_application_before_a_person
         pins.accept("poisoned", None, server.hash, "ann").await.unwrap();
         if definition["inputSchema"].is_object() {
             let called = async {
+                let mut seen = 0;
                 loop {
                     let all = client.tools().all().await.unwrap();
                     let name =
@@ -136,7 +137,7 @@ async fn no_word_of_a_poisoned_definition_reaches_an_application_before_a_person
                     if !client.call(&name, ()).await.unwrap().failed() {
                         break;
                     }
-                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    seen = host.changed(seen).await;
                 }
             };
             tokio::time::timeout(Duration::from_secs(20), called).await.unwrap_or_else(|_| panic!("{about}"));

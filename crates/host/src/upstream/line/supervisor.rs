@@ -1,0 +1,370 @@
+//! Keeps a connection up: connects, reads the lists, keeps them true, and tries again.
+//!
+//! ```text
+//!             ┌────────────── back-off over, or a call wants it ───────────────┐
+//!             ▼                                                                 │
+//!  ──────► Starting ── connected, lists read ──► Ready ── connection gone ──► Waiting
+//!             │                                    │ ▲                          ▲
+//!             │                                    └─┘ a list changed           │
+//!             └───────────── not connected ──────────────────────────────────────┘
+//!  any ── stop ──► Stopped
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hospes_store::Ending;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::super::backoff::{Backoff, Verdict};
+use super::super::connector::{ConnectProblem, Connection, Connector, Entrances, OnLog, Wish};
+use super::super::ear::Ear;
+use super::super::launches::Launches;
+use super::super::listing::{Kinds, Listing, Reader};
+use super::super::memory::Memory;
+use super::super::phase::{Live, Phase};
+use super::{Line, NUDGE_AFTER};
+use crate::pins::Hashes;
+
+/// How long a connection may take to close before it is left alone.
+const CLOSE_LIMIT: Duration = Duration::from_secs(4);
+/// How long calls may go on over a connection that was made for somebody who is signed in there no more.
+const LEAVE_LIMIT: Duration = Duration::from_secs(10);
+/// How often a server is tried again at which a person has to sign in first, unless a call wants it or somebody has.
+const SIGN_IN_RETRY: Duration = Duration::from_secs(60 * 60);
+/// How often it is looked again at a server that is not to be started, unless somebody has decided: its program may be
+/// what it was again.
+const WITHHELD_RETRY: Duration = Duration::from_secs(60);
+/// The same as [`NUDGE_AFTER`] where a person has to sign in.
+const SIGN_IN_NUDGE_AFTER: Duration = Duration::from_secs(1);
+
+impl Line {
+    /// Runs until it is asked to stop.
+    pub(super) async fn run(self: Arc<Self>, connector: Arc<dyn Connector>, memory: Arc<Memory>) {
+        let mut changes = connector.changes();
+        let mut pins = self.server.gate.as_ref().map(|gate| gate.changes());
+        let mut restart = self.restart.subscribe();
+        let mut backoff = Backoff::new(self.server.policy);
+        let mut last: Option<Arc<Live>> = None;
+        let (mut failures, mut wanted_sign_in) = (0, false);
+        loop {
+            let started = Instant::now();
+            let whose = changes.as_mut().map(|changes| changes.borrow_and_update().others);
+            if let Some(pins) = &mut pins {
+                pins.mark_unchanged();
+            }
+            self.set_unread(false);
+            self.set(Phase::Starting { since: started, failures, last: last.clone(), wanted_sign_in });
+            let connected = tokio::select! {
+                () = self.stopped() => break,
+                () = wanted(&mut restart) => {
+                    (backoff, failures) = (Backoff::new(self.server.policy), 0);
+                    continue;
+                }
+                connected = self.connect(&*connector, &memory) => connected,
+            };
+            let (problem, up) = match connected {
+                Ok((live, mut ear)) => {
+                    let live = Arc::new(live);
+                    self.announce(&live);
+                    self.record(Launches::connected);
+                    self.set(Phase::Ready(Arc::clone(&live)));
+                    last = Some(Arc::clone(&live));
+                    let reason = tokio::select! {
+                        () = self.stopped() => None,
+                        () = wanted(&mut restart) => Some(Over::Restart),
+                        reason = self.tend(&live, &mut ear, &mut last, (&mut changes, whose, &mut pins)) => Some(reason),
+                    };
+                    let up = live.since.elapsed();
+                    self.record_end(reason.as_ref());
+                    drop(ear);
+                    let closing = (live.connection.close)();
+                    if matches!(reason, Some(Over::Others)) {
+                        // What was begun as one is not gone on with as another, nor shown to them. Calls that are under
+                        // way get their answers; those that come now go over the next connection.
+                        last = None;
+                        let settled = (live.connection.settled)();
+                        tokio::spawn(async move {
+                            let _ = timeout(LEAVE_LIMIT, settled).await;
+                            let _ = timeout(CLOSE_LIMIT, closing).await;
+                        });
+                        continue;
+                    }
+                    drop(live);
+                    if timeout(CLOSE_LIMIT, closing).await.is_err() {
+                        tracing::warn!(server = %self.server.name, "the connection does not close");
+                    }
+                    match reason {
+                        // A person has decided: the server is well, and is told anew what may be asked.
+                        Some(Over::Decided | Over::Others) => continue,
+                        Some(Over::Restart) => {
+                            (backoff, failures) = (Backoff::new(self.server.policy), 0);
+                            continue;
+                        }
+                        Some(Over::Gone(problem)) => (problem, Some(up)),
+                        None => break,
+                    }
+                }
+                Err(problem) => (problem, None),
+            };
+            let is_withheld = problem.withheld;
+            // Once, and not each time that it is tried again.
+            let wants_sign_in = problem.sign_in.is_some();
+            let is_news = up.is_none() && (failures == 0 || wanted_sign_in != wants_sign_in);
+            if is_news && !is_withheld {
+                self.record(|launches| launches.not_connected(wants_sign_in));
+            }
+            wanted_sign_in = wants_sign_in;
+            let verdict = match &problem.sign_in {
+                // The server is well; it is us who have to do something.
+                _ if is_withheld => {
+                    Verdict { delay: WITHHELD_RETRY, quarantined: true, failures: failures + 1 }
+                }
+                Some(_) => Verdict { delay: SIGN_IN_RETRY, quarantined: false, failures: failures + 1 },
+                None => backoff.failed(up),
+            };
+            failures = verdict.failures;
+            let until = Instant::now() + verdict.delay;
+            tracing::warn!(
+                server = %self.server.name, failures, next = ?verdict.delay, problem = %problem,
+                "{}", if up.is_some() { "server went away" } else { "server cannot be reached" }
+            );
+            self.set(Phase::Waiting {
+                tried: started,
+                until,
+                failures,
+                problem,
+                quarantined: verdict.quarantined,
+                last: last.clone(),
+            });
+            let pause = if wanted_sign_in { SIGN_IN_NUDGE_AFTER } else { NUDGE_AFTER };
+            let nudged = async {
+                sleep_until(started + pause).await;
+                self.nudge.notified().await;
+            };
+            tokio::select! {
+                () = self.stopped() => break,
+                () = sleep_until(until) => {}
+                () = nudged, if !is_withheld => {}
+                () = changed(&mut changes) => {}
+                () = wanted(&mut restart) => {
+                    (backoff, failures) = (Backoff::new(self.server.policy), 0);
+                }
+                () = self.may_start(&mut pins), if is_withheld => {}
+            }
+        }
+        self.set(Phase::Stopped);
+    }
+
+    /// Waits until somebody has decided that the server may be started.
+    async fn may_start(&self, pins: &mut Option<watch::Receiver<u64>>) {
+        loop {
+            changed(pins).await;
+            if self.server.gate.as_ref().is_none_or(|gate| gate.may_start()) {
+                return;
+            }
+        }
+    }
+
+    async fn connect(
+        &self,
+        connector: &dyn Connector,
+        memory: &Memory,
+    ) -> Result<(Live, Ear), ConnectProblem> {
+        let definition = self.server.definition.as_deref();
+        let logs = self.logs.clone();
+        let on_log: OnLog = Arc::new(move |message| {
+            // Nobody may be listening.
+            let _ = logs.send(message);
+        });
+        let known = definition.and_then(|key| memory.known(key));
+        let work = async {
+            let gate = self.server.gate.as_ref();
+            let quarantined = match gate {
+                Some(gate) => gate.begin().await.inspect_err(|problem| {
+                    if let (true, Some(launches)) = (problem.withheld, &self.server.launches) {
+                        launches.withheld(problem);
+                    }
+                })?,
+                None => false,
+            };
+            let wish =
+                Wish::new(self.abilities).with_known(known).with_on_log(on_log).in_quarantine(quarantined);
+            let connection = connector.connect(wish).await?;
+            if let Some(key) = definition {
+                memory.learn(key, connection.known());
+            }
+            let kinds = Kinds::offered(&connection.capabilities);
+            let connection = Arc::new(connection);
+            let mut listing = Listing::default();
+            // Listening begins before the lists are read, so that no change falls in between.
+            let mut ear = Ear::new(Arc::clone(&connection), self);
+            {
+                let reader = Reader::new(&connection.service, self.abilities);
+                let mut reading = std::pin::pin!(reader.read(kinds, &mut listing));
+                tokio::select! {
+                    biased;
+                    stale = ear.hear() => {
+                        reading.await;
+                        ear.changed(stale);
+                    }
+                    () = &mut reading => {}
+                }
+            }
+            ear.has_read();
+            for problem in &listing.problems {
+                tracing::warn!(server = %self.server.name, %problem, "something in a list cannot be read");
+            }
+            let hashes = self.see(&connection, &listing).await?;
+            static NEXT: AtomicU64 = AtomicU64::new(1);
+            let id = NEXT.fetch_add(1, Ordering::Relaxed);
+            Ok((Live { id, connection, listing, hashes, quarantined, since: Instant::now() }, ear))
+        };
+        let limit = self.server.connect_timeout;
+        match timeout(limit, work).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                Err(ConnectProblem::new(format!("not ready within {limit:?} (setting connect_timeout)"))
+                    .with_hint(Some("raise `connect_timeout` if the server is only slow to start")))
+            }
+        }
+    }
+
+    /// Compares what the server offers with what was accepted.
+    async fn see(&self, connection: &Connection, listing: &Listing) -> Result<Arc<Hashes>, ConnectProblem> {
+        let Some(gate) = &self.server.gate else { return Ok(Arc::default()) };
+        let user = self.server.user.as_deref().unwrap_or_default();
+        let sight = format!("{} {user}", self.abilities.bits());
+        gate.see(connection.instructions.as_deref(), listing, sight).await
+    }
+
+    /// Records what becomes of connections to a URL. Of a process it is its start and its end that count.
+    fn record(&self, what: impl FnOnce(&Launches)) {
+        if let Some(launches) = self.server.launches.as_deref().filter(|_| self.server.transport == "http") {
+            what(launches);
+        }
+    }
+
+    fn record_end(&self, reason: Option<&Over>) {
+        let (how, ending) = match reason {
+            Some(Over::Gone(_)) => ("it went away", Ending::Failed),
+            Some(Over::Decided) => ("somebody has decided about it", Ending::Done),
+            Some(Over::Others) => ("its account is signed out, or is another one", Ending::Done),
+            Some(Over::Restart) => ("a person wants it anew", Ending::Done),
+            None => ("it is not needed any more", Ending::Done),
+        };
+        self.record(|launches| launches.disconnected(how, ending));
+    }
+
+    fn announce(&self, live: &Live) {
+        let Listing { tools, prompts, resources, .. } = &live.listing;
+        tracing::info!(
+            server = %self.server.name, revision = %live.revision(), tools = tools.len(), prompts = prompts.len(),
+            resources = resources.len(), "server is ready"
+        );
+    }
+
+    /// Keeps the lists of a connection up to date until it is gone, and says why it is.
+    async fn tend(
+        &self,
+        live: &Arc<Live>,
+        ear: &mut Ear,
+        last: &mut Option<Arc<Live>>,
+        (changes, whose, pins): (
+            &mut Option<watch::Receiver<Entrances>>,
+            Option<u64>,
+            &mut Option<watch::Receiver<u64>>,
+        ),
+    ) -> Over {
+        let closed = (live.connection.closed)();
+        tokio::pin!(closed);
+        let mut current = Arc::clone(live);
+        let offered = Kinds::offered(live.capabilities());
+        loop {
+            let stale = tokio::select! {
+                reason = &mut closed => return Over::gone(reason),
+                stale = ear.hear() => stale,
+                () = self.doubt.notified() => offered,
+                () = changed(changes) => {
+                    if changes.as_ref().map(|changes| changes.borrow().others) != whose {
+                        return Over::Others;
+                    }
+                    offered
+                }
+                () = changed(pins) => match &self.server.gate {
+                    Some(gate) if gate.wants_another(live.quarantined) => return Over::Decided,
+                    _ => continue,
+                },
+            };
+            let mut listing = current.listing.clone();
+            let reader = Reader::new(&live.connection.service, self.abilities);
+            tokio::select! {
+                reason = &mut closed => return Over::gone(reason),
+                () = reader.read(stale, &mut listing) => {}
+            }
+            // A list may be broken for good; all of them at once are a server that is gone.
+            if listing.lost() > current.listing.lost()
+                && listing.lost() >= stale.count()
+                && let Some(problem) = listing.problems.iter().find(|problem| problem.whole)
+            {
+                return Over::gone(problem.to_string());
+            }
+            let known = &current.listing.problems;
+            for problem in listing.problems.iter().filter(|problem| !known.contains(problem)) {
+                tracing::warn!(server = %self.server.name, %problem, "something in a list cannot be read");
+            }
+            if listing != current.listing {
+                let connection = Arc::clone(&live.connection);
+                let hashes = match self.see(&connection, &listing).await {
+                    Ok(hashes) => hashes,
+                    Err(problem) => return Over::Gone(problem),
+                };
+                let (id, quarantined, since) = (live.id, live.quarantined, live.since);
+                current = Arc::new(Live { id, connection, listing, hashes, quarantined, since });
+                *last = Some(Arc::clone(&current));
+                self.set(Phase::Ready(Arc::clone(&current)));
+            }
+            let is_lost =
+                current.listing.problems.iter().any(|problem| problem.whole && problem.list == "tools/list");
+            if !is_lost && !ear.is_stale() {
+                self.set_unread(false);
+            }
+        }
+    }
+}
+
+/// Why a connection is over.
+enum Over {
+    Gone(ConnectProblem),
+    /// Somebody has decided about the server.
+    Decided,
+    /// Whoever it was made for is signed in there no more, or somebody else is.
+    Others,
+    /// A person wants it started anew.
+    Restart,
+}
+
+impl Over {
+    fn gone(reason: String) -> Self {
+        Self::Gone(ConnectProblem::new(reason))
+    }
+}
+
+/// Waits until a person wants the server started anew. The line that is waited for has the sender, so there is one.
+async fn wanted(restart: &mut watch::Receiver<u64>) {
+    if restart.changed().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// Waits until something has changed: how the server lets us in, or what was decided about it.
+async fn changed<T>(changes: &mut Option<watch::Receiver<T>>) {
+    if let Some(changes) = changes
+        && changes.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}
