@@ -159,7 +159,14 @@ impl Context {
         self.0.http.as_deref()
     }
 
-    /// What the transport left for handlers.
+    /// What the transport, or a layer around the HTTP endpoint, left for handlers of this type:
+    /// [`Context::extensions`] first, then the extensions of the HTTP request.
+    #[must_use]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.extensions().get().or_else(|| self.http()?.extensions.get())
+    }
+
+    /// What the transport left for handlers, apart from the [HTTP request](Context::http)'s.
     #[must_use]
     pub fn extensions(&self) -> &http::Extensions {
         &self.0.extensions

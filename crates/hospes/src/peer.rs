@@ -20,6 +20,9 @@ pub struct Peer {
     pub capabilities: Arc<ClientCapabilities>,
     /// Who is signed in, where somebody is.
     pub principal: Option<Arc<str>>,
+    /// Which program it is, in words, where the transport has found that out: `node, process 4711 of user 1000`. For
+    /// records and people; nobody is let in by it.
+    pub caller: Option<Arc<str>>,
     log_level: AtomicU8,
     pub(crate) logs: LogGate,
 }
@@ -38,7 +41,7 @@ impl Peer {
         capabilities: Arc<ClientCapabilities>,
     ) -> Self {
         let log_level = AtomicU8::new(NO_LEVEL);
-        Self { revision, info, capabilities, principal: None, log_level, logs: LogGate::new() }
+        Self { revision, info, capabilities, principal: None, caller: None, log_level, logs: LogGate::new() }
     }
 
     /// The same, signed in.
@@ -58,6 +61,26 @@ impl Peer {
         let position = LoggingLevel::ALL.iter().position(|l| *l == level);
         let position = position.and_then(|p| u8::try_from(p).ok()).unwrap_or(NO_LEVEL);
         self.log_level.store(position, Ordering::Relaxed);
+    }
+}
+
+/// Who sends, as far as the transport knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sender {
+    pub(crate) principal: Option<Arc<str>>,
+    pub(crate) caller: Option<Arc<str>>,
+}
+
+impl Peer {
+    /// The same, sent by this one.
+    pub(crate) fn sent_by(mut self, sender: Sender) -> Self {
+        (self.principal, self.caller) = (sender.principal, sender.caller);
+        self
+    }
+
+    /// Whether it is this one that sends.
+    pub(crate) fn is_sent_by(&self, sender: &Sender) -> bool {
+        self.principal == sender.principal && self.caller == sender.caller
     }
 }
 

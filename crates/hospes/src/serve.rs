@@ -20,7 +20,9 @@ pub const ALLOWED_HOSTS_VARIABLE: &str = "HOSPES_ALLOWED_HOSTS";
 /// # }
 /// ```
 ///
-/// It ends when the client does (stdio) or when a signal asks for it; what was accepted is answered first.
+/// It ends when the client does (stdio) or when a signal asks for it; what was accepted is answered first. A second
+/// signal ends it at once, and a handler that does not give back its thread does not hold it: see
+/// [`StdioServer::serve`](crate::transport::stdio_server::StdioServer::serve).
 ///
 /// # Errors
 /// When the address is none or is taken, or the process has no usable stdin and stdout.
@@ -66,7 +68,7 @@ async fn over_http(service: impl Service, address: &str) -> Result<()> {
         Error::msg(format!("cannot listen on {address}: {error}{hint}"))
     })?;
     eprintln!("listening on {}", server.url());
-    server.serve_until(crate::transport::shutdown_signal()?).await?;
+    server.serve_until_signal().await?;
     Ok(())
 }
 

@@ -18,6 +18,12 @@ use crate::round::Round;
 pub trait Service: Send + Sync + 'static {
     /// Answers one call.
     fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send;
+
+    /// Whether every call gives back its thread quickly whenever it is polled. Calls of one connection then begin in its own
+    /// task, in the order in which they came. Default: no, since a server runs functions that may block.
+    fn is_cooperative(&self) -> bool {
+        false
+    }
 }
 
 /// What can be made into a [`Service`]: every service, and a type with `#[hospes::server]` on its `impl` block.
@@ -123,11 +129,16 @@ pub(crate) type BoxFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a
 
 trait DynService: Send + Sync + 'static {
     fn call_boxed(self: Arc<Self>, call: Call) -> BoxFuture<'static>;
+    fn yields(&self) -> bool;
 }
 
 impl<S: Service> DynService for S {
     fn call_boxed(self: Arc<Self>, call: Call) -> BoxFuture<'static> {
         Box::pin(async move { self.call(call).await })
+    }
+
+    fn yields(&self) -> bool {
+        self.is_cooperative()
     }
 }
 
@@ -147,6 +158,10 @@ impl Service for BoxService {
     fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send {
         self.start(call)
     }
+
+    fn is_cooperative(&self) -> bool {
+        self.0.yields()
+    }
 }
 
 impl fmt::Debug for BoxService {
@@ -158,5 +173,9 @@ impl fmt::Debug for BoxService {
 impl<S: Service> Service for Arc<S> {
     fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send {
         S::call(self, call)
+    }
+
+    fn is_cooperative(&self) -> bool {
+        S::is_cooperative(self)
     }
 }

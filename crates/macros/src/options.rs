@@ -71,6 +71,16 @@ impl Options {
         }
     }
 
+    /// Whether there are no options, or all have been taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Where an option stands.
+    pub(crate) fn span(&self, name: &str) -> Option<Span> {
+        self.left.iter().find(|item| item.name == name).map(|item| item.name.span())
+    }
+
     /// Takes an option out.
     pub(crate) fn take(&mut self, name: &str) -> Option<Item> {
         let at = self.left.iter().position(|item| item.name == name)?;

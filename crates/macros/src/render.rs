@@ -250,6 +250,11 @@ fn handler(method: &Method) -> TokenStream {
     let clone = method.has_self.then(|| quote!(let this = ::std::sync::Arc::clone(&this);));
     let wait = method.is_async.then(|| quote!(.await));
     // Where rustc points when the method returns what it may not.
+    if !method.is_async && !method.is_inline {
+        return quote_spanned! {method.returned=>
+            ::hospes::server::blocking(move |#(#takes),*| Self::#name(#this #(#gives),*))
+        };
+    }
     quote_spanned! {method.returned=>
         move |#(#takes),*| {
             #clone

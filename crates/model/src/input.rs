@@ -227,6 +227,10 @@ mod tests {
         assert_eq!(missing(&form, json!({"elicitation": {}})), None);
         assert_eq!(missing(&url, json!({"elicitation": {}})), Some(json!({"elicitation": {"url": {}}})));
         assert_eq!(missing(&url, json!({"elicitation": {"url": {}}})), None);
+        // In the words, too: elicitation by itself was declared.
+        let forms: ClientCapabilities = serde_json::from_value(json!({"elicitation": {}})).unwrap();
+        let error = url.required_capability(&forms).unwrap_err();
+        assert!(error.message.contains("`elicitation.url`"), "{}", error.message);
         assert_eq!(missing(&sample, json!({})), Some(json!({"sampling": {}})));
         assert_eq!(missing(&sample, json!({"sampling": {}})), None);
         assert_eq!(missing(&tools, json!({"sampling": {}})), Some(json!({"sampling": {"tools": {}}})));

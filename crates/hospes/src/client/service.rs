@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use hospes_model::{
     Answer, DiscoverResult, ElicitAction, ElicitParams, ElicitResult, InputRequest, LoggingLevel, Method,
-    Notification, RawJson, Reply, Revision, RpcError, ServerCapabilities, meta_key,
+    Notification, RawJson, Reply, Revision, RpcError, ServerCapabilities, TASKS_EXTENSION, meta_key,
 };
 use serde::Deserialize;
 
@@ -291,6 +291,8 @@ impl Core {
             {
                 context.notify(notification);
             }
+            // Nobody else knows what it means, and it came with the call.
+            Notification::Other { .. } if has_own_extensions(context) => context.notify(notification),
             // Changes are told to those who listen.
             _ => {}
         }
@@ -355,6 +357,11 @@ fn declined(round: &Round) -> Option<CallError> {
         return None;
     }
     Some(CallError::Rpc(RpcError::invalid_params("the person did not accept what the server asked for")))
+}
+
+/// Whether whoever made the call has an extension that only the two peers know.
+fn has_own_extensions(context: &Context) -> bool {
+    context.peer().capabilities.extensions.keys().any(|identifier| identifier != TASKS_EXTENSION)
 }
 
 fn principal(context: &Context) -> Option<Arc<str>> {

@@ -198,21 +198,25 @@ impl<T: Send + Sync + 'static> FromCall for State<T> {
     }
 }
 
-/// What the transport or a layer left in the context's extensions.
+/// What a layer left for handlers: over HTTP in the extensions of the request (a tower or axum layer around the
+/// endpoint), or by a layer around the service in the [context's](Context::extensions).
+///
+/// A call that carries none of this type is refused with an internal error; `Option<Extension<T>>` takes both. Calls over
+/// stdio and over HTTP+SSE, whose answers belong to no request of theirs, carry none of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "taken apart in the parameters of handlers")]
 pub struct Extension<T>(pub T);
 
 impl<T: Clone + Send + Sync + 'static> FromCall for Extension<T> {
     fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
-        let found = parts.context.extensions().get::<T>().cloned().map(Self);
+        let found = parts.context.extension::<T>().cloned().map(Self);
         found.ok_or_else(|| RpcError::internal(format!("this call carries no {}", type_name::<T>())).into())
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> FromCall for Option<Extension<T>> {
     fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
-        Ok(parts.context.extensions().get::<T>().cloned().map(Extension))
+        Ok(parts.context.extension::<T>().cloned().map(Extension))
     }
 }
 

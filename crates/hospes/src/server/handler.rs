@@ -15,6 +15,9 @@ use crate::server::extract::{Declaration, FromCall, Parts};
 /// resource's [`IntoContents`](crate::server::IntoContents), a completion's
 /// [`IntoCompletion`](crate::server::IntoCompletion).
 ///
+/// It runs in the connection's task and must not block; a synchronous function, which may, becomes a handler by
+/// [`blocking`](fn@crate::server::blocking).
+///
 /// This trait is implemented for functions; there is no need to implement it by hand.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a handler",

@@ -28,8 +28,22 @@
 //! ```
 //!
 //! `#[hospes::server]` on an `impl` block writes these calls.
+//!
+//! # What blocks
+//!
+//! Handlers are polled in the task of their connection, so that a quick one is answered without a detour. An async
+//! handler must therefore not block: what waits is awaited, and what computes for long or calls something that blocks
+//! goes to a thread of its own, with [`blocking`](fn@blocking) or `tokio::task::spawn_blocking`. Synchronous methods of
+//! `#[hospes::server]` do so by themselves; `#[tool(inline)]` keeps a tiny one in place.
+//!
+//! An async handler that does not yield all the same (a loop without an `await`) has one thread of the runtime until it
+//! does. On a runtime with several threads the connection goes on: calls of tools, prompts and resources that were not
+//! seen to return quickly have tasks of their own. On a `current_thread` runtime nothing else is answered meanwhile. In
+//! neither can it keep the process from ending; see
+//! [`StdioServer::serve`](crate::transport::stdio_server::StdioServer::serve).
 
 mod arguments;
+pub(crate) mod blocking;
 mod bus;
 mod catalogue;
 mod complete;
@@ -75,6 +89,7 @@ use shared::Shared;
 use tool::ToolEntry;
 
 pub use crate::json_schema::{MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS};
+pub use blocking::{Blocking, MAX_BLOCKING_CALLS, blocking};
 pub use bus::MAX_SUBSCRIBED_URIS;
 pub use complete::{Completer, Completes, IntoCompletion, Listed, Suggests, fitting};
 pub use error::RegisterError;
@@ -110,7 +125,7 @@ impl IntoServer for Server {
     }
 }
 
-/// A server: tools, resources, prompts and completions, answered by async functions.
+/// A server: tools, resources, prompts and completions, answered by functions.
 ///
 /// Registering something twice, a name that no tool may have, or a schema that cannot be used is a mistake in the
 /// program, and panics at the caller's line.

@@ -3,12 +3,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tokio::sync::Semaphore;
+
+use crate::server::blocking::MAX_BLOCKING_CALLS;
 use crate::server::bus::Bus;
 use crate::server::catalogue::Catalogue;
 use crate::server::error::RegisterError;
 
 /// What a server and its handles share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shared {
     /// What was registered before anybody else could see it; read without a lock for as long as nothing changes.
     base: Catalogue,
@@ -16,12 +19,26 @@ pub(crate) struct Shared {
     live: RwLock<Option<Arc<Catalogue>>>,
     changed: AtomicBool,
     pub(crate) bus: Bus,
+    /// The threads that synchronous handlers may have.
+    pub(crate) threads: Arc<Semaphore>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self::of(Catalogue::default())
+    }
 }
 
 impl Shared {
     /// What offers this from the start.
     pub(crate) fn of(base: Catalogue) -> Self {
-        Self { base, ..Self::default() }
+        Self {
+            base,
+            live: RwLock::default(),
+            changed: AtomicBool::default(),
+            bus: Bus::default(),
+            threads: Arc::new(Semaphore::new(MAX_BLOCKING_CALLS)),
+        }
     }
 
     /// Reads the catalogue as it now is. No lock is held meanwhile, so `read` may run handlers.

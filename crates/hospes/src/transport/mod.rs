@@ -4,6 +4,8 @@
 mod adapter;
 #[cfg(all(feature = "client", feature = "stdio"))]
 pub(crate) mod child;
+#[cfg(all(feature = "server", feature = "stdio", unix))]
+mod hang_up;
 #[cfg(all(feature = "client", feature = "http"))]
 pub(crate) mod http_client;
 #[cfg(all(feature = "server", feature = "http"))]
@@ -15,6 +17,8 @@ pub mod messages;
 mod signal;
 #[cfg(feature = "server")]
 pub mod stdio_server;
+#[cfg(all(feature = "server", any(feature = "stdio", feature = "http")))]
+mod watchdog;
 
 #[cfg(all(test, feature = "server"))]
 mod probe;

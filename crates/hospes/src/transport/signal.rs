@@ -32,3 +32,50 @@ pub fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
         let _ = tokio::signal::ctrl_c().await;
     })
 }
+
+/// The signals that ask the process to end, one after the other.
+#[cfg(unix)]
+pub(super) struct Signals([(i32, tokio::signal::unix::Signal); 3]);
+
+#[cfg(unix)]
+impl Signals {
+    /// To be made within the runtime that is to wait for them.
+    pub(super) fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        let of = |kind: SignalKind| io::Result::Ok((kind.as_raw_value(), signal(kind)?));
+        Ok(Self([of(SignalKind::terminate())?, of(SignalKind::interrupt())?, of(SignalKind::hangup())?]))
+    }
+
+    /// The exit code by which a shell knows a process that the next one ended.
+    pub(super) async fn next(&mut self) -> i32 {
+        std::future::poll_fn(|cx| {
+            for (number, signal) in &mut self.0 {
+                if signal.poll_recv(cx).is_ready() {
+                    return std::task::Poll::Ready(128 + *number);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}
+
+/// What asks the process to end.
+#[cfg(not(unix))]
+pub(super) struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// The exit code of a process that was interrupted.
+    pub(super) async fn next(&mut self) -> i32 {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        130
+    }
+}

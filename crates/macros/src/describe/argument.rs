@@ -25,6 +25,7 @@ const OPTIONS: &[&str] = &[
     "email",
     "url",
     "header",
+    "from_call",
 ];
 
 /// The types that a handler takes by hand too, besides `Context`.
@@ -74,6 +75,11 @@ pub(crate) enum Lent {
 /// Takes our attributes off the argument and describes it.
 pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
     let attrs = std::mem::take(&mut argument.attrs);
+    match from_call(&attrs)? {
+        None => {}
+        Some(true) => return Ok(extractor(&argument.pat, &argument.ty)),
+        Some(false) => return sent(argument, attrs),
+    }
     if let Some(special) = special(&argument.pat, &argument.ty) {
         return match attrs.first() {
             Some(attr) => Err(Error::new_spanned(
@@ -83,6 +89,38 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
             None => Ok(special),
         };
     }
+    sent(argument, attrs)
+}
+
+/// Whether the argument is said to be taken from the call, or to be sent by the peer.
+fn from_call(attrs: &[Attribute]) -> Result<Option<bool>> {
+    for attr in attrs.iter().filter(|attr| attr.path().is_ident("arg")) {
+        let mut options = Options::of("arg", attr)?;
+        let Some(span) = options.span("from_call") else { continue };
+        let taken = options.flag("from_call")?;
+        if taken == Some(true) && (!options.is_empty() || attrs.len() > 1) {
+            return Err(Error::new(
+                span,
+                "this argument does not come from the peer, so nothing else can be said of it",
+            ));
+        }
+        return Ok(taken);
+    }
+    Ok(None)
+}
+
+/// An argument of a type with `FromCall`, as the method writes it.
+fn extractor(pattern: &Pat, ty: &Type) -> Input {
+    let (ty, by_ref) = match ty {
+        Type::Reference(reference) => (&*reference.elem, true),
+        ty => (ty, false),
+    };
+    let ident = Ident::new("extracted", pattern.span());
+    Input::Extractor { ident, ty: Box::new(ty.clone()), is_args: false, by_ref }
+}
+
+/// An argument that the peer sends.
+fn sent(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<Input> {
     let Pat::Ident(pattern) = &*argument.pat else {
         return Err(Error::new_spanned(
             &argument.pat,
@@ -143,6 +181,7 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
             schema.push(quote!(#word));
         }
     }
+    let _ = options.take("from_call");
     options.finish(OPTIONS)?;
     Ok(Input::Plain(Box::new(Argument {
         ident,

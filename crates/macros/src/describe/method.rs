@@ -25,9 +25,10 @@ const TOOL: &[&str] = &[
     "open_world",
     "task",
     "ask_first",
+    "inline",
 ];
-const RESOURCE: &[&str] = &["name", "title", "description", "mime"];
-const PROMPT: &[&str] = &["name", "title", "description"];
+const RESOURCE: &[&str] = &["name", "title", "description", "mime", "inline"];
+const PROMPT: &[&str] = &["name", "title", "description", "inline"];
 /// The longest name of a tool (TOOL-38).
 const MAX_NAME: usize = 128;
 
@@ -37,6 +38,8 @@ pub(crate) struct Method {
     pub(crate) cfgs: Vec<Attribute>,
     pub(crate) has_self: bool,
     pub(crate) is_async: bool,
+    /// Whether it runs in the connection's task though it is not async.
+    pub(crate) is_inline: bool,
     pub(crate) inputs: Vec<Input>,
     pub(crate) description: Option<TokenStream>,
     /// Where the type that is returned stands, for the error when it cannot be returned.
@@ -141,20 +144,24 @@ pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut Mistakes) -> Op
             inputs.extend(mistakes.keep(argument::describe(argument)));
         }
     }
-    let kind = mistakes.keep(kind(attr, &function.sig.ident))?;
-    check_inputs(&kind.0, &inputs, mistakes);
+    let Described { kind, description, inline } = mistakes.keep(kind(attr, &function.sig.ident))?;
+    check_inputs(&kind, &inputs, mistakes);
+    if let (Some(span), Some(_)) = (inline, &function.sig.asyncness) {
+        mistakes.say(span, "`inline` is for methods that are not `async`; these run in place anyway");
+    }
     Some(Method {
         ident: function.sig.ident.clone(),
         cfgs: function.attrs.iter().filter(|attr| attr.path().is_ident("cfg")).cloned().collect(),
         has_self: function.sig.receiver().is_some(),
         is_async: function.sig.asyncness.is_some(),
+        is_inline: inline.is_some(),
         inputs,
-        description: kind.1.or_else(|| text::doc(&function.attrs)),
+        description: description.or_else(|| text::doc(&function.attrs)),
         returned: Span::call_site().located_at(match &function.sig.output {
             ReturnType::Type(_, ty) => ty.span(),
             ReturnType::Default => function.sig.ident.span(),
         }),
-        kind: kind.0,
+        kind,
     })
 }
 
@@ -201,8 +208,28 @@ fn check_signature(function: &ImplItemFn) -> Result<()> {
     Ok(())
 }
 
-/// The kind of method that the attribute makes, and the description if the attribute gives one.
-fn kind(attr: &Attribute, ident: &Ident) -> Result<(Kind, Option<TokenStream>)> {
+/// What an attribute says of its method.
+struct Described {
+    kind: Kind,
+    description: Option<TokenStream>,
+    /// Where it says that the method runs in the connection's task.
+    inline: Option<Span>,
+}
+
+impl Described {
+    fn new(kind: Kind, description: Option<Expr>, inline: Option<Span>) -> Self {
+        Self { kind, description: description.map(|text| quote!(#text)), inline }
+    }
+}
+
+/// `inline`, where it is said, and not to be false.
+fn inline(options: &mut Options) -> Result<Option<Span>> {
+    let span = options.span("inline");
+    Ok(span.zip(options.flag("inline")?).and_then(|(span, yes)| yes.then_some(span)))
+}
+
+/// The kind of method that the attribute makes, with what else the attribute says.
+fn kind(attr: &Attribute, ident: &Ident) -> Result<Described> {
     let own = || LitStr::new(&ident.unraw().to_string(), ident.span());
     match role(attr) {
         Some("tool") => {
@@ -226,9 +253,10 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<(Kind, Option<TokenStream>)> 
             if ask_first && task.is_none() {
                 return Err(Error::new_spanned(attr, "`ask_first` is for a tool that runs as a `task`"));
             }
+            let inline = inline(&mut options)?;
             options.finish(TOOL)?;
             let tool = Tool { name, title, hints, task, ask_first };
-            Ok((Kind::Tool(tool), description.map(|text| quote!(#text))))
+            Ok(Described::new(Kind::Tool(tool), description, inline))
         }
         Some("resource") => {
             let missing = "a resource needs its URI: `#[resource(\"scheme://path/{variable}\")]`";
@@ -253,16 +281,18 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<(Kind, Option<TokenStream>)> 
             let name = options.text("name")?.unwrap_or_else(own);
             let (title, description) = (options.expr("title")?, options.expr("description")?);
             let mime = options.expr("mime")?;
+            let inline = inline(&mut options)?;
             options.finish(RESOURCE)?;
             let resource = Resource { uri, variables, name, title, mime };
-            Ok((Kind::Resource(resource), description.map(|text| quote!(#text))))
+            Ok(Described::new(Kind::Resource(resource), description, inline))
         }
         Some("prompt") => {
             let mut options = Options::of("prompt", attr)?;
             let name = options.text("name")?.unwrap_or_else(own);
             let (title, description) = (options.expr("title")?, options.expr("description")?);
+            let inline = inline(&mut options)?;
             options.finish(PROMPT)?;
-            Ok((Kind::Prompt(Prompt { name, title }), description.map(|text| quote!(#text))))
+            Ok(Described::new(Kind::Prompt(Prompt { name, title }), description, inline))
         }
         _ => {
             let wanted = "say what is completed: `#[complete(method.argument, …)]`";
@@ -272,7 +302,7 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<(Kind, Option<TokenStream>)> 
                 return Err(Error::new_spanned(attr, wanted));
             }
             let targets = targets.into_iter().map(|target| (target.method, target.argument)).collect();
-            Ok((Kind::Complete(Complete { targets, span: attr.span() }), None))
+            Ok(Described::new(Kind::Complete(Complete { targets, span: attr.span() }), None, None))
         }
     }
 }

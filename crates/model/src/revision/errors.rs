@@ -90,7 +90,18 @@ impl RpcError {
         }
         let required = RawJson::from_serialize(required).unwrap_or_else(|_| RawJson::empty_object());
         // By name in the words too: those are what people see.
-        let names: Vec<String> = required.members().map(|member| format!("`{}`", member.key())).collect();
+        // What is wanted inside of a capability is named with it, for the capability itself may well be declared.
+        let mut names = Vec::new();
+        for member in required.members() {
+            let (capability, inside) = (member.key(), member.value());
+            let before = names.len();
+            if inside.is_object() {
+                names.extend(inside.members().map(|part| format!("`{capability}.{}`", part.key())));
+            }
+            if names.len() == before {
+                names.push(format!("`{capability}`"));
+            }
+        }
         let message = match names.as_slice() {
             [] => "the client has not declared a capability that this needs".to_owned(),
             [name] => format!("the client has not declared the capability {name}, which this needs"),

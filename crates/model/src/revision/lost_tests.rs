@@ -5,7 +5,7 @@ use serde_json::json;
 use super::step::Lower;
 use super::*;
 use crate::types::*;
-use crate::{InputRequest, InputResponse, RawJson, meta_key};
+use crate::{InputRequest, InputResponse, RawJson, TASKS_EXTENSION, meta_key};
 use Revision::{V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28};
 
 fn empty() -> Option<RawJson> {
@@ -83,7 +83,7 @@ fn each_capability_is_left_out_where_there_is_none() {
         }
     }
     let mut server = ServerCapabilities::new();
-    server.extensions.insert("a/b".to_owned(), RawJson::empty_object());
+    server.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
     server.tasks = Some(serde_json::from_str("{}").unwrap());
     server.completions = empty();
     server.logging = empty();

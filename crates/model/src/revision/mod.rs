@@ -12,7 +12,7 @@
 //! | `ttlMs`, `cacheScope`, `resultType` | 2025-11-25 and older | left out |
 //! | the `_meta` keys of stateless requests (`protocolVersion`, `clientInfo`, `clientCapabilities`, `logLevel`, `serverInfo`, `subscriptionId`) | 2025-11-25 and older | left out |
 //! | `inputResponses`, `requestState` | 2025-11-25 and older | left out; an input-required result cannot be said |
-//! | `extensions` among the capabilities | 2025-11-25 and older | left out, and not read |
+//! | the tasks extension among the capabilities' `extensions` | 2025-11-25 and older | left out, and not read; 2025-11-25 has `tasks` |
 //! | an `outputSchema` whose root is not an object | 2025-11-25 and older | left out |
 //! | a `structuredContent` that is not an object | 2025-11-25 and older | left out; a block of text if there is no other content |
 //! | `true` and `false` for the schema of a property | 2025-11-25 and older | `{}` and `{"not":{}}` |

@@ -7,7 +7,7 @@ use super::lift::Lift as _;
 use super::step::Lower;
 use super::*;
 use crate::types::*;
-use crate::{InputResponse, Method, RawJson, meta_key};
+use crate::{InputResponse, Method, RawJson, TASKS_EXTENSION, meta_key};
 use Revision::{V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28};
 
 fn raw(value: Value) -> RawJson {
@@ -170,11 +170,33 @@ fn capabilities_are_offered_only_where_they_mean_something() {
     let server = ServerCapabilities::new();
     assert_eq!(value(&server.clone().lifted_from(V2024_11_05)), json!({"completions": {}}));
     assert_eq!(value(&server.lifted_from(V2025_03_26)), json!({}));
+}
 
-    let mut extended = ClientCapabilities::new();
-    extended.extensions.insert("a/b".to_owned(), RawJson::empty_object());
-    assert!(extended.clone().lifted_from(V2026_07_28).has_extension("a/b"));
-    assert!(!extended.lifted_from(V2025_11_25).has_extension("a/b"));
+/// Settings stay what they are, experiments stay experiments, and tasks have a place of their own before 2026-07-28.
+#[test]
+fn extensions_are_declared_in_every_revision() {
+    let declared = json!({
+        "experimental": { "x/y": { "e": 1 } },
+        "extensions": { "io.modelcontextprotocol/ui": { "mimeTypes": ["text/html"], "z": { "b": 1, "a": 2 } } },
+    });
+    let mut with_tasks = declared.clone();
+    with_tasks["extensions"][TASKS_EXTENSION] = json!({});
+    for revision in Revision::ALL {
+        let want = if revision.is_legacy() { &declared } else { &with_tasks };
+        let client: ClientCapabilities = serde_json::from_value(with_tasks.clone()).unwrap();
+        assert_eq!(&value(&*client.for_revision(revision)), want, "to {revision}");
+        let lifted = client.lifted_from(revision);
+        assert_eq!(&value(&lifted), want, "from {revision}");
+        assert!(lifted.has_extension("io.modelcontextprotocol/ui"));
+
+        let server: ServerCapabilities = serde_json::from_value(with_tasks.clone()).unwrap();
+        assert_eq!(&value(&*server.for_revision(revision)), want, "to {revision}");
+        let lifted = value(&server.lifted_from(revision));
+        assert_eq!(lifted["extensions"], want["extensions"], "from {revision}");
+    }
+    let odd: ClientCapabilities =
+        serde_json::from_value(json!({ "extensions": { "a/b": true, "c/d": null } })).unwrap();
+    assert!(!odd.has_extension("a/b") && !odd.has_extension("c/d"), "only an object is a declaration");
 }
 
 fn ask(params: impl Into<InputRequest>, to: Revision) -> Result<Value, UnsayableKind> {

@@ -8,12 +8,12 @@ use serde_json::value::RawValue;
 
 use super::UnsayableKind;
 use super::step::{self, note, without};
-use crate::RawJson;
 use crate::meta_key::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID,
 };
 use crate::types::lenient;
 use crate::types::*;
+use crate::{RawJson, TASKS_EXTENSION};
 
 /// The keys of `_meta` that stateless requests and results brought.
 pub(crate) const NEWER_META: &[&str] =
@@ -62,14 +62,14 @@ impl step::Step for Step {
     }
 
     fn client_capabilities(&self, capabilities: &mut Cow<'_, ClientCapabilities>) {
-        if !capabilities.extensions.is_empty() {
-            capabilities.to_mut().extensions = BTreeMap::new();
+        if capabilities.extensions.contains_key(TASKS_EXTENSION) {
+            capabilities.to_mut().extensions.remove(TASKS_EXTENSION);
         }
     }
 
     fn server_capabilities(&self, capabilities: &mut Cow<'_, ServerCapabilities>) {
-        if !capabilities.extensions.is_empty() {
-            capabilities.to_mut().extensions = BTreeMap::new();
+        if capabilities.extensions.contains_key(TASKS_EXTENSION) {
+            capabilities.to_mut().extensions.remove(TASKS_EXTENSION);
         }
     }
 
@@ -148,9 +148,10 @@ fn object_schema(schema: &RawJson) -> Option<RawJson> {
     RawJson::parse(new).ok()
 }
 
-/// Reads the capabilities of a client as ours: an empty `elicitation` means forms (ELIC-02).
+/// Reads the capabilities of a client as ours: an empty `elicitation` means forms (ELIC-02). Extensions are read although
+/// the schema does not list them: the set of capabilities is open, and tasks alone have another place here.
 pub(crate) fn lift_client_capabilities(capabilities: &mut ClientCapabilities) {
-    capabilities.extensions = BTreeMap::new();
+    capabilities.extensions.remove(TASKS_EXTENSION);
     if let Some(elicitation) = &mut capabilities.elicitation
         && elicitation.form.is_none()
         && elicitation.url.is_none()
@@ -161,7 +162,7 @@ pub(crate) fn lift_client_capabilities(capabilities: &mut ClientCapabilities) {
 
 /// Reads the capabilities of a server as ours.
 pub(crate) fn lift_server_capabilities(capabilities: &mut ServerCapabilities) {
-    capabilities.extensions = BTreeMap::new();
+    capabilities.extensions.remove(TASKS_EXTENSION);
 }
 
 /// Reads a tool's result as ours: structured content is an object up to here, so `null` means that there is none.

@@ -31,7 +31,8 @@ pub struct ClientCapabilities {
     /// It runs requests as tasks (2025-11-25 only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<ClientTasksCapability>,
-    /// The extensions it has, by identifier (2026-07-28).
+    /// The extensions it has, by identifier, each with an object of settings. The schemas list them from 2026-07-28 on;
+    /// they are negotiated with `initialize`, too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub extensions: Settings,
     /// Members that the specification does not define.
@@ -303,7 +304,8 @@ pub struct ServerCapabilities {
     /// It runs requests as tasks (2025-11-25 only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<ServerTasksCapability>,
-    /// The extensions it has, by identifier (2026-07-28).
+    /// The extensions it has, by identifier, each with an object of settings. The schemas list them from 2026-07-28 on;
+    /// they are negotiated with `initialize`, too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub extensions: Settings,
     /// Members that the specification does not define.

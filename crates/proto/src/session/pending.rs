@@ -129,10 +129,10 @@ impl<T> Pending<T> {
 
     /// An answer has come. `None`: nothing waits for it (any more), which is counted and otherwise ignored.
     pub(super) fn handle_response(&mut self, id: &Id) -> Option<T> {
+        // All of ours are numbers; a text is another id, whatever it spells.
         let found = match id {
             Id::Number(number) => self.waiting.remove(number),
-            // Some servers answer a number with its text.
-            Id::Text(text) => text.parse().ok().and_then(|number: i64| self.waiting.remove(&number)),
+            Id::Text(_) => None,
         };
         if found.is_none() {
             self.strays += 1;

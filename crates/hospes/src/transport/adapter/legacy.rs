@@ -19,6 +19,7 @@ use super::{Adapter, Running, Session, server_info, write};
 use crate::Context;
 use crate::exchange::Exchange;
 use crate::params::{Params, decode_part};
+use crate::peer::Sender;
 use crate::service::{BoxService, Call, Outcome, Service};
 
 /// What became of a request in a session.
@@ -45,7 +46,7 @@ impl Adapter {
         self: Arc<Self>,
         id: Id,
         params: RawJson,
-        principal: Option<Arc<str>>,
+        sender: Sender,
     ) -> Result<Opened, Vec<u8>> {
         let refuse = |revision: Revision, error: RpcError| {
             let mut out = Vec::new();
@@ -60,7 +61,7 @@ impl Adapter {
         let params: InitializeParams =
             Params::new(params).decode().map_err(|error| refuse(Revision::LATEST_LEGACY, error))?;
         let params = self.programs.opening(params);
-        let peer = |revision| self.programs.legacy_peer(revision, &params, principal);
+        let peer = |revision| self.programs.legacy_peer(revision, &params, sender);
         let session = Session::open(self.settings.revisions, Arc::clone(&params), peer)
             .map_err(|error| refuse(Revision::LATEST, error))?;
         let revision = session.peer().revision;

@@ -11,6 +11,7 @@ mod legacy;
 mod listen;
 mod modern;
 mod programs;
+mod quick;
 mod running;
 mod session;
 mod stop;
@@ -32,6 +33,7 @@ pub(crate) use buffers::Buffers;
 pub(crate) use legacy::{Admitted, Opened, cancelled};
 pub(crate) use listen::Listen;
 pub(crate) use modern::{ModernRequest, PeerCache, read_meta};
+pub(crate) use quick::{CallKind, Quick};
 pub(crate) use running::{Running, Said};
 #[cfg(feature = "http")]
 pub(crate) use session::Attending;
@@ -83,13 +85,27 @@ pub(crate) struct Adapter {
     programs: Programs,
     buffers: Arc<Buffers>,
     spent: Arc<SpentStates>,
+    quick: Quick,
 }
 
 impl Adapter {
     pub(crate) fn new(service: BoxService, settings: Settings) -> Arc<Self> {
         let (programs, buffers) = (Programs::default(), Arc::default());
         let spent = SpentStates::new(settings.state_lifetime);
-        Arc::new(Self { service, settings, stamp: OnceLock::new(), programs, buffers, spent })
+        Arc::new(Self {
+            service,
+            settings,
+            stamp: OnceLock::new(),
+            programs,
+            buffers,
+            spent,
+            quick: Quick::default(),
+        })
+    }
+
+    /// Which calls were seen to be quick.
+    pub(crate) fn quick(&self) -> &Quick {
+        &self.quick
     }
 
     /// Memory for large messages.

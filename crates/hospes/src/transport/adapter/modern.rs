@@ -16,6 +16,7 @@ use super::programs::{MAX_CLIENT_BYTES, Programs};
 use super::{Adapter, Running, random};
 use crate::exchange::{Exchange, MAX_ROUNDS};
 use crate::params::{Params, View, decode_part};
+use crate::peer::Sender;
 use crate::round::read_answer;
 use crate::service::{Call, Questions};
 use crate::tasks::TaskWish;
@@ -27,7 +28,7 @@ pub(crate) struct ModernRequest {
     pub(crate) id: Id,
     pub(crate) method: Method,
     pub(crate) params: Params,
-    pub(crate) principal: Option<Arc<str>>,
+    pub(crate) sender: Sender,
     pub(crate) http: Option<Box<http::request::Parts>>,
 }
 
@@ -39,12 +40,12 @@ impl Adapter {
         meta: &RequestMeta<'_>,
         peers: &PeerCache,
     ) -> Result<Running, RpcError> {
-        let ModernRequest { id, method, params, principal, http } = request;
+        let ModernRequest { id, method, params, sender, http } = request;
         self.check_meta(meta)?;
         if !is_served(&method) {
             return Err(RpcError::method_not_found(method.name()));
         }
-        let peer = peers.peer(&self.programs, meta, principal)?;
+        let peer = peers.peer(&self.programs, meta, sender)?;
         let round = self.round(&method, &params, &peer)?;
         // TSKX-02: by what this very request declares.
         let takes_tasks = method == Method::ToolsCall && peer.capabilities.has_extension(TASKS_EXTENSION);
@@ -190,26 +191,24 @@ impl PeerCache {
         &self,
         programs: &Programs,
         meta: &RequestMeta<'_>,
-        principal: Option<Arc<str>>,
+        sender: Sender,
     ) -> Result<Arc<Peer>, RpcError> {
         let info = meta.client_info.map_or("", |raw| raw.get());
         let capabilities = meta.client_capabilities.map_or("{}", |raw| raw.get());
         if info.len() + capabilities.len() > MAX_CLIENT_BYTES {
             // Nobody may fill the memory with what is said once.
             let (info, capabilities) = read_client(info, capabilities)?;
-            let mut peer = Peer::new(Revision::LATEST, info, capabilities);
-            peer.principal = principal;
-            return Ok(Arc::new(peer));
+            return Ok(Arc::new(Peer::new(Revision::LATEST, info, capabilities).sent_by(sender)));
         }
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = seen.iter().position(|seen| {
-            *seen.info == *info && *seen.capabilities == *capabilities && seen.peer.principal == principal
+            *seen.info == *info && *seen.capabilities == *capabilities && seen.peer.is_sent_by(&sender)
         });
         if let Some(known) = known {
             return Ok(Arc::clone(&seen[known].peer));
         }
         let (client, able) = read_client(info, capabilities)?;
-        let peer = Arc::new(programs.peer(Revision::LATEST, client, able, principal));
+        let peer = Arc::new(programs.peer(Revision::LATEST, client, able, sender));
         if seen.len() >= SEEN {
             seen.remove(0);
         }

@@ -8,6 +8,7 @@ use hospes_model::{
 };
 
 use crate::Peer;
+use crate::peer::Sender;
 
 /// How many different ones are remembered.
 const MAX_REMEMBERED: usize = 32;
@@ -30,16 +31,11 @@ impl Programs {
     }
 
     /// The peer that said so.
-    pub(super) fn legacy_peer(
-        &self,
-        revision: Revision,
-        params: &InitializeParams,
-        principal: Option<Arc<str>>,
-    ) -> Peer {
+    pub(super) fn legacy_peer(&self, revision: Revision, params: &InitializeParams, sender: Sender) -> Peer {
         let (info, mut capabilities) = (params.client_info.clone(), params.capabilities.clone());
         // The adapter follows tasks for clients of older revisions.
         capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
-        self.peer(revision, Some(info), capabilities, principal)
+        self.peer(revision, Some(info), capabilities, sender)
     }
 
     /// A peer that shares what it says of itself with its like.
@@ -48,12 +44,10 @@ impl Programs {
         revision: Revision,
         info: Option<Implementation>,
         capabilities: ClientCapabilities,
-        principal: Option<Arc<str>>,
+        sender: Sender,
     ) -> Peer {
         let info = info.map(|info| self.infos.share(info));
-        let mut peer = Peer::shared(revision, info, self.capabilities.share(capabilities));
-        peer.principal = principal;
-        peer
+        Peer::shared(revision, info, self.capabilities.share(capabilities)).sent_by(sender)
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Instant;
 
 use hospes_model::{Id, InputRequest, Method, Notification, Revision, RpcError, meta_key};
 use hospes_proto::session::Ticket;
 
 use super::asking::{Asked, Asking};
-use super::{Adapter, Session, Stop, Stopped, Table, write};
+use super::{Adapter, CallKind, Session, Stop, Stopped, Table, write};
 use crate::context::Context;
 use crate::exchange::{Event, Exchange};
-use crate::service::Outcome;
+use crate::service::{Outcome, Service as _};
 
 /// What a call has just put on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,19 @@ impl Running {
     /// The peer's revision.
     pub(crate) fn revision(&self) -> Revision {
         self.context().peer().revision
+    }
+
+    /// What kind of call this is, where it runs a handler of somebody's.
+    pub(crate) fn kind(&self) -> Option<CallKind> {
+        if self.adapter.service.is_cooperative() {
+            return None;
+        }
+        self.adapter.quick.kind(self.exchange.call())
+    }
+
+    /// Takes note of the first stretch of a call of this kind.
+    pub(crate) fn note(&self, kind: CallKind, start: Instant) {
+        self.adapter.quick.note(kind, start);
     }
 
     /// Whether this is a stream of changes (2026-07-28).

@@ -20,6 +20,7 @@ use super::receive::{drain, read};
 use super::sessions::Sessions;
 use super::settings::{EndpointBuilder, Limits, Pages};
 use super::sse::Sse;
+use crate::peer::Sender;
 use crate::service::{BoxService, IntoService};
 use crate::transport::adapter::{Adapter, PeerCache, Settings};
 
@@ -32,6 +33,18 @@ impl Principal {
     /// A name that stands for the same party every time.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
+    }
+}
+
+/// Which program sends a request, in words for records and people, where a layer around the endpoint has found out: put it
+/// into the request's extensions. A handler finds it in [`Peer::caller`](crate::Peer::caller).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller(Arc<str>);
+
+impl Caller {
+    /// `node, process 4711 of user 1000`.
+    pub fn new(words: impl Into<Arc<str>>) -> Self {
+        Self(words.into())
     }
 }
 
@@ -165,6 +178,8 @@ impl Endpoint {
 /// Where a request comes from.
 pub(super) trait Source {
     fn endpoint(&self) -> &Arc<Inner>;
+    /// Whether a router may have taken the endpoint's path off the request's: what is left of it is `/`.
+    fn is_routed(&self) -> bool;
     /// Who has asked there before.
     fn peers(&self) -> &PeerCache;
     /// Its response is ready; the body may still have to go out.
@@ -174,6 +189,10 @@ pub(super) trait Source {
 impl Source for &Endpoint {
     fn endpoint(&self) -> &Arc<Inner> {
         &self.0
+    }
+
+    fn is_routed(&self) -> bool {
+        true
     }
 
     fn peers(&self) -> &PeerCache {
@@ -200,8 +219,9 @@ where
         let mut response = 'answer: {
             let inner = source.endpoint();
             let mut body = pin!(body);
-            if parts.uri.path() != &*inner.limits.path {
-                break 'answer match inner.sse(parts.uri.path()) {
+            let path = parts.uri.path();
+            if path != &*inner.limits.path && !(path == "/" && source.is_routed()) {
+                break 'answer match inner.sse(path) {
                     Some((sse, door)) => Box::pin(super::sse::answer(inner, sse, door, &parts, body)).await,
                     None => elsewhere(inner, &parts),
                 };
@@ -212,7 +232,7 @@ where
             let head = match inner.admission.admit(&parts.method, parts.uri.authority(), &parts.headers) {
                 Ok(head) => head,
                 Err(rejection) => {
-                    if rejection.status == StatusCode::PAYLOAD_TOO_LARGE {
+                    if rejection.status == StatusCode::PAYLOAD_TOO_LARGE && !waits(&parts) {
                         // Rare, and not worth a place in every request's future.
                         Box::pin(drain(body)).await;
                     }
@@ -255,6 +275,11 @@ where
         source.answered(&mut response);
         response
     }
+}
+
+/// Whether the client sends its body only once it is asked to: then there is nothing to let it finish.
+fn waits(parts: &http::request::Parts) -> bool {
+    parts.headers.contains_key(http::header::EXPECT)
 }
 
 /// The response to a request for another path.
@@ -399,8 +424,11 @@ pub(super) fn refusal_status(error: &RpcError, era: Era) -> StatusCode {
 }
 
 /// Who sends the request.
-pub(super) fn principal(parts: &http::request::Parts) -> Option<Arc<str>> {
-    parts.extensions.get::<Principal>().map(|principal| Arc::clone(&principal.0))
+pub(super) fn sender(parts: &http::request::Parts) -> Sender {
+    Sender {
+        principal: parts.extensions.get::<Principal>().map(|principal| Arc::clone(&principal.0)),
+        caller: parts.extensions.get::<Caller>().map(|caller| Arc::clone(&caller.0)),
+    }
 }
 
 impl fmt::Debug for Endpoint {

@@ -1,6 +1,7 @@
 //! What may stand before an endpoint: it finds out who asks, says what they may, and serves other things on the same
 //! socket.
 
+use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,6 +13,7 @@ use http::header::ORIGIN;
 use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::Endpoint;
@@ -28,7 +30,7 @@ pub type FrontFuture<'a> = Pin<Box<dyn Future<Output = Option<Response<Bytes>>> 
 ///
 /// Host and origin are not checked before it: [`Endpoint::admit_sender`] does that, where it matters.
 pub trait Front: Send + Sync + 'static {
-    /// Looks at a request. Where it comes from is in its extensions: [`RemoteAddress`].
+    /// Looks at a request. Where it comes from is in its extensions: [`RemoteAddress`], [`ConnectionMemory`].
     fn receive<'a>(&'a self, endpoint: &'a Endpoint, request: &'a mut Request<Incoming>) -> FrontFuture<'a>;
 }
 
@@ -42,6 +44,28 @@ impl<F: Front + ?Sized> Front for Box<F> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing else to say")]
 pub struct RemoteAddress(pub SocketAddr);
+
+/// What a [`Front`] keeps for as long as a connection lasts, in the extensions of each of its requests: what was found out
+/// of the connection once need not be found out again.
+#[derive(Clone, Default)]
+pub struct ConnectionMemory(Arc<OnceCell<Arc<dyn Any + Send + Sync>>>);
+
+impl ConnectionMemory {
+    /// What is kept; of several requests at once one finds it out. Nothing where something of another type is kept.
+    pub async fn get_or_init<T: Send + Sync + 'static>(
+        &self,
+        find: impl Future<Output = T>,
+    ) -> Option<Arc<T>> {
+        let kept = self.0.get_or_init(|| async { Arc::new(find.await) as Arc<dyn Any + Send + Sync> }).await;
+        Arc::clone(kept).downcast().ok()
+    }
+}
+
+impl fmt::Debug for ConnectionMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ConnectionMemory")
+    }
+}
 
 /// Says of each call whether the sender may make it. In a request's extensions it is asked once the method and its
 /// params are known and before anything happens; what it refuses is answered with its response.

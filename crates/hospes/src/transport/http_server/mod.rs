@@ -17,8 +17,8 @@ mod sse;
 mod tests;
 
 pub use body::Body;
-pub use endpoint::{Endpoint, Principal};
-pub use front::{CallGuard, Front, FrontFuture, Refusal, RemoteAddress, StreamsUntil};
+pub use endpoint::{Caller, Endpoint, Principal};
+pub use front::{CallGuard, ConnectionMemory, Front, FrontFuture, Refusal, RemoteAddress, StreamsUntil};
 pub use hospes_proto::http::{AllowedHosts, AllowedOrigins};
 pub use server::{DEFAULT_IDLE_TIMEOUT, DEFAULT_MAX_CONNECTIONS, DEFAULT_SHUTDOWN_TIMEOUT, HttpServer};
 pub use settings::{

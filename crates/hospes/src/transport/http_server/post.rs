@@ -12,10 +12,11 @@ use http::{Response, StatusCode};
 
 use super::body::Body;
 use super::calls::Calls;
-use super::endpoint::{Inner, busy, empty, json, principal, refusal_status, refuse};
+use super::endpoint::{Inner, busy, empty, json, refusal_status, refuse, sender};
 use super::front::{check_call, check_messages, check_request};
 use super::sessions::{Full, HttpSession};
 use crate::params::Params;
+use crate::peer::Sender;
 use crate::transport::adapter::{Admitted, ModernRequest, Opened, PeerCache, Running, read_meta};
 
 /// What a message that was admitted asks for. It borrows from the body alone.
@@ -154,7 +155,7 @@ pub(super) fn find_session(
     id: Option<&Id>,
 ) -> Result<Arc<HttpSession>, Rejection> {
     let Some(session) = head.session else { return Err(Rejection::session_required(id.cloned())) };
-    let principal = principal(parts);
+    let principal = sender(parts).principal;
     inner
         .sessions
         .find(session)
@@ -189,7 +190,7 @@ pub(super) fn begin(
             if let Err(refusal) = check_call(&parts, &Method::Initialize, &Params::new(params.clone())) {
                 return Begun::Done(refusal);
             }
-            return Begun::Open(Box::pin(open(Arc::clone(inner), principal(&parts), id, params)));
+            return Begun::Open(Box::pin(open(Arc::clone(inner), sender(&parts), id, params)));
         }
         Plan::Modern { id, method, params } => begin_modern(inner, peers, parts, &id, method, params),
         Plan::Legacy { session, request } => begin_legacy(inner, parts, whole, &session, request),
@@ -217,11 +218,11 @@ fn begin_modern(
     let permit = inner.permit(id, usize::from(!listen)).map_err(|rejection| Box::new(refuse(&rejection)))?;
     // A stream of changes is held for long: it must hold neither the connection's buffer nor the request's head.
     let params = if listen { Params::new(params.raw().detached()) } else { params };
-    let principal = principal(&parts);
+    let sender = sender(&parts);
     let http = (!listen).then(|| Box::new(parts));
     let kept = params.clone();
     let begun = read_meta(kept.view()).and_then(|meta| {
-        let request = ModernRequest { id: id.clone(), method, params, principal, http };
+        let request = ModernRequest { id: id.clone(), method, params, sender, http };
         inner.adapter.begin(request, &meta, peers)
     });
     match begun {
@@ -312,12 +313,12 @@ fn begin_batch(
 }
 
 /// Answers `initialize`. A session is entered only when all is well (HSES-01, R10 of the peers' defects).
-async fn open(inner: Arc<Inner>, principal: Option<Arc<str>>, id: Id, params: RawJson) -> Response<Body> {
+async fn open(inner: Arc<Inner>, sender: Sender, id: Id, params: RawJson) -> Response<Body> {
     let permit = match inner.permit(&id, 1) {
         Ok(permit) => permit,
         Err(rejection) => return refuse(&rejection),
     };
-    let opened = Arc::clone(&inner.adapter).open(id.clone(), params, principal).await;
+    let opened = Arc::clone(&inner.adapter).open(id.clone(), params, sender).await;
     drop(permit);
     let Opened { session, answer } = match opened {
         Ok(opened) => opened,

@@ -13,6 +13,8 @@ use http::StatusCode;
 
 use super::endpoint::{Inner, busy};
 
+/// How long nothing more of a refused body may come until its client is taken to have stopped sending.
+const DRAIN_PAUSE: Duration = Duration::from_millis(100);
 /// How much of a refused body is read, so that a client that is still sending it gets to read the refusal.
 const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 /// A body that comes in one piece of at most this size lies in its connection's own buffer, whose size is bounded by
@@ -156,7 +158,10 @@ fn drained<B: http_body::Body<Data = Bytes>>(
 pub(super) async fn drain<B: http_body::Body<Data = Bytes>>(mut body: Pin<&mut B>) {
     let mut left = MAX_DRAINED_BYTES;
     let all = async {
-        while let Some(Ok(frame)) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        // A client that has stopped sending, or never began, waits for the answer.
+        while let Ok(Some(Ok(frame))) =
+            tokio::time::timeout(DRAIN_PAUSE, std::future::poll_fn(|cx| body.as_mut().poll_frame(cx))).await
+        {
             left = match frame.data_ref().map_or(Some(left), |piece| left.checked_sub(piece.len())) {
                 Some(left) => left,
                 None => return,

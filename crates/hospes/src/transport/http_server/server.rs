@@ -23,9 +23,10 @@ use tokio::sync::watch;
 use super::Endpoint;
 use super::body::Body;
 use super::endpoint::{Inner, Source, handle};
-use super::front::{Front, RemoteAddress};
+use super::front::{ConnectionMemory, Front, RemoteAddress};
 use super::receive::drain;
 use crate::transport::adapter::PeerCache;
+use crate::transport::watchdog::Watchdog;
 
 /// How many connections are served at once unless told otherwise: the setting `max_connections`. Where the process may
 /// open fewer descriptors, three quarters of those: handlers need some, too, and children.
@@ -53,6 +54,7 @@ pub struct HttpServer {
     listener: TcpListener,
     address: SocketAddr,
     endpoint: Endpoint,
+    others: Vec<Endpoint>,
     front: Option<Arc<dyn Front>>,
     max_connections: usize,
     idle: Duration,
@@ -82,6 +84,7 @@ impl HttpServer {
             listener,
             address,
             endpoint,
+            others: Vec::new(),
             front: None,
             max_connections: DEFAULT_MAX_CONNECTIONS.min(most_connections()),
             idle: DEFAULT_IDLE_TIMEOUT,
@@ -93,6 +96,14 @@ impl HttpServer {
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections;
+        self
+    }
+
+    /// Serves another endpoint on the same socket, at its own path. What stands before the first stands before it, too;
+    /// where two serve a path, it is the earlier one's.
+    #[must_use]
+    pub fn also(mut self, endpoint: Endpoint) -> Self {
+        self.others.push(endpoint);
         self
     }
 
@@ -151,6 +162,22 @@ impl HttpServer {
         self.serve_until(std::future::pending()).await
     }
 
+    /// Serves until a signal asks for the end (SIGTERM, SIGINT, SIGHUP), as [`HttpServer::serve_until`] does.
+    ///
+    /// A handler that does not give back its thread does not hold the process: it is ended at most two seconds after the
+    /// [shutdown timeout](HttpServer::shutdown_timeout), with 128 and the signal's number as exit code. A second signal
+    /// ends it at once.
+    ///
+    /// # Errors
+    /// When signals cannot be waited for.
+    pub async fn serve_until_signal(self) -> io::Result<()> {
+        let endpoint = self.endpoint.clone();
+        let running = move || endpoint.calls() + crate::server::blocking::running();
+        let mut watchdog = Watchdog::start(self.shutdown, false, running)?;
+        let asked = watchdog.asked();
+        self.serve_until(asked).await
+    }
+
     /// Serves until `shutdown` is ready. Then no connection is taken any more, streams of changes end, calls may go on for
     /// the shutdown timeout, and what still runs after it is answered with an error.
     ///
@@ -160,6 +187,7 @@ impl HttpServer {
         let mut shutdown = pin!(shutdown);
         let (stage, _) = watch::channel(Stage::Open);
         let connections = Arc::new(AtomicUsize::new(0));
+        let others: Arc<[Endpoint]> = self.others.into();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -184,8 +212,10 @@ impl HttpServer {
             }
             let connection = Connection {
                 endpoint: self.endpoint.clone(),
+                others: Arc::clone(&others),
                 front: self.front.clone(),
                 from: RemoteAddress(from),
+                memory: ConnectionMemory::default(),
                 peers: PeerCache::default(),
                 requests: AtomicUsize::new(0),
                 busy: AtomicUsize::new(0),
@@ -193,15 +223,16 @@ impl HttpServer {
             tokio::spawn(serve(stream, connection, self.idle, stage.subscribe(), place));
         }
         drop(self.listener);
-        self.endpoint.close();
+        let all = || std::iter::once(&self.endpoint).chain(&*others);
+        all().for_each(Endpoint::close);
         stage.send_replace(Stage::Closing);
         if tokio::time::timeout(self.shutdown, stage.closed()).await.is_err() {
             tracing::warn!("calls were still running after the shutdown timeout");
-            self.endpoint.abort();
+            all().for_each(Endpoint::abort);
             stage.send_replace(Stage::Closed);
             let _ = tokio::time::timeout(LAST_WORDS, stage.closed()).await;
         }
-        self.endpoint.abort();
+        all().for_each(Endpoint::abort);
         Ok(())
     }
 }
@@ -250,8 +281,11 @@ impl Drop for Place {
 /// What the requests of one connection share.
 struct Connection {
     endpoint: Endpoint,
+    /// Further ones, each at its own path.
+    others: Arc<[Endpoint]>,
     front: Option<Arc<dyn Front>>,
     from: RemoteAddress,
+    memory: ConnectionMemory,
     peers: PeerCache,
     /// How many requests there have been.
     requests: AtomicUsize,
@@ -260,23 +294,41 @@ struct Connection {
 }
 
 /// A request that is not answered to the end.
-pub(super) struct Busy(Arc<Connection>);
+pub(super) struct Busy {
+    connection: Arc<Connection>,
+    /// Which of the other endpoints it is for, if it is not the first.
+    other: Option<usize>,
+}
 
 impl Busy {
-    fn new(connection: &Arc<Connection>) -> Self {
+    fn new(connection: &Arc<Connection>, path: &str) -> Self {
         connection.requests.fetch_add(1, Ordering::Relaxed);
         connection.busy.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(connection))
+        let other = match &*connection.others {
+            [] => None,
+            _ if connection.endpoint.serves(path) => None,
+            others => others.iter().position(|endpoint| endpoint.serves(path)),
+        };
+        Self { connection: Arc::clone(connection), other }
+    }
+
+    fn whole(&self) -> &Endpoint {
+        let other = self.other.and_then(|other| self.connection.others.get(other));
+        other.unwrap_or(&self.connection.endpoint)
     }
 }
 
 impl Source for Busy {
     fn endpoint(&self) -> &Arc<Inner> {
-        &self.0.endpoint.0
+        &self.whole().0
+    }
+
+    fn is_routed(&self) -> bool {
+        false
     }
 
     fn peers(&self) -> &PeerCache {
-        &self.0.peers
+        &self.connection.peers
     }
 
     fn answered(self, response: &mut Response<Body>) {
@@ -286,7 +338,7 @@ impl Source for Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+        self.connection.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -298,8 +350,8 @@ async fn serve(
     place: Place,
 ) {
     let connection = Arc::new(connection);
-    let service = service_fn(|request| {
-        let busy = Busy::new(&connection);
+    let service = service_fn(|request: Request<Incoming>| {
+        let busy = Busy::new(&connection, request.uri().path());
         let answer = match &connection.front {
             None => Either::Left(handle(busy, request)),
             Some(front) => Either::Right(Box::pin(behind(Arc::clone(front), busy, request))),
@@ -344,8 +396,9 @@ async fn serve(
 
 /// Answers a request that something else sees first.
 async fn behind(front: Arc<dyn Front>, busy: Busy, mut request: Request<Incoming>) -> Response<Body> {
-    request.extensions_mut().insert(busy.0.from);
-    match front.receive(&busy.0.endpoint, &mut request).await {
+    request.extensions_mut().insert(busy.connection.from);
+    request.extensions_mut().insert(busy.connection.memory.clone());
+    match front.receive(busy.whole(), &mut request).await {
         None => handle(busy, request).await,
         Some(response) => {
             let body = pin!(request.into_body());

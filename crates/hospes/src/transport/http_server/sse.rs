@@ -22,7 +22,7 @@ use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
 use super::body::{Body, Source};
-use super::endpoint::{Inner, busy, empty, events, principal, refuse};
+use super::endpoint::{Inner, busy, empty, events, refuse, sender};
 use super::front::{check_messages, check_request};
 use super::receive;
 use super::settings::Limits;
@@ -120,7 +120,7 @@ impl Sse {
             return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
         };
         let found = self.streams().get(id).cloned();
-        found.filter(|stream| stream.principal == principal(parts)).ok_or_else(|| {
+        found.filter(|stream| stream.principal == sender(parts).principal).ok_or_else(|| {
             let why = format!("no such stream is open; open one at {}", self.stream_path);
             Rejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why))
         })
@@ -176,9 +176,9 @@ fn open(inner: &Arc<Inner>, sse: &Arc<Sse>, parts: &Parts) -> Result<Response<Bo
     // 128 bits that nobody can guess: whoever knows the URL speaks for the client.
     let id = SessionId::from_random(random());
     let (inbox, posted) = mpsc::channel(MAX_WAITING_MESSAGES);
-    let principal = principal(parts);
+    let sender = sender(parts);
     let stream = Arc::new(Stream {
-        principal: principal.clone(),
+        principal: sender.principal.clone(),
         inbox,
         waker: AtomicWaker::new(),
         calls: AtomicUsize::new(0),
@@ -200,7 +200,7 @@ fn open(inner: &Arc<Inner>, sse: &Arc<Sse>, parts: &Parts) -> Result<Response<Bo
         id,
         stream,
         posted,
-        desk: Desk::new(Arc::clone(&sse.adapter), sse.desks, principal),
+        desk: Desk::new(Arc::clone(&sse.adapter), sse.desks, sender),
         lines: Vec::new(),
         stage: Stage::Serving,
     };

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use hospes_model::{Id, RpcError, message};
 use hospes_proto::frame::line::end_line;
 
 use super::outbox::Outbox;
-use crate::transport::adapter::{Adapter, Batch, Listen, Running, Said, Session};
+use crate::transport::adapter::{Adapter, Batch, CallKind, Listen, Running, Said, Session};
 
 /// How much goes on.
 #[derive(Debug, Default)]
@@ -68,12 +69,20 @@ impl Drop for Slot {
     }
 }
 
-/// Sends what a call says, to its end.
-pub(super) async fn go_on(mut running: Running, mut slot: Slot) {
+/// Sends what a call says, to its end. One of a `kind` that is not known to be quick begins here.
+pub(super) async fn go_on(mut running: Running, mut slot: Slot, mut kind: Option<CallKind>) {
     let mut text = Vec::new();
     loop {
         std::future::poll_fn(|cx| slot.outbox.poll_room(cx)).await;
-        match std::future::poll_fn(|cx| running.poll_said(cx, &mut text)).await {
+        let said = std::future::poll_fn(|cx| {
+            let Some(kind) = kind.take() else { return running.poll_said(cx, &mut text) };
+            let start = Instant::now();
+            // What the worker has taken on goes to another thread: the task that it would run next is stolen by none.
+            let said = tokio::task::block_in_place(|| running.poll_said(cx, &mut text));
+            running.note(kind, start);
+            said
+        });
+        match said.await {
             Said::Message => {
                 end_line(&mut text, 0);
                 slot.outbox.push(&text);

@@ -11,9 +11,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Sleep;
 
 use super::Limits;
+#[cfg(feature = "stdio")]
+use super::background::Counters;
 use super::desk::Desk;
 use super::outbox::MAX_UNWRITTEN_BYTES;
+use crate::peer::Sender;
 use crate::transport::adapter::Adapter;
+#[cfg(feature = "stdio")]
+use crate::transport::watchdog::Pulse;
 
 /// How long calls have to say that they were stopped, and the output to end.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -31,6 +36,8 @@ pub(super) struct Connection<R, W> {
     desk: Desk,
     phase: Phase,
     limits: Limits,
+    #[cfg(feature = "stdio")]
+    pulse: Option<Arc<Pulse>>,
 }
 
 /// ```text
@@ -59,9 +66,26 @@ where
             out: Vec::new(),
             written: 0,
             flushed: true,
-            desk: Desk::new(adapter, limits, None),
+            desk: Desk::new(adapter, limits, Sender::default()),
             phase: Phase::Serving,
             limits,
+            #[cfg(feature = "stdio")]
+            pulse: None,
+        }
+    }
+
+    /// Shows that it gets on, and how many calls there are.
+    #[cfg(feature = "stdio")]
+    pub(super) fn watched(mut self, pulse: Arc<Pulse>, counters: Arc<Counters>) -> Self {
+        self.pulse = Some(pulse);
+        self.desk.count_in(counters);
+        self
+    }
+
+    fn beat(&self) {
+        #[cfg(feature = "stdio")]
+        if let Some(pulse) = &self.pulse {
+            pulse.beat();
         }
     }
 
@@ -85,6 +109,7 @@ where
             self.desk.poll_opening(cx, &mut self.out);
             self.take_lines(cx);
             if let Poll::Ready(read) = self.poll_read(cx) {
+                self.beat();
                 match read {
                     Ok(0) => {
                         if let Some(line) = self.framer.finish() {
@@ -162,6 +187,7 @@ where
             }
             self.written += wrote;
             self.flushed = false;
+            self.beat();
         }
         // Room for one large answer is kept: to ask for it again each time costs more than to write it.
         if self.out.capacity() > 2 * MAX_UNWRITTEN_BYTES {

@@ -4,11 +4,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Instant;
 
 use bytes::Bytes;
 use hospes_model::{Id, Message, Method, RawJson, Revision, RpcError, code, message};
 use hospes_proto::frame::line::end_line;
 use hospes_proto::frame::{Line, Subject};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
 use super::Limits;
@@ -16,6 +18,7 @@ use super::background::{Counters, Slot, answer, go_on, listen};
 use super::outbox::{MAX_UNWRITTEN_BYTES, Outbox};
 use super::queue::Queue;
 use crate::params::Params;
+use crate::peer::Sender;
 use crate::transport::adapter::{
     Adapter, Admitted, Batch, ModernCalls, ModernRequest, Opened, PeerCache, Running, Said, Session, Stop,
     Stopped, Table, cancelled, read_meta, write_refusal,
@@ -30,7 +33,7 @@ pub(in crate::transport) struct Desk {
     adapter: Arc<Adapter>,
     limits: Limits,
     /// Who the client is, where that is known.
-    principal: Option<Arc<str>>,
+    sender: Sender,
     outbox: Arc<Outbox>,
     counters: Arc<Counters>,
     /// The legacy session, once `initialize` has opened it.
@@ -44,6 +47,8 @@ pub(in crate::transport) struct Desk {
     peers: PeerCache,
     queue: Queue,
     closed: bool,
+    /// Whether tasks run side by side here.
+    spreads: bool,
 }
 
 struct Opening(Pin<Box<dyn Future<Output = Result<Opened, Vec<u8>>> + Send>>);
@@ -55,15 +60,11 @@ impl std::fmt::Debug for Opening {
 }
 
 impl Desk {
-    pub(in crate::transport) fn new(
-        adapter: Arc<Adapter>,
-        limits: Limits,
-        principal: Option<Arc<str>>,
-    ) -> Self {
+    pub(in crate::transport) fn new(adapter: Arc<Adapter>, limits: Limits, sender: Sender) -> Self {
         Self {
             adapter,
             limits,
-            principal,
+            sender,
             outbox: Arc::default(),
             counters: Arc::default(),
             session: None,
@@ -74,7 +75,15 @@ impl Desk {
             peers: PeerCache::default(),
             queue: Queue::default(),
             closed: false,
+            spreads: Handle::try_current()
+                .is_ok_and(|runtime| !matches!(runtime.runtime_flavor(), RuntimeFlavor::CurrentThread)),
         }
+    }
+
+    /// Counts what goes on where others see it, too.
+    #[cfg(feature = "stdio")]
+    pub(super) fn count_in(&mut self, counters: Arc<Counters>) {
+        self.counters = counters;
     }
 
     pub(in crate::transport) fn outbox(&self) -> &Outbox {
@@ -293,8 +302,8 @@ impl Desk {
                 _ => {}
             }
         }
-        let principal = self.principal.clone();
-        let request = ModernRequest { id: id.clone(), method, params: params.clone(), principal, http: None };
+        let sender = self.sender.clone();
+        let request = ModernRequest { id: id.clone(), method, params: params.clone(), sender, http: None };
         let begun = self.modern.check(&id).and_then(|()| self.adapter.begin(request, &meta, &self.peers));
         match begun {
             Ok(running) => self.run(running, batch, cx, out),
@@ -306,7 +315,7 @@ impl Desk {
         // Kept as long as the session: it must not hold the read buffer.
         let params = params.raw().detached();
         self.opening =
-            Some(Opening(Box::pin(Arc::clone(&self.adapter).open(id, params, self.principal.clone()))));
+            Some(Opening(Box::pin(Arc::clone(&self.adapter).open(id, params, self.sender.clone()))));
         self.poll_opening(cx, out);
     }
 
@@ -326,7 +335,8 @@ impl Desk {
         end_line(out, start);
     }
 
-    /// Polls a call in place; if it does not finish at once it goes on in a task of its own.
+    /// Polls a call in place; if it does not finish at once it goes on in a task of its own. It begins there where it is
+    /// not known to give back its thread quickly, so that the connection goes on whatever the handler does.
     fn run(
         &mut self,
         mut running: Running,
@@ -334,22 +344,50 @@ impl Desk {
         cx: &mut TaskContext<'_>,
         out: &mut Vec<u8>,
     ) {
-        let begin = out.len();
-        // A call that talks without end must not keep the others waiting.
-        while out.len() - begin < MAX_UNWRITTEN_BYTES {
-            let start = out.len();
-            match running.poll_said(cx, out) {
-                Poll::Ready(Said::Message) => end_line(out, start),
-                Poll::Ready(Said::Answer(_)) => return answer(out, start, batch, None),
-                Poll::Ready(Said::Silence) => return answer(out, start, batch, Some(Vec::new())),
-                Poll::Pending => break,
+        let kind = if self.spreads { running.kind() } else { None };
+        let unknown = kind.filter(|kind| !self.adapter.quick().knows(*kind));
+        if unknown.is_none() {
+            let start = kind.map(|_| Instant::now());
+            let done = Self::run_in_place(&mut running, batch, cx, out);
+            if let (Some(kind), Some(start)) = (kind, start) {
+                running.note(kind, start);
+            }
+            if done {
+                return;
             }
         }
         if let Err(error) = self.spawn(&mut running, batch) {
             return self.answer_error(out, batch, running.id(), error);
         }
         let slot = Slot::of(&running, &self.counters, &self.outbox, batch);
-        tokio::spawn(go_on(running, slot));
+        tokio::spawn(go_on(running, slot, unknown));
+    }
+
+    /// Polls a call for as long as it has something to say; whether it is done.
+    fn run_in_place(
+        running: &mut Running,
+        batch: Option<&Arc<Batch>>,
+        cx: &mut TaskContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let begin = out.len();
+        // A call that talks without end must not keep the others waiting.
+        while out.len() - begin < MAX_UNWRITTEN_BYTES {
+            let start = out.len();
+            match running.poll_said(cx, out) {
+                Poll::Ready(Said::Message) => end_line(out, start),
+                Poll::Ready(Said::Answer(_)) => {
+                    answer(out, start, batch, None);
+                    return true;
+                }
+                Poll::Ready(Said::Silence) => {
+                    answer(out, start, batch, Some(Vec::new()));
+                    return true;
+                }
+                Poll::Pending => return false,
+            }
+        }
+        false
     }
 
     /// Makes ready to let the call go on by itself.

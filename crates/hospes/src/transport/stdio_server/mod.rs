@@ -11,6 +11,10 @@ mod queue;
 pub(crate) mod tests;
 
 use std::io;
+#[cfg(feature = "stdio")]
+use std::sync::Arc;
+#[cfg(feature = "stdio")]
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hospes_proto::Revisions;
@@ -18,8 +22,12 @@ use hospes_proto::frame::line::DEFAULT_MAX_MESSAGE_BYTES;
 use hospes_proto::state::KeyRing;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+#[cfg(feature = "stdio")]
+use self::background::Counters;
 use self::connection::Connection;
 use super::adapter::{Adapter, Settings};
+#[cfg(feature = "stdio")]
+use super::watchdog::Watchdog;
 use crate::service::{BoxService, IntoService};
 
 /// How many calls of one client run at once unless told otherwise: the setting `max_concurrent_calls`.
@@ -146,6 +154,10 @@ impl StdioServer {
     /// Serves the process's own stdin and stdout until stdin ends, stdout breaks, or a signal asks for the end
     /// (SIGTERM, SIGINT, SIGHUP). What was accepted by then is answered first.
     ///
+    /// Calls have the [shutdown timeout](StdioServer::shutdown_timeout) to end, after stdin has ended as after a signal.
+    /// A handler that does not give back its thread does not hold the process: it is ended at most two seconds later, with
+    /// the exit code 1, or 128 and the signal's number. A second signal ends it at once.
+    ///
     /// Both descriptors are taken away from the rest of the program: what it prints goes to stderr, what it reads is
     /// empty, so that a stray `println!` cannot break the wire (STDIO-07).
     ///
@@ -153,12 +165,22 @@ impl StdioServer {
     /// When the descriptors cannot be taken or reading fails.
     #[cfg(feature = "stdio")]
     pub async fn serve(self) -> io::Result<()> {
-        let shutdown = super::shutdown_signal()?;
-        self.serve_process(shutdown).await
+        let counters = Arc::<Counters>::default();
+        let running = {
+            let counters = Arc::clone(&counters);
+            move || counters.calls.load(Ordering::Acquire) + crate::server::blocking::running()
+        };
+        let mut watchdog = Watchdog::start(self.limits.shutdown, true, running)?;
+        let (input, output) = descriptors::take()?;
+        let adapter = Adapter::new(self.service, self.settings);
+        adapter.learn().await;
+        let connection = Connection::new(input, output, adapter, self.limits);
+        let asked = watchdog.asked();
+        connection.watched(watchdog.pulse(), counters).run(asked).await
     }
 
     /// Serves the process's own stdin and stdout like [`StdioServer::serve`], but until `shutdown` is ready instead of
-    /// until a signal comes: for programs that have more to end than this server.
+    /// until a signal comes: for programs that have more to end than this server. Nothing ends the process here.
     ///
     /// # Errors
     /// When the descriptors cannot be taken or reading fails.

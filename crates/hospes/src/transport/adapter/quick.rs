@@ -1,0 +1,68 @@
+//! Which calls were seen to give back their thread quickly, so that they may run in their connection's task.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hospes_model::Method;
+
+use crate::service::Call;
+
+/// How many kinds of call are remembered at most.
+const PLACES: usize = 256;
+/// How long the first stretch of a call may take that counts as quick.
+const QUICK: Duration = Duration::from_millis(1);
+/// How long it takes where it does not any more. What lies between may be the machine's doing.
+const SLOW: Duration = Duration::from_millis(10);
+
+/// What was seen of the calls of one service, without their arguments. It forgets what others take the place of.
+#[derive(Debug)]
+pub(crate) struct Quick {
+    hasher: RandomState,
+    seen: Box<[AtomicU64]>,
+}
+
+/// A kind of call: a tool, a prompt, a resource.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallKind(u64);
+
+impl Default for Quick {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), seen: (0..PLACES).map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+impl Quick {
+    /// The kind of a call that runs a handler of somebody's; none for the others, which are quick.
+    pub(crate) fn kind(&self, call: &Call) -> Option<CallKind> {
+        let view = call.params.view();
+        let of = match call.method {
+            Method::ToolsCall | Method::PromptsGet => view.name.as_deref(),
+            Method::ResourcesRead => view.uri.as_deref(),
+            Method::Complete => Some(""),
+            _ => return None,
+        };
+        // Never 0, which stands for nothing.
+        Some(CallKind(self.hasher.hash_one((call.method.name(), of)) | 1))
+    }
+
+    fn place(&self, kind: CallKind) -> &AtomicU64 {
+        let index = usize::try_from(kind.0 >> 32).unwrap_or_default() % self.seen.len();
+        &self.seen[index]
+    }
+
+    /// Whether such calls were seen to be quick.
+    pub(crate) fn knows(&self, kind: CallKind) -> bool {
+        self.place(kind).load(Ordering::Relaxed) == kind.0
+    }
+
+    /// Takes note of the first stretch of such a call, which has begun at `start`.
+    pub(crate) fn note(&self, kind: CallKind, start: Instant) {
+        let took = start.elapsed();
+        if took >= SLOW {
+            let _ = self.place(kind).compare_exchange(kind.0, 0, Ordering::Relaxed, Ordering::Relaxed);
+        } else if took < QUICK && !self.knows(kind) {
+            self.place(kind).store(kind.0, Ordering::Relaxed);
+        }
+    }
+}

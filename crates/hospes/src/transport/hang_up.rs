@@ -1,0 +1,56 @@
+//! Notices the end of stdin without reading it.
+
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use tokio::sync::oneshot;
+
+/// Waits for the other side of stdin to close. What is written meanwhile wakes nobody.
+pub(super) struct HangUp {
+    input: OwnedFd,
+    stop: PipeReader,
+}
+
+impl HangUp {
+    /// Tells `hung_up` once it happens. It ends when what is returned is dropped.
+    ///
+    /// # Errors
+    /// When there is no descriptor or no thread for it.
+    pub(super) fn watch(hung_up: oneshot::Sender<()>) -> io::Result<PipeWriter> {
+        let input = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+        let (stop, stopper) = io::pipe()?;
+        let this = Self { input, stop };
+        let watch = move || {
+            if this.happens() {
+                let _ = hung_up.send(());
+            }
+        };
+        std::thread::Builder::new().name("hospes-hang-up".to_owned()).spawn(watch)?;
+        Ok(stopper)
+    }
+
+    /// Whether it happens before this is stopped.
+    fn happens(&self) -> bool {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let wanted = PollFlags::RDHUP;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let wanted = PollFlags::empty();
+        loop {
+            let mut watched = [PollFd::new(&self.input, wanted), PollFd::new(&self.stop, PollFlags::empty())];
+            match poll(&mut watched, None) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(_) => return false,
+            }
+            let [input, stop] = watched.map(|watched| watched.revents());
+            if !stop.is_empty() || input.contains(PollFlags::NVAL) {
+                return false;
+            }
+            if !input.is_empty() {
+                return true;
+            }
+        }
+    }
+}
