@@ -16,14 +16,16 @@
 //!
 //! | | bubblewrap | Landlock and seccomp |
 //! |---|---|---|
-//! | files that are not granted | are not there | cannot be read, listed, written or executed; their names, modes and times can be seen, and changed as far as their owner may |
+//! | files that are not granted | are not there | cannot be read, listed, written or executed; their names, modes and times can be seen, and not changed |
 //! | system programs and libraries, a few files of `/etc` | can be read | can be read |
 //! | `/tmp` | is empty and private | cannot be used; `TMPDIR` names a private folder |
 //! | terminals | are not there; new ones can be made | cannot be opened, nor made |
-//! | other processes | are not there | cannot be traced, nor (Linux 6.12) signalled; their command lines can be read |
+//! | other processes | are not there | cannot be traced, limited, slowed down, nor (Linux 6.12) signalled; their command lines can be read |
 //! | network `none` | there is no interface | no socket but Unix ones can be made |
 //! | Unix sockets | only those in granted folders | none, where files are confined |
 //! | orphans | ended by the kernel, with the helper | ended by the helper |
+//!
+//! `docs/sandbox.md` goes through the calls of the kernel, and names the test of each.
 
 mod error;
 mod launch;

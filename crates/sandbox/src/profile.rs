@@ -148,6 +148,9 @@ pub struct Confinement {
     pub files: Option<Files>,
     /// The network it may use.
     pub network: Network,
+    /// What this kernel is too old to refuse, so that the server may do it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
 }
 
 impl fmt::Display for Confinement {
@@ -174,7 +177,11 @@ impl fmt::Display for Confinement {
         f.write_str(match self.network {
             Network::Host => ", the network",
             Network::None => ", no network",
-        })
+        })?;
+        if !self.lacks.is_empty() {
+            write!(f, "; this kernel does not refuse {}", self.lacks.join(", "))?;
+        }
+        Ok(())
     }
 }
 
@@ -184,7 +191,8 @@ mod tests {
 
     #[test]
     fn what_it_may_is_one_line() {
-        let mut confinement = Confinement { means: Means::Nothing, files: None, network: Network::Host };
+        let mut confinement =
+            Confinement { means: Means::Nothing, files: None, network: Network::Host, lacks: Vec::new() };
         assert_eq!(confinement.to_string(), "not confined: all files and the network of its user");
         confinement.means = Means::Landlock;
         confinement.network = Network::None;
@@ -195,5 +203,11 @@ mod tests {
         confinement.files = Some(Files::new().read("/a").read("/b").write("/c"));
         confinement.network = Network::Host;
         assert_eq!(confinement.to_string(), "bubblewrap: reads /a /b, writes /c, the network");
+        confinement.files = None;
+        confinement.lacks = vec!["signals".to_owned()];
+        assert_eq!(
+            confinement.to_string(),
+            "bubblewrap: all files, the network; this kernel does not refuse signals"
+        );
     }
 }

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::order::Order;
-use super::{CANNOT_START, landlock, say, seccomp};
+use super::{CANNOT_START, landlock, mounts, say, seccomp};
 use crate::ENV_PREFIX;
 use crate::profile::Means;
 
@@ -39,6 +39,8 @@ fn prepare(order: &Order) -> Result<(), String> {
     };
     // The first stage keeps its signals for itself; the server is to have them.
     SigSet::empty().thread_set_mask().map_err(|error| say("signals", &error))?;
+    // Before its end is bound to ours: changed credentials would undo that.
+    let guarded_by_mounts = order.means == Means::Landlock && mounts::guard(order);
     if order.means != Means::Bubblewrap {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|error| say("its end with ours", &error))?;
@@ -57,7 +59,7 @@ fn prepare(order: &Order) -> Result<(), String> {
         drop_capabilities().map_err(|error| say("capabilities", &error))?;
         landlock::restrict(order).map_err(|error| say("files", &error))?;
     }
-    seccomp::restrict(order).map_err(|error| say("system calls", &error))
+    seccomp::restrict(order, guarded_by_mounts).map_err(|error| say("system calls", &error))
 }
 
 /// Root is to be a user as others are: what it may besides would open every door.

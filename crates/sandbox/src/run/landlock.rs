@@ -26,6 +26,16 @@ pub(crate) fn works() -> Result<(), String> {
     }
 }
 
+/// What a kernel that is new enough would refuse besides, and this one does not. What else newer kernels refuse, devices and
+/// abstract sockets, is refused on older ones because no such file is granted, and by seccomp.
+pub(crate) fn lacks() -> Vec<String> {
+    let signals = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::Signal)
+        .and_then(Ruleset::create);
+    if signals.is_ok() { Vec::new() } else { vec!["signals to other processes (Linux 6.12 does)".to_owned()] }
+}
+
 /// Confines this process and all that it will start.
 pub(super) fn restrict(order: &Order) -> Result<(), String> {
     let fail = |error: &dyn std::fmt::Display| format!("Landlock does not confine it: {error}");

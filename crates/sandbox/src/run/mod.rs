@@ -5,6 +5,7 @@ pub(crate) mod bubblewrap;
 mod confine;
 mod host;
 pub(crate) mod landlock;
+mod mounts;
 mod order;
 pub(crate) mod seccomp;
 mod supervise;

@@ -70,7 +70,11 @@ impl Order {
     }
 
     pub(crate) fn confinement(&self) -> Confinement {
-        Confinement { means: self.means, files: self.files.clone(), network: self.network }
+        let lacks = match self.means {
+            Means::Landlock => super::landlock::lacks(),
+            _ => Vec::new(),
+        };
+        Confinement { means: self.means, files: self.files.clone(), network: self.network, lacks }
     }
 
     /// The arguments that say so, without the command.

@@ -1,8 +1,11 @@
-//! What of the kernel may be called.
+//! What of the kernel may be called. The table of all of it, with what Landlock and the mounts refuse, is in
+//! `docs/sandbox.md`.
 
 use std::collections::BTreeMap;
 
 use libc::c_long;
+#[cfg(target_arch = "x86_64")]
+use seccompiler::sock_filter;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     apply_filter,
@@ -13,11 +16,15 @@ use crate::Network;
 use crate::profile::Means;
 
 /// What no server needs and what would lead out: other processes' memory, keys that the user's programs share, the
-/// kernel's own insides. `io_uring` makes sockets that no filter sees.
-const REFUSED: [c_long; 34] = [
+/// kernel's own insides. `io_uring` opens files and makes sockets that no filter sees.
+const REFUSED: [c_long; 45] = [
+    libc::SYS_acct,
     libc::SYS_add_key,
     libc::SYS_bpf,
+    libc::SYS_chroot,
     libc::SYS_delete_module,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
     libc::SYS_finit_module,
     libc::SYS_fsconfig,
     libc::SYS_fsmount,
@@ -32,32 +39,133 @@ const REFUSED: [c_long; 34] = [
     libc::SYS_keyctl,
     libc::SYS_lookup_dcookie,
     libc::SYS_mount,
+    libc::SYS_mount_setattr,
     libc::SYS_move_mount,
     libc::SYS_open_by_handle_at,
     libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
     libc::SYS_perf_event_open,
     libc::SYS_pidfd_getfd,
     libc::SYS_pivot_root,
     libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
     libc::SYS_reboot,
     libc::SYS_request_key,
     libc::SYS_setns,
+    libc::SYS_swapoff,
     libc::SYS_swapon,
+    libc::SYS_syslog,
     libc::SYS_umount2,
     libc::SYS_userfaultfd,
+    libc::SYS_vhangup,
 ];
 
-/// Added to a number, it is the same call of the x32 interface.
-#[cfg(target_arch = "x86_64")]
-const X32: c_long = 0x4000_0000;
+// Numbers of 424 and more are the same on every architecture.
+const SETXATTRAT: c_long = 463;
+const REMOVEXATTRAT: c_long = 466;
+const OPEN_TREE_ATTR: c_long = 467;
+const FILE_SETATTR: c_long = 469;
+
+/// What changes modes, owners, times and attributes of files, which Landlock does not look at.
+const METADATA: &[c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+];
+
+/// Requests of `ioctl` that do the same: `FS_IOC_SETFLAGS`, `FS_IOC32_SETFLAGS`, `FS_IOC_FSSETXATTR`,
+/// `FS_IOC_SETVERSION`.
+const ATTRIBUTES: [u32; 4] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4008_7602];
+
+/// Memory, messages and semaphores that processes of one user share without a file.
+const SHARED: [c_long; 13] = [
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_msgctl,
+    libc::SYS_msgget,
+    libc::SYS_msgrcv,
+    libc::SYS_msgsnd,
+    libc::SYS_semctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_shmget,
+];
+
+/// What is done to the process of that id, its first argument; 0 is whoever calls.
+const BY_ID: [c_long; 6] = [
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+];
+
+/// `PRIO_USER` and `IOPRIO_WHO_USER`: all processes of a user.
+const WHOLE_USER: [(c_long, u32); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
+
+/// Namespaces that `clone` makes. Within one that is its own, a program would have capabilities.
+const NAMESPACES: [i32; 7] = [
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWUTS,
+];
+
+/// What one filter refuses, by the number of the call; a call without rules always.
+type Refused = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// What is refused besides what always is.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// Whether other processes are in sight, so that what is done to them by their ids must be refused.
+    processes: bool,
+    /// Whether sockets of networks are refused.
+    network: bool,
+    /// Whether files are confined: then Unix sockets and what is shared without files are refused.
+    files: bool,
+    /// Whether nobody may change modes, owners, times and attributes of files.
+    metadata: bool,
+}
 
 /// Whether there is a filter for this machine, and the kernel takes filters.
 pub(crate) fn works() -> Result<(), String> {
-    filter(true, true).map(drop)?;
+    filters(Wanted { processes: true, network: true, files: true, metadata: true }).map(drop)?;
     let actions = "/proc/sys/kernel/seccomp/actions_avail";
     match std::fs::read_to_string(actions) {
         Ok(actions) if actions.split_whitespace().any(|action| action == "errno") => Ok(()),
@@ -65,59 +173,107 @@ pub(crate) fn works() -> Result<(), String> {
     }
 }
 
-/// Confines this process and all that it will start.
-pub(super) fn restrict(order: &Order) -> Result<(), String> {
-    // Under bubblewrap there is no interface to reach, and there are no sockets of others to find.
+/// Confines this process and all that it will start. `guarded_by_mounts` says that what is not granted is mounted
+/// read-only, so that the kernel itself refuses to change modes, owners and times there.
+pub(super) fn restrict(order: &Order, guarded_by_mounts: bool) -> Result<(), String> {
+    // Under bubblewrap there is no interface to reach, there are no sockets and no processes of others to find, and what
+    // is not to be written is mounted read-only.
     let by_kernel = order.means == Means::Landlock;
-    let (network, unix) = (by_kernel && order.network == Network::None, by_kernel && order.files.is_some());
-    for filter in filter(network, unix)? {
+    let files = by_kernel && order.files.is_some();
+    let wanted = Wanted {
+        processes: by_kernel,
+        network: by_kernel && order.network == Network::None,
+        files,
+        metadata: files && !guarded_by_mounts,
+    };
+    for filter in filters(wanted)? {
         apply_filter(&filter).map_err(|error| format!("seccomp does not confine it: {error}"))?;
     }
     Ok(())
 }
 
-/// Filters that refuse sockets of networks, and Unix sockets. A filter has one answer for what it refuses, so there are two.
-fn filter(network: bool, unix: bool) -> Result<Vec<BpfProgram>, String> {
-    let mut refused: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    let mut sockets = Vec::new();
-    let is = |index: u8, operator: SeccompCmpOp, value: i32| {
-        SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, u64::from(value.unsigned_abs()))
+/// A filter has one answer for what it refuses, so there are several.
+fn filters(wanted: Wanted) -> Result<Vec<BpfProgram>, String> {
+    let is = |index: u8, operator: SeccompCmpOp, value: u32| {
+        SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, u64::from(value))
     };
-    let rule = |conditions: Vec<_>| {
-        let conditions: Result<Vec<_>, _> = conditions.into_iter().collect();
-        conditions.and_then(SeccompRule::new).map_err(|error| error.to_string())
+    let rule = |condition: Result<SeccompCondition, _>| {
+        condition.and_then(|condition| SeccompRule::new(vec![condition])).map_err(|error| error.to_string())
     };
-    if network {
-        sockets.push(rule(vec![is(0, SeccompCmpOp::Ne, libc::AF_UNIX)])?);
-    }
-    if unix {
-        sockets.push(rule(vec![is(0, SeccompCmpOp::Eq, libc::AF_UNIX)])?);
-    }
+    let mut refused: Refused = REFUSED.into_iter().map(|number| (number, Vec::new())).collect();
+    let mut unknown = Refused::new();
+    // Limits of other processes: a file size of 0 ends whoever writes its next byte.
+    refused.insert(libc::SYS_prlimit64, vec![rule(is(0, SeccompCmpOp::Ne, 0))?]);
     // Keys typed into the terminal that the host was started from.
-    let mut typed = Vec::new();
-    for request in [libc::TIOCSTI, libc::TIOCLINUX] {
-        let request = i32::try_from(request).map_err(|error| error.to_string())?;
-        typed.push(rule(vec![is(1, SeccompCmpOp::Eq, request)])?);
+    let mut requests = vec![libc::TIOCSTI, libc::TIOCLINUX];
+    if wanted.metadata {
+        refused.extend(METADATA.iter().map(|number| (*number, Vec::new())));
+        requests.extend(ATTRIBUTES.map(libc::c_ulong::from));
     }
-    let mut add = |number: c_long, rules: Vec<SeccompRule>| {
-        #[cfg(target_arch = "x86_64")]
-        refused.insert(number + X32, rules.clone());
-        refused.insert(number, rules);
-    };
-    REFUSED.into_iter().for_each(|number| add(number, Vec::new()));
-    add(libc::SYS_ioctl, typed);
+    for request in requests {
+        let request = u32::try_from(request).map_err(|error| error.to_string())?;
+        refused.entry(libc::SYS_ioctl).or_default().push(rule(is(1, SeccompCmpOp::Eq, request))?);
+    }
+    if wanted.processes {
+        for number in BY_ID {
+            refused.insert(number, vec![rule(is(0, SeccompCmpOp::Ne, 0))?]);
+        }
+        for (number, user) in WHOLE_USER {
+            let rules = vec![rule(is(1, SeccompCmpOp::Ne, 0))?, rule(is(0, SeccompCmpOp::Eq, user))?];
+            refused.insert(number, rules);
+        }
+        // Everybody.
+        refused.insert(libc::SYS_kill, vec![rule(is(0, SeccompCmpOp::Eq, u32::MAX))?]);
+        refused.insert(libc::SYS_unshare, Vec::new());
+        let mut made = Vec::new();
+        for namespace in NAMESPACES.map(i32::cast_unsigned) {
+            made.push(rule(is(0, SeccompCmpOp::MaskedEq(namespace.into()), namespace))?);
+        }
+        refused.insert(libc::SYS_clone, made);
+        // Its flags lie in memory, which no filter sees. C libraries go back to `clone` where it is not known.
+        unknown.insert(libc::SYS_clone3, Vec::new());
+    }
+    if wanted.files {
+        refused.extend(SHARED.map(|number| (number, Vec::new())));
+    }
+    let mut sockets = Vec::new();
+    let unix = libc::AF_UNIX.cast_unsigned();
+    if wanted.network {
+        sockets.push(rule(is(0, SeccompCmpOp::Ne, unix))?);
+    }
+    if wanted.files {
+        sockets.push(rule(is(0, SeccompCmpOp::Eq, unix))?);
+    }
     let mut filters = vec![compile(refused, libc::EPERM)?];
-    if !sockets.is_empty() {
-        let mut refused = BTreeMap::from([(libc::SYS_socket, sockets.clone())]);
-        #[cfg(target_arch = "x86_64")]
-        refused.insert(libc::SYS_socket + X32, sockets);
-        // As if the kernel had no such network; programs know what to do then.
-        filters.push(compile(refused, libc::EAFNOSUPPORT)?);
+    if !unknown.is_empty() {
+        filters.push(compile(unknown, libc::ENOSYS)?);
     }
+    if !sockets.is_empty() {
+        // As if the kernel had no such network; programs know what to do then.
+        filters.push(compile(BTreeMap::from([(libc::SYS_socket, sockets)]), libc::EAFNOSUPPORT)?);
+    }
+    #[cfg(target_arch = "x86_64")]
+    filters.push(without_x32());
     Ok(filters)
 }
 
-fn compile(refused: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<BpfProgram, String> {
+/// Refuses all calls of the x32 interface, as kernels without it do: it has other numbers for some of them. Calls of other
+/// architectures end the process, by the filters of before.
+#[cfg(target_arch = "x86_64")]
+fn without_x32() -> BpfProgram {
+    const X32: u32 = 0x4000_0000;
+    let step =
+        |code: u32, jt: u8, jf: u8, k: u32| sock_filter { code: u16::try_from(code).unwrap_or(0), jt, jf, k };
+    vec![
+        // The number of the call is the first word of what a filter sees.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned()),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]
+}
+
+fn compile(refused: Refused, errno: i32) -> Result<BpfProgram, String> {
     let architecture = std::env::consts::ARCH;
     let target =
         architecture.try_into().map_err(|_| format!("there is no seccomp filter for {architecture}"))?;

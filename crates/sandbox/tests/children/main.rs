@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
 
 mod confined;
+mod hostile;
 mod orphans;
 mod started;
 

@@ -1,0 +1,124 @@
+//! A view of the file system of its own, in which only what may be written can be changed.
+//!
+//! Landlock looks at what is opened, made and removed, not at modes, owners, times and attributes. The kernel refuses to
+//! change these where a file system is mounted read-only, so everything is, but for what is granted to be written. Where
+//! the system lets nobody make such a view (user namespaces are off, or this is a container), [`guard`] says so, and
+//! nobody may change them at all.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+
+use super::order::Order;
+
+const NONE: Option<&str> = None;
+
+/// Makes it for this process and all that it will start; whether it could. Where it could not, what has been made of it
+/// is no looser than what was there.
+pub(super) fn guard(order: &Order) -> bool {
+    order.files.is_some() && view(order).is_ok()
+}
+
+fn view(order: &Order) -> Result<(), Errno> {
+    let cwd = std::env::current_dir().map_err(|_| Errno::ENOENT)?;
+    let written = order.files.iter().flat_map(|files| &files.write).chain(&order.temporary);
+    let written: Vec<PathBuf> = written.filter_map(|path| path.canonicalize().ok()).collect();
+    own()?;
+    // What is mounted here from now on is nobody else's.
+    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
+    for path in &written {
+        mount(Some(path), path, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)?;
+    }
+    for (path, flags) in mounted()? {
+        if written.iter().any(|written| path.starts_with(written)) {
+            continue;
+        }
+        let flags = flags | MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
+        match mount(NONE, &path, NONE, flags, NONE) {
+            // Another is mounted above it, or it lies where nobody gets: neither is reached by the server.
+            Ok(()) | Err(Errno::EINVAL | Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // The folder that this process is in is still that of before.
+    std::env::set_current_dir(cwd).map_err(|_| Errno::ENOENT)
+}
+
+/// Namespaces of its own: of mounts alone for root, else of users as well, in which it is whom it was.
+fn own() -> Result<(), Errno> {
+    if unshare(CloneFlags::CLONE_NEWNS).is_ok() {
+        return Ok(());
+    }
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
+    let write = |name: &str, text: String| {
+        fs::write(Path::new("/proc/self").join(name), text).map_err(|_| Errno::EPERM)
+    };
+    write("setgroups", "deny".to_owned())?;
+    write("uid_map", format!("{user} {user} 1"))?;
+    write("gid_map", format!("{group} {group} 1"))
+}
+
+/// Where something is mounted, and what must not be taken from it.
+fn mounted() -> Result<Vec<(PathBuf, MsFlags)>, Errno> {
+    let table = fs::read("/proc/self/mountinfo").map_err(|_| Errno::EACCES)?;
+    let lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| mounted_by(line).ok_or(Errno::EINVAL)).collect()
+}
+
+/// One line of `/proc/PID/mountinfo`.
+fn mounted_by(line: &[u8]) -> Option<(PathBuf, MsFlags)> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let (path, options) = (words.nth(4)?, words.next()?);
+    let mut flags = MsFlags::empty();
+    for option in options.split(|byte| *byte == b',') {
+        flags |= match option {
+            b"nosuid" => MsFlags::MS_NOSUID,
+            b"nodev" => MsFlags::MS_NODEV,
+            b"noexec" => MsFlags::MS_NOEXEC,
+            b"noatime" => MsFlags::MS_NOATIME,
+            b"nodiratime" => MsFlags::MS_NODIRATIME,
+            b"relatime" => MsFlags::MS_RELATIME,
+            b"nosymfollow" => MsFlags::from_bits_retain(256),
+            _ => MsFlags::empty(),
+        };
+    }
+    Some((PathBuf::from(unescaped(path)), flags))
+}
+
+/// Spaces, tabs, line feeds and backslashes stand as three octal digits behind a backslash.
+fn unescaped(path: &[u8]) -> OsString {
+    let mut plain = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((first, more)) = rest.split_first() {
+        let escaped = (*first == b'\\').then(|| more.get(..3)).flatten();
+        let byte = escaped
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        rest = if byte.is_some() { &more[3..] } else { more };
+        plain.push(byte.unwrap_or(*first));
+    }
+    OsString::from_vec(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_table_of_mounts_is_read() {
+        let line =
+            br"36 35 98:0 /root /mnt\040two\134x rw,nosuid,noexec,relatime shared:1 - ext3 /dev/root rw";
+        let (path, flags) = mounted_by(line).unwrap();
+        assert_eq!(path.as_os_str().as_bytes(), br"/mnt two\x");
+        assert_eq!(flags, MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC | MsFlags::MS_RELATIME);
+        assert_eq!(mounted_by(b"36 35 98:0 /root"), None);
+    }
+}
