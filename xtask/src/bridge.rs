@@ -104,6 +104,9 @@ fn examine(cells: &mut BTreeMap<(usize, usize), Cell>, failures: &mut Vec<String
         &config,
         "--listen",
         "127.0.0.1:0",
+        // Nobody answers at a console, where questions would wait for a person.
+        "--console",
+        "off",
         "--start-wait",
         "60",
         "--pins",

@@ -102,7 +102,8 @@ fn examine(node: &Node, python: &Python, checks: &mut Checks) -> Result<()> {
         node,
         &folder,
         "peers up",
-        &["up", "--config", &config, "--listen", "127.0.0.1:0", "--start-wait", WAIT],
+        // Nobody answers at a console, where questions would wait for a person.
+        &["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off", "--start-wait", WAIT],
     )?;
     inspector.add("up", json!({ "type": "streamable-http", "url": gateway.url }));
     let program = place::program("hospes")?;

@@ -252,6 +252,16 @@ impl Browser {
         self.devtools("Emulation.clearDeviceMetricsOverride", serde_json::json!({})).await;
     }
 
+    /// Makes the window as large as told, in CSS pixels.
+    ///
+    /// # Panics
+    /// When the browser cannot.
+    pub async fn screen(&self, width: u32, height: u32) {
+        let size =
+            serde_json::json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.devtools("Emulation.setDeviceMetricsOverride", size).await;
+    }
+
     async fn devtools(&self, command: &str, params: serde_json::Value) {
         let session = self.driver.session_id().to_string();
         let body = serde_json::json!({ "cmd": command, "params": params });

@@ -85,6 +85,10 @@ pub(crate) struct Files {
     /// Pass references to variables that are not set on as they are written
     #[arg(long)]
     pub(crate) allow_unset: bool,
+    /// Start nothing if the configuration of any server has a mistake. Without this the other servers are started, and
+    /// the mistakes are reported
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 #[derive(Debug, Args)]
@@ -99,6 +103,10 @@ pub(crate) struct HostOptions {
     /// was never started before]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) start_wait: Option<Duration>,
+    /// How many processes of servers may be starting at once; the others wait for their turn, and their time limit begins
+    /// with it [default: twice the number of processors, and 4 at least]
+    #[arg(long, value_name = "COUNT", value_parser = some_count, allow_negative_numbers = true)]
+    pub(crate) max_starting: Option<usize>,
     /// How often servers are asked whether they are still there, in seconds; 0 for never [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) health_check: Option<Duration>,
@@ -409,6 +417,9 @@ pub(crate) struct Serve {
     /// A name of this machine, besides loopback, that requests may be addressed to. May be repeated
     #[arg(long = "allow-host", value_name = "NAME", global = true)]
     pub(crate) allow_host: Vec<String>,
+    /// Let everybody who reaches the address use the server: nobody is asked who they are. Needed beyond loopback
+    #[arg(long = "no-auth", requires = "http", global = true)]
+    pub(crate) no_auth: bool,
 }
 
 /// A built-in server, and what it is told.

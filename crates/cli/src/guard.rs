@@ -83,6 +83,7 @@ pub(crate) fn read(file: &Path) -> Outcome<Policy> {
     let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let mut reading = Reading::default();
     reading.home = std::env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
+    reading.links = Some(std::sync::Arc::new(hospes_host::LocalLinks::default()));
     Policy::read(&text, &reading).map_err(|error| wrong(error.to_string()))
 }
 

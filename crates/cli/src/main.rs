@@ -5,11 +5,13 @@ mod args;
 mod arguments;
 mod authorization;
 mod builtins;
+mod callers;
 mod chat;
 mod commands;
 mod credentials;
 mod exit;
 mod guard;
+mod limits;
 mod local;
 mod logging;
 mod output;
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
 }
 
 async fn run(command: Command, output: Output) -> Outcome {
+    limits::heed();
     match command {
         Command::Up(args) => Box::pin(commands::up::run(args, output)).await,
         Command::Stdio(args) => Box::pin(commands::stdio::run(args)).await,
@@ -74,7 +77,7 @@ async fn run(command: Command, output: Output) -> Outcome {
         Command::Policy(args) => commands::policy::run(args, output),
         Command::Audit(args) => commands::audit::run(args, output).await,
         Command::Pins(args) => Box::pin(commands::pins::run(args, output)).await,
-        Command::Serve(args) => Box::pin(commands::serve::run(args)).await,
+        Command::Serve(args) => Box::pin(commands::serve::run(args, output)).await,
     }
 }
 

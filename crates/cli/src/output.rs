@@ -42,10 +42,15 @@ impl Output {
         out(&format!("{line}\n"));
     }
 
+    /// Prints JSON of others on one line, with what would hide in it escaped.
+    pub(crate) fn json_line(self, json: &str) {
+        out(&format!("{}\n", escape_hidden(json)));
+    }
+
     /// Prints a result for programs.
     pub(crate) fn value(self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
-            Ok(text) => out(&(text + "\n")),
+            Ok(text) => out(&(escape_hidden(&text) + "\n")),
             Err(error) => self.warn(format_args!("the result cannot be written as JSON: {error}")),
         }
     }
@@ -60,14 +65,14 @@ impl Output {
     /// Says that something is not as it should be.
     pub(crate) fn warn(self, text: impl fmt::Display) {
         if !self.quiet {
-            err(&format!("{}: {text}\n", paint(YELLOW, "warning")));
+            err(&labelled("warning", YELLOW, &text.to_string(), talk_width()));
         }
     }
 
     /// Says what can be done about it.
     pub(crate) fn hint(self, text: impl fmt::Display) {
         if !self.quiet {
-            err(&format!("{}: {text}\n", paint(CYAN, "hint")));
+            err(&labelled("hint", CYAN, &text.to_string(), talk_width()));
         }
     }
 
@@ -84,9 +89,9 @@ impl Output {
         // With -v all of it is shown.
         let details = tracing::enabled!(tracing::Level::INFO);
         let lines: Vec<&str> = text.lines().filter(|line| details || !is_detail(line)).collect();
-        err(&format!("{}: {}\n", paint(RED, "error"), lines.join("\n")));
+        err(&labelled("error", RED, &lines.join("\n"), talk_width()));
         if let Some(hint) = &failure.hint {
-            err(&format!("{}: {hint}\n", paint(CYAN, "hint")));
+            err(&labelled("hint", CYAN, &hint.to_string(), talk_width()));
         }
     }
 
@@ -99,6 +104,38 @@ impl Output {
             _ => None,
         }
     }
+}
+
+/// JSON in which control characters, and characters that hide or turn the direction of reading, are written as `\uXXXX`:
+/// the same value. Line ends and tabs between members stay.
+pub(crate) fn escape_hidden(json: &str) -> String {
+    let hides = |letter: char| {
+        (letter.is_control() || hospes_policy::is_hidden(letter)) && !matches!(letter, '\n' | '\r' | '\t')
+    };
+    if !json.chars().any(hides) {
+        return json.to_owned();
+    }
+    let mut safe = String::with_capacity(json.len() + 16);
+    for letter in json.chars() {
+        if hides(letter) {
+            let units = letter
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .map(|unit| format!("\\u{unit:04x}"))
+                .collect::<String>();
+            safe.push_str(&units);
+        } else {
+            safe.push(letter);
+        }
+    }
+    safe
+}
+
+/// A text after a coloured label, broken at spaces where the terminal would break it inside a word.
+fn labelled(label: &str, style: &str, text: &str, width: Option<usize>) -> String {
+    let whole = format!("{label}: {text}");
+    let lines: Vec<String> = whole.lines().map(|line| folded(line, 0, width)).collect();
+    lines.join("\n").replacen(label, &paint(style, label), 1) + "\n"
 }
 
 /// Prints a part of a line of a result.
@@ -230,6 +267,24 @@ pub(crate) fn headline(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_hides_in_json_is_escaped_and_the_value_stays() {
+        let value = serde_json::json!({ "a\u{202e}": "\u{9b}31m\u{200b}é\u{e0041}\n" });
+        let text = escape_hidden(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(
+            text.is_ascii() || !text.chars().any(|one| one != '\n' && hospes_policy::is_hidden(one)),
+            "{text}"
+        );
+        assert!(text.contains("\\u009b31m\\u200bé\\udb40\\udc41\\n"), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn what_follows_a_label_is_broken_at_spaces() {
+        let text = labelled("hint", CYAN, "one two three four five six\nseven", Some(24));
+        assert_eq!(text, format!("{}: one two three four\nfive six\nseven\n", paint(CYAN, "hint")));
+    }
 
     #[test]
     fn long_lines_are_broken_at_spaces() {

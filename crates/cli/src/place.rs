@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::exit::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// The configuration that is read when none is named, if it is there.
@@ -52,6 +53,26 @@ pub(crate) fn authorization() -> Option<PathBuf> {
 /// Where the key is that seals what the authorization server has from others: elsewhere than what it seals.
 pub(crate) fn authorization_key() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/auth.key"))
+}
+
+/// Where the token is that programs show to the endpoint that are not let in by themselves.
+pub(crate) fn endpoint_token() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/endpoint.token"))
+}
+
+/// A secret in a file for its owner alone, made where there is none.
+pub(crate) fn kept_secret(file: &Path, make: impl FnOnce() -> Outcome<String>) -> Outcome<String> {
+    let kept =
+        || fs::read_to_string(file).ok().map(|text| text.trim().to_owned()).filter(|text| text.len() >= 20);
+    if let Some(kept) = kept() {
+        return Ok(kept);
+    }
+    let made = make()?;
+    let written =
+        file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| write_private(file, made.as_bytes()));
+    written.map_err(|error| Failure::usage(format!("cannot write {}", file.display())).because(&error))?;
+    // Of two hosts that start at once one has made it.
+    Ok(kept().unwrap_or(made))
 }
 
 /// Where tokens are kept, sealed, and where the key to them is kept unless there is a passphrase.

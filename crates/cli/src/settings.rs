@@ -29,8 +29,15 @@ pub(crate) fn load(files: &Files) -> Outcome<Loaded> {
     if named.is_empty() {
         return Ok(Loaded { config: Config::default(), files: named });
     }
-    let loader = Loader::new().allow_unset(files.allow_unset);
-    let config = loader.load(&named).map_err(|errors| mistakes(&errors))?;
+    let read = |keep_going| {
+        let loader = Loader::new().allow_unset(files.allow_unset).keep_going(keep_going);
+        loader.load(&named).map_err(|errors| mistakes(&errors))
+    };
+    let mut config = read(!files.strict)?;
+    // With no server left to start, the mistakes are the result.
+    if !config.rejected.is_empty() && config.servers.iter().all(|server| server.disabled) {
+        config = read(false)?;
+    }
     Ok(Loaded { config, files: named })
 }
 
@@ -65,6 +72,14 @@ pub(crate) async fn host(
     for warning in &config.warnings {
         output.warn(warning);
     }
+    for rejected in &config.rejected {
+        let mistakes: Vec<String> = rejected.errors.iter().map(|error| chain(error)).collect();
+        output.warn(format_args!(
+            "the server `{}` is not started, the others are (--strict starts none): {}",
+            rejected.name,
+            mistakes.join("; ")
+        ));
+    }
     let mut settings = Settings::default();
     settings.helper = helper();
     folders("--root", &options.roots)?;
@@ -81,6 +96,7 @@ pub(crate) async fn host(
         settings.health_check = Some(interval).filter(|interval| !interval.is_zero());
     }
     settings.park_timeout = options.park_timeout.unwrap_or(settings.park_timeout);
+    settings.max_starting = options.max_starting.unwrap_or(settings.max_starting);
     settings.max_connections = options.max_connections.unwrap_or(settings.max_connections);
     if options.pins.is_some() {
         config.servers.iter_mut().for_each(|server| server.pins = None);
@@ -99,7 +115,7 @@ pub(crate) async fn host(
     } else {
         state?
     };
-    let (answers_questions, kept_for) = (config.console_questions, config.audit_kept_for);
+    let (answers_questions, kept_for) = (config.console_questions.unwrap_or_default(), config.audit_kept_for);
     let sampler = std::mem::take(&mut config.models).sampler();
     let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
     if let Some(mut sampler) = sampler {
@@ -127,7 +143,7 @@ pub(crate) async fn host(
 }
 
 /// The word by which this program knows that it is to start a server.
-pub(crate) const RUN_CHILD: &str = "__run-child";
+pub(crate) const RUN_CHILD: &str = hospes_host::callers::HELPER_WORD;
 
 /// What starts servers: this program again.
 pub(crate) fn helper() -> Option<Helper> {

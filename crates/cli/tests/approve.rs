@@ -16,7 +16,7 @@ const TYPED: &str = r#"*'"method":"tools/list"'*) answer '{"tools":[{"name":"gre
 /// A host whose calls are all asked about.
 struct Up {
     house: House,
-    _host: Running,
+    host: Running,
     endpoint: String,
 }
 
@@ -38,7 +38,7 @@ impl Up {
             }
         };
         let endpoint = greeting["endpoint"].as_str().unwrap().to_owned();
-        Self { house, _host: host, endpoint }
+        Self { house, host, endpoint }
     }
 
     /// Calls the tool, as an application that cannot ask anybody.
@@ -98,7 +98,8 @@ fn a_call_is_looked_at_and_allowed() {
     armed(&terminal);
     assert_eq!(up.sent(), "", "Enter allows nothing");
     terminal.type_keys("o");
-    assert_eq!(told(call), (Some(0), "one was called".to_owned()));
+    let (code, said) = told(call);
+    assert!(code == Some(0) && said.starts_with("one was called"), "{said}");
     terminal.sees("Nothing waits for you.");
     assert!(up.sent().contains("9007199254740993"), "{}", up.sent());
     terminal.type_keys("q");
@@ -145,6 +146,8 @@ fn a_denial_tells_the_model_why_and_a_block_asks_no_more() {
     terminal.sees("Nothing waits for you.");
     let call = up.call(&["name=Ada"]);
     terminal.sees("call the tool greet");
+    // After a decision a card is chosen before a key decides about it.
+    terminal.type_keys("j");
     terminal.type_keys("b\r");
     assert_eq!(told(call).0, Some(5));
     terminal.sees("denied from now on: greet");
@@ -261,12 +264,19 @@ fn a_call_from_a_terminal_asks_with_the_same_keys() {
     assert_eq!(told(up.call(&["name=Eve"])).0, Some(0));
 }
 
+/// Nobody follows: the call waits, says so where it was made, and is in the list of those that were missed.
 #[test]
-fn a_call_that_nobody_can_be_asked_about_says_what_helps() {
-    let up = Up::new(&[]);
+fn a_call_that_nobody_attends_to_waits_says_so_and_is_listed_as_missed() {
+    let up = Up::new(&["--approval-timeout", "3"]);
     let (code, said) = told(up.call(&["name=Ada"]));
     assert_eq!((code, up.sent()), (Some(5), String::new()));
-    assert!(said.contains("cannot ask for one") && said.contains("hint: call it from a terminal"), "{said}");
+    assert!(said.contains("waits for a person's approval") && said.contains("hospes approve"), "{said}");
+    let listed = up.house.run(&["approve", "--list"]);
+    assert!(listed.stdout.contains("expired") && listed.stdout.contains("name: Ada"), "{listed:?}");
+    assert!(listed.stderr.contains("missed"), "{listed:?}");
+    let asked = up.host.said(|line| line.contains("waiting for you"));
+    assert!(asked.contains("greet of one (name: Ada)"), "{asked}");
+    up.host.said(|line| line.contains("missed, so refused"));
 }
 
 #[test]

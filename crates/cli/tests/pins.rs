@@ -108,8 +108,8 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
     until(&mut host, &mut id, "one__greet", false);
     assert_eq!(house.run(&["pins", "reject", "one"]).code, Some(0));
     eventually("a rejected server ends", || !house.is_running("one"));
-    let gone = host.ask(902, "tools/call", &json!({ "name": "one__more", "arguments": {} }));
-    assert!(gone["error"]["message"].as_str().unwrap().contains("the server is rejected"), "{gone}");
+    let (went, said) = call(&mut host, &mut id, "one__more");
+    assert!(!went && said.contains("the server is rejected"), "{said}");
     end(host);
 
     let history = json(&house, &["--json", "pins", "history", "one", "part"]);

@@ -163,6 +163,59 @@ fn a_variable_that_is_not_set_is_a_named_error() {
     }
 }
 
+/// One misspelt key or unset variable stopped nine good servers.
+#[test]
+fn a_server_with_a_mistake_is_reported_and_the_others_are_started() {
+    let house = House::new();
+    let unset = json!({ "command": "sh", "env": { "TOKEN": "${HOSPES_TEST_UNSET}" } });
+    house.write(
+        "hospes.toml",
+        &format!(
+            "[servers.one]\ncommand = 'sh'\nargs = {}\n[servers.two]\ncommand = 'sh'\nargz = []\n\
+             [servers.three]\ncommand = 'sh'\nenv.TOKEN = '${{HOSPES_TEST_UNSET}}'\n",
+            house.server("one", &["greet"], "")["args"]
+        ),
+    );
+    let own = house.path("hospes.toml").display().to_string();
+    let foreign = house.config(&[("one", house.server("one", &["greet"], "")), ("three", unset)]);
+    for (config, bad) in [(own, &["two", "three"][..]), (foreign, &["three"])] {
+        let args = ["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off", "--json"];
+        let mut host = Running::start(house.command(&args));
+        eventually("it is started", || house.is_running("one"));
+        let mut status = Value::Null;
+        eventually("its status is known", || {
+            status = serde_json::from_str(&house.run(&["--json", "status"]).stdout).unwrap_or_default();
+            status["servers"][0]["state"] == "ready"
+        });
+        let left_out = status["leftOut"].as_array().unwrap();
+        assert_eq!(left_out.iter().map(|one| one[0].as_str().unwrap()).collect::<Vec<_>>(), bad, "{status}");
+        let said = status["leftOut"].to_string();
+        assert!(said.contains("HOSPES_TEST_UNSET"), "{said}");
+        host.signal("-TERM");
+        host.wait();
+        let ran = house.run(&["up", "--config", &config, "--listen", "127.0.0.1:0", "--strict"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains("HOSPES_TEST_UNSET"), "{ran:?}");
+        let listed = house.run(&["list", "one", "--config", &config]);
+        assert_eq!(listed.code, Some(0), "{listed:?}");
+        assert!(listed.stdout.contains("greet"), "{listed:?}");
+    }
+}
+
+/// A server that the host is not to start without is one that must not be left out.
+#[test]
+fn a_required_server_with_a_mistake_stops_the_start() {
+    let house = House::new();
+    house.write(
+        "hospes.toml",
+        "[servers.one]\nbuiltin = 'time'\n[servers.two]\ncommand = 'sh'\nargz = []\nrequired = true\n",
+    );
+    let config = house.path("hospes.toml").display().to_string();
+    let ran = house.run(&["up", "--config", &config, "--listen", "127.0.0.1:0"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("argz"), "{ran:?}");
+}
+
 #[test]
 fn a_port_in_use_is_said_with_a_way_out() {
     let house = House::new();

@@ -5,9 +5,10 @@ import { body, done, original, risk, title, yes } from "./card.js";
 import { isEqual } from "./diff.js";
 import { announce, h, toast } from "./dom.js";
 import { ago, many } from "./format.js";
-import { currentRow } from "./keys.js";
+import { gist } from "./gist.js";
 import { go, head } from "./parts.js";
 import { editRule } from "./rule.js";
+import { isSeen, lookSoon, onSeen, showNext } from "./seen.js";
 
 /** How long a card is shown before its buttons do anything: nobody presses what has just moved under the pointer. */
 const ARMING = 500;
@@ -18,7 +19,23 @@ let shownId;
 let armedAt = 0;
 let offset = 0;
 let isBusy = false;
-let latest;
+/** Whether a card is to be chosen by the person: after a decision none comes up by itself while others wait. */
+let mustChoose = false;
+/** Whether keys decide nothing: from a decision by key until the person chooses a card or touches the page. */
+let areKeysOff = false;
+/** What was decided last, in words. */
+let lastSaid = "";
+/** Whether the card that is shown waited when it was drawn. */
+let wasOpen = false;
+let redraw = () => {};
+
+onSeen(() => redraw());
+addEventListener("pointerdown", (event) => {
+  // A button is no sign that the card was looked at.
+  if (!areKeysOff || event.target.closest?.("button, a, input, textarea, select")) return;
+  areKeysOff = false;
+  redraw();
+});
 
 export const approvals = {
   name: "Approvals",
@@ -44,12 +61,17 @@ export const approvals = {
   view,
   keys: (data, found, app) => {
     const matter = () => chosen(data, found);
-    const on = (offered, run) => () => matter() && (!offered || matter().offers[offered]) && run(matter(), app);
+    const on = (offered, run) => () => {
+      const one = matter();
+      if (!one || one.state !== "open" || (offered && !one.offers[offered])) return;
+      if (areKeysOff) toast("Keys are off after a decision: choose this card first (j, or a click on it).");
+      else run(one, app, true);
+    };
     return [
-      { keys: ["d"], show: "d", does: "deny", run: on(null, deny) },
-      { keys: ["o"], show: "o", does: "allow once", run: on(null, allow) },
-      { keys: ["s"], show: "s", does: "allow for this session", run: on("session", (one) => allow(one, app, "session")) },
-      { keys: ["A"], show: "A", does: "allow always: the rule editor", run: on("always", always) },
+      { keys: ["d"], show: "d", does: "deny", run: on(null, (one) => deny(one, app, false, true)) },
+      { keys: ["o"], show: "o", does: "allow once", run: on(null, (one) => allow(one, app, undefined, true)) },
+      { keys: ["s"], show: "s", does: "allow for this session", run: on("session", (one) => allow(one, app, "session", true)) },
+      { keys: ["A"], show: "A", does: "allow always: the rule editor", run: on("always", (one) => always(one, app)) },
       { keys: ["e"], show: "e", does: "edit", run: () => document.querySelector("[data-edit]")?.click() },
       { keys: ["v"], show: "v", does: "as JSON", run: () => { const draft = draftOf(matter()); if (draft) { draft.tab = draft.tab === "raw" ? "form" : "raw"; app.render(); } } },
       { keys: ["r"], show: "r", does: "a reason for the denial", run: () => document.getElementById("reason")?.focus() },
@@ -61,30 +83,55 @@ export const approvals = {
 
 function take(all) {
   offset = new Date(all.now) - Date.now();
-  latest = all;
+  if (all.open.length === 0) mustChoose = false;
   for (const id of drafts.keys()) if (!all.open.some((one) => one.id === id)) drafts.delete(id);
   return all;
 }
 
-const chosen = (data, { id }) => (id ? [...data.open, ...data.recent].find((one) => one.id === id) : data.open[0]);
+/** The card that is shown: the one of the address, else the one that was shown already, else the oldest unless the person has to choose. */
+function chosen(data, { id }) {
+  if (id) return [...data.open, ...data.recent].find((one) => one.id === id);
+  const same = data.open.find((one) => one.id === shownId);
+  if (same) return same;
+  // The card that was looked at is gone: another one in its place would be decided in its stead.
+  if (wasOpen && shownId !== undefined && data.open.length > 0) mustChoose = true;
+  return mustChoose ? undefined : data.open[0];
+}
 
 function draftOf(matter) {
   if (!matter) return null;
-  if (!drafts.has(matter.id)) drafts.set(matter.id, { tab: "form", reason: "", canEdit: matter.offers.edit && matter.state === "open" });
+  if (!drafts.has(matter.id)) drafts.set(matter.id, { tab: "form", reason: "", region: `matter ${matter.id}`, canEdit: matter.offers.edit && matter.state === "open" });
   return drafts.get(matter.id);
 }
 
 function step({ open }, found, by) {
   const at = open.findIndex((one) => one.id === chosen({ open, recent: [] }, found)?.id);
   const next = open[Math.min(open.length - 1, Math.max(0, at + by))];
-  if (next) go(`/approvals/${next.id}`);
+  if (next) choose(next.id);
+}
+
+/** Shows a card that the person has chosen. */
+function choose(id) {
+  mustChoose = false;
+  if (areKeysOff) {
+    areKeysOff = false;
+    armedAt = performance.now();
+    setTimeout(() => redraw(), ARMING + 20);
+  }
+  go(`/approvals/${id}`);
+  redraw();
 }
 
 const isArmed = () => performance.now() - armedAt >= ARMING;
 
 function view(data, found, app) {
-  const { open, recent } = data;
+  const { open } = data;
+  const missed = data.recent.filter((one) => one.state === "expired");
+  const recent = data.recent.filter((one) => one.state !== "expired");
+  redraw = () => app.render();
+  lookSoon();
   const matter = chosen(data, found);
+  wasOpen = matter?.state === "open";
   if (matter?.id !== shownId) {
     shownId = matter?.id;
     armedAt = performance.now();
@@ -94,11 +141,15 @@ function view(data, found, app) {
   }
   return [
     head("Approvals", open.length > 0 && h("span", { class: "soft" }, many(open.length, "waiting", "waiting"))),
-    open.length === 0 && !matter && h("div", { class: "empty", key: "none" }, h("p", null, "Nothing waits for you."), h("p", { class: "small" }, "Calls that the rules do not decide come here as they are made. Leave this page open.")),
+    open.length === 0 && !matter && h("div", { class: "empty", key: "none" }, h("p", null, "Nothing waits for you."), h("p", { class: "small" }, "Calls that a policy has asked about come here as they are made. Without a policy file, calls go without a question.")),
     found.id && !matter && h("p", { class: "problem", key: "gone" }, "This was decided long ago, or never was."),
-    (open.length > 0 || matter) && h("div", { class: open.length > 1 ? "desk" : "desk one", key: "desk" },
-      open.length > 1 && h("ul", { class: "queue", key: "queue", "aria-label": "Waiting" }, open.map((one) => queued(one, matter))),
+    open.length > 0 && !matter && !found.id && h("p", { class: "lead", key: "choose", role: "status" }, lastSaid && `${lastSaid} `, `${many(open.length, "other waits", "others wait")}: choose the next one (`, h("kbd", null, "j"), " or a click)."),
+    (open.length > 0 || matter) && h("div", { class: open.length > 1 && matter ? "desk" : "desk one", key: "desk" },
+      (open.length > 1 || !matter) && h("ul", { class: "queue", key: "queue", "aria-label": "Waiting" }, open.map((one) => queued(one, matter))),
       matter && (matter.state === "open" ? card(matter, open, app) : over(matter))),
+    missed.length > 0 && h("section", { key: "missed", class: "recent", "data-missed": true }, h("h2", null, "Missed"),
+      h("p", { class: "soft small" }, "Nobody decided these in time, so they were refused. Whoever asked may ask again."),
+      h("ul", { class: "entries" }, missed.slice(0, 12).map(decided))),
     recent.length > 0 && h("section", { key: "recent", class: "recent" }, h("h2", null, "Lately"),
       h("ul", { class: "entries" }, recent.slice(0, 12).map(decided))),
   ];
@@ -108,8 +159,8 @@ function queued(one, matter) {
   const [what, server] = title(one);
   return h("li", { key: one.id, "data-row": true }, h("a", {
     href: `/approvals/${one.id}`, class: `queued ${risk(one)} ${one.id === matter?.id ? "here" : ""}`, "aria-current": one.id === matter?.id ? "true" : null, "data-focus": true,
-    onclick: (event) => { event.preventDefault(); go(`/approvals/${one.id}`); },
-  }, h("span", { class: "mono what" }, what), h("span", { class: "soft small" }, server), h("span", { class: "until", "data-until": one.expires_at }, left(one.expires_at))));
+    onclick: (event) => { event.preventDefault(); choose(one.id); },
+  }, h("span", { class: "mono what" }, what), h("span", { class: "soft small" }, server), gist(one) && h("span", { class: "mono gist" }, gist(one)), h("span", { class: "until", "data-until": one.expires_at }, left(one.expires_at))));
 }
 
 function left(until) {
@@ -132,6 +183,9 @@ function card(matter, open, app) {
   const change = (more) => { Object.assign(draft, { problem: undefined, ...more }); app.render(); };
   const { session, always: lasting, block } = matter.offers;
   const waits = !isArmed() || isBusy;
+  // Nothing is allowed before what it does was in view.
+  const isShown = isSeen(draft.region);
+  const holds = waits || !isShown;
   const noEnter = (event) => event.key === "Enter" && event.preventDefault();
   return h("article", { class: `matter ${risk(matter)}`, key: matter.id, "aria-labelledby": "matter-title" },
     h("header", { class: "matter-head" },
@@ -139,17 +193,19 @@ function card(matter, open, app) {
         h("p", { class: "soft small" }, position > 0 && `${position} of ${open.length}, `, `asked ${ago(new Date(new Date(matter.asked_at) - offset))}`)),
       h("p", { class: "countdown", title: "Silence is a no" }, h("span", { class: "until", "data-until": matter.expires_at, role: "timer" }, left(matter.expires_at)))),
     h("div", { class: "matter-body" }, body(matter, draft, change)),
-    h("footer", { class: "matter-foot" },
+    h("footer", { class: "matter-foot", "data-covers": true },
+      !isShown && h("p", { class: "small unshown", key: "unshown" }, h("span", null, "Not all of it was shown yet. "), h("button", { type: "button", class: "quiet", "data-show-next": true, onclick: () => showNext([draft.region]) }, "Show the rest")),
+      areKeysOff && h("p", { class: "small soft", key: "keys" }, "Keys are off after a decision. Choose this card first: ", h("kbd", null, "j"), " or a click on it."),
       draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem),
-      h("div", { class: "deny" },
+      h("div", { class: "deny", key: "deny" },
         h("button", { type: "button", class: "no", "data-deny": true, "data-focus": true, disabled: isBusy, "aria-disabled": String(waits), "aria-keyshortcuts": "d", onclick: () => deny(matter, app) }, "Deny ", h("kbd", null, "d")),
         h("input", { id: "reason", class: "reason", placeholder: "Reason, told to the model", "aria-label": "Reason, told to the model", maxlength: 500, value: draft.reason, autocomplete: "off",
           oninput: (event) => { draft.reason = event.target.value; }, onkeydown: (event) => { if (event.key === "Enter") deny(matter, app); } }),
         block && h("button", { type: "button", class: "quiet", "data-block": true, "aria-disabled": String(waits), onclick: () => deny(matter, app, true), title: "Denies it from now on, whoever asks" }, h("span", { class: "long" }, "Deny and "), h("span", { class: "start" }, "block"))),
-      h("div", { class: "allow" },
-        h("button", { type: "button", class: "yes", "data-once": true, "aria-disabled": String(waits), "aria-keyshortcuts": "o", onkeydown: noEnter, onclick: () => allow(matter, app) }, yes(matter), " ", h("kbd", null, "o")),
-        session && h("button", { type: "button", "data-session": true, "aria-disabled": String(waits), "aria-keyshortcuts": "s", onkeydown: noEnter, title: "Until the host ends or the rules change, whatever the arguments", onclick: () => allow(matter, app, "session") }, h("span", { class: "long" }, "For this "), h("span", { class: "start" }, "session "), h("kbd", null, "s")),
-        lasting && h("button", { type: "button", "data-always": true, "aria-disabled": String(waits), "aria-keyshortcuts": "Shift+A", onkeydown: noEnter, onclick: () => always(matter, app) }, "Always … ", h("kbd", null, "A")))));
+      h("div", { class: "allow", key: "allow" },
+        h("button", { type: "button", class: "yes", "data-once": true, "aria-disabled": String(holds), "aria-keyshortcuts": "o", onkeydown: noEnter, onclick: () => allow(matter, app) }, yes(matter), " ", h("kbd", null, "o")),
+        session && h("button", { type: "button", "data-session": true, "aria-disabled": String(holds), "aria-keyshortcuts": "s", onkeydown: noEnter, title: "Until the host ends or the rules change, whatever the arguments", onclick: () => allow(matter, app, "session") }, h("span", { class: "long" }, "For this "), h("span", { class: "start" }, "session "), h("kbd", null, "s")),
+        lasting && h("button", { type: "button", "data-always": true, "aria-disabled": String(holds), "aria-keyshortcuts": "Shift+A", onkeydown: noEnter, onclick: () => always(matter, app) }, "Always … ", h("kbd", null, "A")))));
 }
 
 const WORDS = { allowed: ["allowed", "well"], denied: ["denied", "refused"], expired: ["expired", "refused"], withdrawn: ["withdrawn", "other"], open: ["waits", "other"] };
@@ -159,7 +215,7 @@ function decided(one) {
   const [word, kind] = WORDS[one.state] ?? [one.state, "other"];
   return h("li", { class: "entry", key: one.id }, h("a", { class: "entry-line decided", href: `/approvals/${one.id}`, onclick: (event) => { event.preventDefault(); go(`/approvals/${one.id}`); } },
     h("span", { class: "when" }, ago(new Date(one.decided?.at ?? one.asked_at))), h("span", { class: `ending ${kind}` }, word),
-    h("span", { class: "what" }, h("span", { class: "soft" }, server), " ", h("span", { class: "mono" }, what)),
+    h("span", { class: "what" }, h("span", { class: "soft" }, server), " ", h("span", { class: "mono" }, what), gist(one) && h("span", { class: "soft small mono" }, ` ${gist(one)}`)),
     h("span", { class: "who soft" }, one.decided ? [one.decided.by, one.decided.edited !== undefined && one.card.kind !== "form" && ", edited"] : "")));
 }
 
@@ -174,7 +230,16 @@ function over(matter) {
     h("div", { class: "matter-body" }, body(matter, { tab: "form", canEdit: false, value: how?.edited }, () => {})));
 }
 
-async function decide(matter, decision, said, app) {
+/** Whether the person can allow this now; brings what was not shown yet into view where it was not. */
+function canAllow(matter) {
+  if (!isArmed() || isBusy) return false;
+  const { region } = draftOf(matter);
+  if (isSeen(region)) return true;
+  showNext([region]);
+  return false;
+}
+
+async function decide(matter, decision, said, app, isByKey = false) {
   if (!isArmed() || isBusy) return;
   isBusy = true;
   app.render();
@@ -182,7 +247,11 @@ async function decide(matter, decision, said, app) {
     await post(`approvals/${path(matter.id)}`, decision);
     toast(said);
     isBusy = false;
-    // The next one, where there is one.
+    lastSaid = said;
+    mustChoose = true;
+    areKeysOff ||= isByKey;
+    shownId = undefined;
+    // Back to the list: the person chooses what comes next.
     if (location.pathname !== "/approvals" && location.pathname !== "/") go("/approvals");
     else app.refresh();
   } catch (error) {
@@ -206,20 +275,21 @@ function edited(matter) {
   return draft.value !== undefined && !isEqual(draft.value, base) ? { edited: draft.value } : {};
 }
 
-function deny(matter, app, block = false) {
+function deny(matter, app, block = false, isByKey = false) {
   const reason = draftOf(matter).reason.trim();
   const [what] = title(matter);
-  return decide(matter, { decision: "deny", ...(reason && { reason }), ...(block && { block }) }, block ? `${what} is denied from now on.` : `Denied: ${what}.`, app).catch(() => {});
+  return decide(matter, { decision: "deny", ...(reason && { reason }), ...(block && { block }) }, block ? `${what} is denied from now on.` : `Denied: ${what}.`, app, isByKey).catch(() => {});
 }
 
-function allow(matter, app, scope) {
+function allow(matter, app, scope, isByKey = false) {
   const [what] = title(matter);
+  if (!canAllow(matter)) return undefined;
   if (draftOf(matter).problem?.startsWith("This is no JSON")) return undefined;
-  return decide(matter, { decision: "allow", ...edited(matter), ...(scope && { scope }) }, scope ? `${what} is allowed for this session.` : done(matter), app).catch(() => {});
+  return decide(matter, { decision: "allow", ...edited(matter), ...(scope && { scope }) }, scope ? `${what} is allowed for this session.` : done(matter), app, isByKey).catch(() => {});
 }
 
 function always(matter, app) {
-  if (!isArmed() || isBusy) return undefined;
+  if (!canAllow(matter)) return undefined;
   const [what] = title(matter);
   const { edited: other } = edited(matter);
   return editRule(matter, other ?? original(matter), (permission) => decide(matter, { decision: "allow", ...(other !== undefined && { edited: other }), scope: { always: permission } }, `${what} is allowed within this rule.`, app));

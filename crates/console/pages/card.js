@@ -1,6 +1,6 @@
 // What a person decides about: one card, by its kind.
 
-import { h } from "./dom.js";
+import { escapeHidden, escapeHiddenJson, h, unescapeHidden } from "./dom.js";
 import { count, many } from "./format.js";
 import { clone, parse, stringify } from "./json.js";
 import { isEqual, objectDiff } from "./diff.js";
@@ -70,7 +70,7 @@ const fact = (name, ...value) => h("div", null, h("dt", null, name), h("dd", nul
 /** The body of a card. `draft` is what would happen instead, and how it is looked at; `change` is told of every edit. */
 export function body(matter, draft, change) {
   const make = { call, result, sampling_request: samplingRequest, sampling_result: samplingResult, form, url }[matter.card.kind];
-  return make ? make(matter.card, matter, draft, change) : h("pre", { class: "code" }, stringify(matter.card, 2));
+  return make ? make(matter.card, matter, draft, change) : h("pre", { class: "code whole" }, stringify(matter.card, 2));
 }
 
 function facts({ principal, application, server }, ...more) {
@@ -83,7 +83,7 @@ function call(card, matter, draft, change) {
   return [
     h("p", { class: "counts", key: "effects" }, card.what === "tool" && h("span", { class: "chips" }, effects({
       readOnlyHint: card.effects?.read_only, destructiveHint: card.effects?.destructive, openWorldHint: card.effects?.open_world, idempotentHint: card.effects?.idempotent,
-    }), card.effects && h("span", { class: "chip" }, card.effects.trusted ? "the server’s word is believed" : "not believed: nobody trusts this server’s word"))),
+    }, card.effects?.trusted), card.effects && h("span", { class: "chip" }, card.effects.trusted ? "the server’s word is believed" : "not believed: nobody trusts this server’s word"))),
     facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), fact("Asked because", card.because), card.data_flow && fact("Take care", dataFlow(card.data_flow)),
       card.destinations.length > 0 && fact("Points to", h("span", { class: "chips" }, card.destinations.map((one) => h("span", { class: "chip mono wide" }, one))))),
     values("Arguments", card.input_schema, card.arguments ?? {}, draft, change, card.last_arguments),
@@ -105,7 +105,7 @@ function values(name, schema, base, draft, change, last) {
   const changed = last && objectDiff(last, now);
   const tabs = [["form", name], ["raw", "JSON"], last && ["diff", "Against the last one"]].filter(Boolean);
   const tab = tabs.some(([one]) => one === draft.tab) ? draft.tab : "form";
-  return h("section", { class: "values", key: "values" },
+  return h("section", { class: "values", key: "values", "data-see": draft.region },
     h("div", { class: "bar" },
       h("div", { class: "tabs", role: "group", "aria-label": name }, tabs.map(([one, words]) => h("button", {
         type: "button", key: one, "aria-pressed": String(one === tab), class: one === tab ? "here" : "", onclick: () => change({ tab: one }),
@@ -115,13 +115,13 @@ function values(name, schema, base, draft, change, last) {
         draft.isEditing ? "Done" : "Edit"),
       isEdited && h("button", { type: "button", class: "quiet", key: "undo", onclick: () => change({ value: undefined, isEditing: false, text: undefined }) }, "As it was")),
     tab === "form" && (draft.isEditing ? edit(schema, now, (value) => change({ value })) : view(schema, now)),
-    tab === "raw" && (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, stringify(now, 2))),
+    tab === "raw" && (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2))),
     tab === "diff" && (changed ?? h("p", { class: "soft" }, "The same as the last time that it was approved.")),
     isEdited && tab === "form" && !draft.isEditing && h("details", { key: "edits", open: true }, h("summary", { class: "soft small" }, "What you changed"), objectDiff(base, now)));
 }
 
 function rawEditor(now, draft, change) {
-  return h("textarea", { class: "mono wide-field", rows: 12, spellcheck: "false", "aria-label": "As JSON", key: "raw", value: draft.text ?? stringify(now, 2),
+  return h("textarea", { class: "mono wide-field", rows: 12, spellcheck: "false", "aria-label": "As JSON", key: "raw", value: escapeHiddenJson(draft.text ?? stringify(now, 2)),
     oninput: (event) => {
       try {
         change({ text: event.target.value, value: parse(event.target.value), problem: undefined });
@@ -136,7 +136,7 @@ function content(block) {
   if (block?.type === "image" || block?.type === "audio") {
     return h("p", { class: "soft" }, `${block.type === "image" ? "An image" : "A sound"}, ${block.mimeType ?? "of no known type"}, ${count(Math.round((block.data?.length ?? 0) * 0.75))} bytes`);
   }
-  return h("pre", { class: "code" }, stringify(block, 2));
+  return h("pre", { class: "code whole" }, stringify(block, 2));
 }
 
 const blocks = (one) => (Array.isArray(one) ? one : one ? [one] : []).map(content);
@@ -144,7 +144,7 @@ const blocks = (one) => (Array.isArray(one) ? one : one ? [one] : []).map(conten
 /** A place for the text of a block, where it is being changed. */
 function textBlocks(list, draft, put) {
   return (Array.isArray(list) ? list : [list]).map((block, index) => (draft.isEditing && block?.type === "text"
-    ? h("textarea", { key: index, class: "wide-field", rows: 5, "aria-label": "Text", value: block.text, oninput: (event) => put(index, { ...block, text: event.target.value }) })
+    ? h("textarea", { key: index, class: "wide-field", rows: 5, "aria-label": "Text", value: escapeHidden(block.text), oninput: (event) => put(index, { ...block, text: unescapeHidden(event.target.value) }) })
     : content(block)));
 }
 
@@ -172,10 +172,10 @@ function result(card, matter, draft, change) {
   };
   return [
     facts(matter, fact("Came from", h("span", { class: "mono" }, card.name)), fact("Shown because", card.because)),
-    h("section", { class: "values", key: "values" }, editBar("What would go to the application", draft, change, card.result),
-      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, stringify(now, 2)))
+    h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("What would go to the application", draft, change, card.result),
+      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2)))
         : Array.isArray(now?.content) ? [textBlocks(now.content, draft, put), beside(now)]
-          : h("pre", { class: "code" }, stringify(now, 2))),
+          : h("pre", { class: "code whole" }, stringify(now, 2))),
     h("details", { key: "sent" }, h("summary", { class: "soft" }, "What was sent"), view(null, card.arguments ?? {})),
   ];
 }
@@ -191,14 +191,14 @@ function samplingRequest(card, matter, draft, change) {
         ? h("select", { "aria-label": "Model", value: now.model ?? card.model, onchange: (event) => put({ model: event.target.value }) },
           card.models.map((name) => h("option", { value: name, selected: name === (now.model ?? card.model) }, name)))
         : h("strong", null, now.model ?? card.model), h("p", { class: "soft small" }, isOther ? `named by you, in place of ${card.model}` : card.reason)),
-      fact("Size", `about ${many(card.tokens, "token")} sent, at most ${count(most ?? card.max_tokens)} back`, card.cost !== undefined && (isOther ? `, at the price of ${now.model}` : `, at most ${card.cost}`)),
+      fact("Size", `about ${many(card.tokens, "token")} sent, at most ${count(most ?? card.max_tokens)} back`, card.cost !== undefined && (isOther ? `, at the price of ${now.model}` : `, at most ${card.cost} in the currency of your prices`)),
       fact("Budget left", card.remaining)),
-    h("section", { class: "values", key: "values" }, editBar("What would be sent", draft, change, card.request),
-      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, stringify(now, 2))) : [
+    h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("What would be sent", draft, change, card.request),
+      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2))) : [
         draft.isEditing && h("div", { class: "field", key: "most" }, h("label", { for: "most" }, "Tokens of the answer, at most"),
           h("input", { id: "most", type: "number", min: 1, max: card.max_tokens, value: String(most ?? card.max_tokens), oninput: (event) => put({ maxTokens: Number(event.target.value) }) })),
         (system || draft.isEditing) && h("div", { class: "message", key: "system" }, h("p", { class: "soft small" }, "system prompt"),
-          draft.isEditing ? h("textarea", { class: "wide-field", rows: 3, "aria-label": "System prompt", value: system ?? "", oninput: (event) => put({ systemPrompt: event.target.value }) }) : h("p", { class: "words said" }, system)),
+          draft.isEditing ? h("textarea", { class: "wide-field", rows: 3, "aria-label": "System prompt", value: escapeHidden(system ?? ""), oninput: (event) => put({ systemPrompt: unescapeHidden(event.target.value) }) }) : h("p", { class: "words said" }, system)),
         (now.messages ?? []).map((message, at) => h("div", { class: "message", key: at }, h("p", { class: "soft small" }, message.role),
           textBlocks(message.content, draft, (index, block) => put({ messages: now.messages.map((one, other) => (other === at ? { ...one, content: replaced(one.content, index, block) } : one)) })))),
         card.context && h("div", { class: "message", key: "context" }, h("p", { class: "soft small" }, "context that is added"), h("p", { class: "words said" }, card.context)),
@@ -212,9 +212,9 @@ function samplingResult(card, matter, draft, change) {
   return [
     card.findings.map((text) => h("p", { class: "problem", key: text }, text)),
     facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause)), fact("Model", now.model ?? ""),
-      card.usage && fact("Size", `${many(card.usage[0], "token")} sent, ${count(card.usage[1])} back`), card.cost !== undefined && fact("Cost", String(card.cost))),
-    h("section", { class: "values", key: "values" }, editBar("What the server would get", draft, change, card.result),
-      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code" }, stringify(now, 2)))
+      card.usage && fact("Size", `${many(card.usage[0], "token")} sent, ${count(card.usage[1])} back`), card.cost !== undefined && fact("Cost", `${card.cost}, in the currency of your prices`)),
+    h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("What the server would get", draft, change, card.result),
+      draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2)))
         : textBlocks(now.content, draft, (index, block) => change({ value: { ...now, content: replaced(now.content, index, block) } }))),
     h("details", { key: "sent" }, h("summary", { class: "soft" }, "What was sent"), (card.request.messages ?? []).map((message) => [h("p", { class: "soft small" }, message.role), blocks(message.content)])),
   ];
@@ -224,16 +224,16 @@ function form(card, matter, draft, change) {
   return [
     card.secrets.length > 0 && h("p", { class: "problem", key: "secrets" }, `It seems to ask for a secret (${card.secrets.join(", ")}). No server may do that in a form: do not answer.`),
     facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause))),
-    h("section", { class: "values", key: "values" }, h("p", { class: "words said" }, card.message),
+    h("section", { class: "values", key: "values", "data-see": draft.region }, h("p", { class: "words said" }, card.message),
       edit(card.schema, draft.value ?? original(matter), (value) => change({ value }))),
   ];
 }
 
-function url(card, matter) {
+function url(card, matter, draft) {
   const at = card.host ? card.url.indexOf(card.host) : -1;
   return [
     facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause)), fact("Host", card.host ? h("strong", { class: "mono" }, card.host) : "none")),
-    h("section", { class: "values", key: "values" }, h("p", { class: "words said" }, card.message),
+    h("section", { class: "values", key: "values", "data-see": draft.region }, h("p", { class: "words said" }, card.message),
       h("p", { class: "code" }, at < 0 ? card.url : [card.url.slice(0, at), h("strong", null, card.host), card.url.slice(at + card.host.length)]),
       h("p", { class: "soft small" }, "Nothing of it was fetched. If you allow it, the application says that you went there; go only if you know this host."),
       /^https?:\/\//.test(card.url) && h("p", null, h("a", { href: card.url, target: "_blank", rel: "noopener noreferrer" }, "Open it in a new tab"))),

@@ -6,7 +6,8 @@ import { count, micros, time } from "./format.js";
 const WIDTH = 460;
 const WHOLE = 980;
 const HEIGHT = 150;
-const LEFT = 46;
+// Room for the widest label of an axis: `1,000,000`, `0.01 ms`.
+const LEFT = 64;
 const BOTTOM = 20;
 const TOP = 8;
 

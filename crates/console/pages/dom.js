@@ -24,6 +24,29 @@ function textNodes(text) {
   });
 }
 
+const LITERAL = /\\(?=u\{)/gu;
+const ESCAPED = /\\u\{([0-9a-f]{1,6})\}/gu;
+const isPlain = (character) => character === "\n" || character === "\t";
+
+/** A text for a field: what would hide in it is written as `\u{…}`, so that it is seen where it is changed. */
+export function escapeHidden(text) {
+  return text.replace(LITERAL, "\\u{5c}").replace(SPLIT, (character) => (isPlain(character) ? character : shown(character)));
+}
+
+/** The text that `escapeHidden` was given, exactly. */
+export function unescapeHidden(text) {
+  return text.replace(ESCAPED, (whole, digits) => {
+    const code = Number.parseInt(digits, 16);
+    return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
+  });
+}
+
+/** JSON in which what would hide is written as `\uXXXX`: the same value. */
+export function escapeHiddenJson(text) {
+  return text.replace(SPLIT, (character) => (isPlain(character) || character === "\r" ? character
+    : [...Array(character.length).keys()].map((at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`).join("")));
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = new Set(["svg", "g", "path", "rect", "line", "circle", "text", "polyline", "title"]);
 
@@ -50,6 +73,9 @@ function append(node, children) {
 
 const PROPERTIES = new Set(["value", "checked", "open", "disabled", "selected", "indeterminate"]);
 
+/** Attributes that are shown or read aloud. */
+const SPOKEN = new Set(["title", "aria-label", "placeholder"]);
+
 function set(node, name, value) {
   if (name === "key") return;
   if (name.startsWith("on")) node[name.toLowerCase()] = value ?? null;
@@ -57,7 +83,7 @@ function set(node, name, value) {
   else if (PROPERTIES.has(name)) {
     if (node[name] !== value) node[name] = value ?? (name === "value" ? "" : false);
   } else if (value === null || value === undefined || value === false) node.removeAttribute(name);
-  else node.setAttribute(name, value === true ? "" : String(value));
+  else node.setAttribute(name, value === true ? "" : SPOKEN.has(name) ? visible(value) : String(value));
 }
 
 /** Makes `parent` hold just these nodes, with what is there already where it is the same. */

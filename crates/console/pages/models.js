@@ -41,7 +41,7 @@ const within = (allowance) => `within ${span(allowance.windowMs)}`;
 
 /** An allowance in words. */
 function words(allowance) {
-  const limits = [allowance.tokens !== null && many(allowance.tokens, "token"), allowance.money !== null && `${allowance.money} of money`].filter(Boolean);
+  const limits = [allowance.tokens !== null && many(allowance.tokens, "token"), allowance.money !== null && `${allowance.money} of money (in the currency of your prices)`].filter(Boolean);
   const rate = allowance.calls !== null && `at most ${many(allowance.calls, "request")} in ${span(allowance.perMs)}`;
   return [limits.length > 0 ? `${limits.join(" and ")} ${within(allowance)}` : "as much as it likes", rate].filter(Boolean).join(", ");
 }
@@ -130,6 +130,6 @@ function chosen(one, app) {
       h("span", { class: "who soft" }, one.cost ?? "")),
     isOpen && h("div", { class: "entry-more" }, h("dl", { class: "facts" },
       [["When", moment(new Date(one.at))], ["In the call of", one.cause], ["Chosen because", one.reason], ["Named by", one.isNamed && "the person, instead"],
-        ["Tokens", one.usage && `${count(one.usage[0])} sent, ${count(one.usage[1])} received`], ["Cost", one.cost]]
+        ["Tokens", one.usage && `${count(one.usage[0])} sent, ${count(one.usage[1])} received`], ["Cost", one.cost && `${one.cost}, in the currency of your prices`]]
         .filter(([, value]) => value).map(([name, value]) => h("div", { key: name }, h("dt", null, name), h("dd", null, value))))));
 }

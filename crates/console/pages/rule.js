@@ -1,6 +1,6 @@
 // The editor of a lasting permission: as narrow as it can be, until a day.
 
-import { dialog, h, patch } from "./dom.js";
+import { dialog, escapeHidden, h, patch, unescapeHidden } from "./dom.js";
 import { parse } from "./json.js";
 
 const KINDS = [["is", "is"], ["under", "is in the folder"], ["like", "looks like"], ["any", "may be anything"]];
@@ -41,9 +41,9 @@ export function editRule(matter, value, send) {
         h("span", { class: "mono" }, row.name),
         h("select", { "aria-label": `What ${row.name} has to be`, value: row.kind, onchange: (event) => { row.kind = event.target.value; draw(); } },
           KINDS.map(([kind, words]) => h("option", { value: kind, selected: kind === row.kind }, words))),
-        row.kind !== "any" && h("input", { "aria-label": `The value for ${row.name}`, value: row.text, spellcheck: "false", autocomplete: "off", "data-condition": row.name, key: index, oninput: (event) => { row.text = event.target.value; } })))),
+        row.kind !== "any" && h("input", { "aria-label": `The value for ${row.name}`, value: escapeHidden(row.text).replaceAll("\n", "\\u{a}"), spellcheck: "false", autocomplete: "off", "data-condition": row.name, key: index, oninput: (event) => { row.text = unescapeHidden(event.target.value); } })))),
       h("details", { key: "more", open: Boolean(rule.destinations) }, h("summary", { class: "soft" }, "And only where everything that it points to is in one of these places"),
-        h("textarea", { class: "wide-field mono", rows: 2, "aria-label": "Hosts and folders, one to a line", placeholder: "~/work\n*.example.com", value: rule.destinations, oninput: (event) => { rule.destinations = event.target.value; } })),
+        h("textarea", { class: "wide-field mono", rows: 2, "aria-label": "Hosts and folders, one to a line", placeholder: "~/work\n*.example.com", value: escapeHidden(rule.destinations), oninput: (event) => { rule.destinations = unescapeHidden(event.target.value); } })),
       h("div", { class: "condition", key: "until" }, h("label", { for: "rule-days" }, "For"),
         h("select", { id: "rule-days", value: String(rule.days), onchange: (event) => { rule.days = Number(event.target.value); } }, DAYS.map(([days, words]) => h("option", { value: String(days), selected: days === rule.days }, words)))),
       h("label", { class: "check", key: "who" }, h("input", { type: "checkbox", checked: rule.anyApplication, onchange: (event) => { rule.anyApplication = event.target.checked; draw(); } }),

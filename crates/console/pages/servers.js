@@ -85,7 +85,7 @@ function card(server, pinned, app) {
     h("p", { class: "target" }, server.target),
     h("p", { class: "counts" }, counts(server), chips(server)),
     waits(pinned) && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", inside(`/servers/${path(server.name)}`, { "data-look": server.name }, "Look at it")),
-    trouble(server));
+    trouble(server, pinned));
 }
 
 const state = (server) => h("span", { class: `state ${server.state}` }, WORDS[server.state] ?? server.state);
@@ -107,7 +107,8 @@ function chips(server) {
     server.connections > 1 && h("span", { class: "chip" }, many(server.connections, "connection")));
 }
 
-function trouble(server) {
+/** What is wrong with a server. What waits to be accepted is said once, in the words of this page. */
+function trouble(server, pinned) {
   const next = server.nextTryMs !== undefined && `Tried again in ${span(server.nextTryMs)}. `;
   const failures = server.failures > 0 && `Failed ${many(server.failures, "time")} in a row. `;
   return [
@@ -115,7 +116,7 @@ function trouble(server) {
       h("p", null, server.problem.split("\n")[0]),
       h("p", { class: "soft" }, failures, next, server.hint && `Hint: ${server.hint}`),
       server.problem.includes("\n") && h("details", { key: "details" }, h("summary", null, "All of it"), h("pre", { class: "code" }, server.problem))),
-    (server.warnings ?? []).map((text) => h("p", { class: "warn" }, text)),
+    [...new Set(server.warnings ?? [])].filter((text) => !(waits(pinned) && text.includes("`hospes pins "))).map((text) => h("p", { class: "warn" }, text)),
   ];
 }
 
@@ -135,7 +136,7 @@ function one({ status, offers, pinned: all }, app) {
     h("p", { class: "target", key: "target" }, status.target),
     h("p", { class: "counts", key: "counts" }, counts(status), chips(status)),
     waits(pinned) && shown[0] !== "trust" && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", h("button", { type: "button", class: "quiet", "data-trust": true, onclick: () => { tab = "trust"; app.render(); } }, "Look at it")),
-    h("div", { key: "trouble" }, trouble(status)),
+    h("div", { key: "trouble" }, trouble(status, pinned)),
     h("div", { class: "bar", key: "bar" },
       h("div", { class: "tabs", role: "group", "aria-label": "What it offers" }, tabs.map(([name, title, list]) => h("button", {
         type: "button", key: name, "aria-pressed": String(name === shown[0]), class: name === shown[0] ? "here" : "",
@@ -153,14 +154,15 @@ function one({ status, offers, pinned: all }, app) {
 }
 
 /** What a tool says of what it does; whether that is believed is for the rules. */
-export function effects(annotations = {}) {
+/** What a server says of a tool. What speaks for the tool is coloured only where the server's word is believed. */
+export function effects(annotations = {}, isTrusted = false) {
   const said = [
     [annotations.readOnlyHint === true, "says: changes nothing", "calm"],
     [annotations.readOnlyHint !== true && annotations.destructiveHint !== false, annotations.destructiveHint ? "says: destructive" : "may destroy", "sharp"],
     [annotations.openWorldHint !== false, annotations.openWorldHint ? "says: reaches outside" : "may reach outside", "wide"],
     [annotations.idempotentHint === true, "says: idempotent", "calm"],
   ];
-  return said.filter(([is]) => is).map(([, text, kind]) => h("span", { class: `chip ${kind}` }, text));
+  return said.filter(([is]) => is).map(([, text, kind]) => h("span", { class: `chip ${kind === "calm" && !isTrusted ? "" : kind}` }, text));
 }
 
 const json = (value) => h("details", { class: "raw", key: "raw" }, h("summary", null, "As JSON"), h("pre", { class: "code" }, stringify(value, 2)));

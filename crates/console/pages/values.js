@@ -1,14 +1,25 @@
 // Values by their schema: shown as text in which nothing hides, or as fields to be changed.
 
-import { h } from "./dom.js";
+import { escapeHidden, escapeHiddenJson, h, unescapeHidden, visible } from "./dom.js";
 import { clone, kindOf, numeral, parse, stringify } from "./json.js";
-import { isEqual } from "./diff.js";
+import { isEqual, textDiff } from "./diff.js";
+import { editPair, isEdit } from "./gist.js";
 import { typeOf } from "./schema.js";
 
-/** How a value is shown: a text as it is, anything else as JSON. */
+/** An edit of a text: what goes and what comes, and the other members beside it. */
+function editOf(value) {
+  const pair = editPair(value);
+  const others = Object.fromEntries(Object.entries(value).filter(([name]) => !pair.includes(name)));
+  return h("div", { class: "edit" },
+    h("p", { class: "code whole" }, textDiff(value[pair[0]], value[pair[1]])),
+    Object.keys(others).length > 0 && h("p", { class: "small mono" }, stringify(others)));
+}
+
+/** How a value is shown: a text as it is, an edit of a text as a difference, anything else as JSON. */
 export function shown(value) {
+  if (isEdit(value)) return Array.isArray(value) ? h("div", { class: "edits" }, value.map(editOf)) : editOf(value);
   if (typeof value === "string") return value === "" ? h("span", { class: "soft" }, "empty text") : h("span", { class: "said" }, value);
-  if (value !== null && kindOf(value) === "object") return h("pre", { class: "code" }, stringify(value, 2));
+  if (value !== null && kindOf(value) === "object") return h("pre", { class: "code whole" }, stringify(value, 2));
   return h("span", { class: "mono" }, stringify(value));
 }
 
@@ -21,9 +32,12 @@ const propertiesOf = (schema, value) => {
 export function view(schema, value) {
   const names = propertiesOf(schema, value);
   if (names.length === 0) return h("p", { class: "soft" }, "Nothing.");
-  return h("dl", { class: "facts" }, names.map((name) => h("div", { key: name },
+  const pair = editPair(value);
+  const single = names.filter((name) => !pair?.includes(name));
+  return h("dl", { class: "facts" }, single.map((name) => h("div", { key: name },
     h("dt", null, h("span", { class: "mono" }, name), schema?.properties?.[name] && h("span", { class: "soft small" }, ` ${typeOf(schema.properties[name])}`)),
-    h("dd", { class: "value" }, shown(value[name])))));
+    h("dd", { class: "value" }, shown(value[name])))),
+  pair && h("div", { key: "the edit" }, h("dt", null, h("span", { class: "mono" }, pair.join(" → "))), h("dd", { class: "value" }, editOf({ [pair[0]]: value[pair[0]], [pair[1]]: value[pair[1]] }))));
 }
 
 /**
@@ -51,13 +65,20 @@ export function edit(schema, value, change, idOf = "field") {
   }));
 }
 
+/** A text as a field can hold it: one of a single line has no line ends, so they are escaped there. */
+const forField = (text, isLong) => {
+  const escaped = escapeHidden(String(text));
+  // A textarea makes "\r\n" into "\n", which `escapeHidden` has written out; a field of one line drops all of them.
+  return isLong ? escaped : escaped.replaceAll("\n", "\\u{a}");
+};
+
 function field(id, of, value, owed, put) {
   const choices = of.enum ?? of.oneOf?.filter((one) => one.const !== undefined).map((one) => one.const);
   if (choices?.length) {
     const at = choices.findIndex((one) => isEqual(one, value));
     return h("select", { id, value: String(at), onchange: (event) => put(event.target.value === "-1" ? undefined : choices[Number(event.target.value)]) },
       (at < 0 || !owed) && h("option", { value: "-1", selected: at < 0 }, "–"),
-      choices.map((one, index) => h("option", { value: String(index), selected: index === at }, String(of.enumNames?.[index] ?? of.oneOf?.[index]?.title ?? one))));
+      choices.map((one, index) => h("option", { value: String(index), selected: index === at }, visible(of.enumNames?.[index] ?? of.oneOf?.[index]?.title ?? one))));
   }
   const type = Array.isArray(of.type) ? of.type.find((one) => one !== "null") : of.type ?? (value === undefined ? undefined : kindOf(value));
   if (type === "boolean") {
@@ -73,10 +94,10 @@ function field(id, of, value, owed, put) {
   }
   if (type === "string") {
     const long = (value?.length ?? 0) > 60 || value?.includes?.("\n");
-    return h(long ? "textarea" : "input", { id, value: value ?? "", rows: long ? 5 : null, spellcheck: "false", autocomplete: "off",
-      oninput: (event) => put(event.target.value === "" && !owed ? undefined : event.target.value) });
+    return h(long ? "textarea" : "input", { id, value: forField(value ?? "", long), rows: long ? 5 : null, spellcheck: "false", autocomplete: "off",
+      oninput: (event) => put(event.target.value === "" && !owed ? undefined : unescapeHidden(event.target.value)) });
   }
-  return h("textarea", { id, class: "mono", rows: 4, spellcheck: "false", value: value === undefined ? "" : stringify(value, 2),
+  return h("textarea", { id, class: "mono", rows: 4, spellcheck: "false", value: value === undefined ? "" : escapeHiddenJson(stringify(value, 2)),
     oninput: (event) => {
       const text = event.target.value.trim();
       try {

@@ -3,9 +3,12 @@
 //! A browser sends a cookie of `127.0.0.1` to every port there, and takes every port there for the same site. So the cookie
 //! alone opens nothing: with it goes a key, which lies where only pages of our own origin find it, port and all.
 
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use hospes_host::callers::{Caller as Known, Unknown};
 use hospes_proto::http::AllowedHosts;
 use http::header::{COOKIE, HOST, ORIGIN};
 use http::{HeaderMap, Method};
@@ -21,23 +24,24 @@ pub(crate) const KEY: &str = "x-hospes-key";
 pub(crate) enum Caller {
     /// A browser, by its session.
     Browser(String),
-    /// A program of the same user, over the Unix socket.
-    Program,
+    /// A program of the same user, over the Unix socket: who decides there, in words, as the system says it and not the
+    /// program.
+    Program(Arc<str>),
 }
 
 impl Caller {
     /// As the record has it.
-    pub(crate) fn words(&self) -> &'static str {
+    pub(crate) fn words(&self) -> &str {
         match self {
             Self::Browser(_) => "the person at the console",
-            Self::Program => "the person at the terminal",
+            Self::Program(words) => words,
         }
     }
 
     pub(crate) fn session(&self) -> Option<&str> {
         match self {
             Self::Browser(id) => Some(id),
-            Self::Program => None,
+            Self::Program(_) => None,
         }
     }
 }
@@ -94,10 +98,37 @@ pub(crate) async fn enter(
     Ok(next.run(request).await)
 }
 
-/// Marks what comes over the Unix socket.
+/// Marks what comes over the Unix socket: whoever served the connection has said who it is.
 pub(crate) async fn program(mut request: Request, next: Next) -> Response {
-    request.extensions_mut().insert(Caller::Program);
+    let extensions = request.extensions_mut();
+    if extensions.get::<Caller>().is_none() {
+        extensions.insert(Caller::Program("a program that could not be identified".into()));
+    }
     next.run(request).await
+}
+
+/// Who it is that connects over the Unix socket; nothing for whom it is not: another user, or a server that a host has
+/// started.
+pub(crate) fn connected(pid: Option<u32>, uid: u32, own: u32) -> Option<Caller> {
+    if uid != own && uid != 0 {
+        return None;
+    }
+    let known = pid.ok_or(Unknown::System).and_then(|pid| Known::of_process(pid, uid));
+    let words = match known {
+        Ok(known) if known.is_server => {
+            tracing::warn!(%known, "a server that a host has started was refused at the console's socket");
+            return None;
+        }
+        Ok(known) => match &known.process.terminal {
+            Some(terminal) => format!("at the terminal {}: {}", terminal.name(), known.process.words()),
+            None => format!("a program without a terminal: {}", known.process.words()),
+        },
+        // Nothing says it on this system.
+        Err(Unknown::System) => "a program of the same user, over the socket".to_owned(),
+        // It is gone already, or hides.
+        Err(_) => return None,
+    };
+    Some(Caller::Program(words.into()))
 }
 
 /// A header that stands at most once and is text.

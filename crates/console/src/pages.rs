@@ -27,9 +27,9 @@ macro_rules! modules {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The modules.
-const MODULES: [(&str, &str, &str); 21] = modules! {
+const MODULES: [(&str, &str, &str); 23] = modules! {
     "open.js" "app.js" "api.js" "json.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
-    "values.js" "diff.js" "card.js" "rule.js" "pins.js"
+    "values.js" "diff.js" "card.js" "rule.js" "pins.js" "seen.js" "gist.js"
     "approvals.js" "servers.js" "models.js" "activity.js" "grants.js" "sessions.js"
 };
 

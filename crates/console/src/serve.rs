@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::serve::Listener;
+use axum::{Extension, Router};
+use hospes_host::Desk;
+use hospes_host::desk::ConsoleRegistration;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -19,6 +21,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::Console;
 use crate::api;
+use crate::door::{self, Caller};
 use crate::sessions::Link;
 
 /// How many connections each socket has at once; further ones wait.
@@ -36,6 +39,7 @@ pub struct Listening {
     address: SocketAddr,
     serving: [AbortHandle; 2],
     socket: Option<(PathBuf, AbortHandle)>,
+    _registration: Option<ConsoleRegistration>,
 }
 
 impl Listening {
@@ -52,11 +56,12 @@ impl Listening {
         }
         let routes = api::for_browsers(console.clone());
         // An event is one small write; to hold it back for another costs 40 ms.
-        let admits = |stream: &TcpStream| stream.set_nodelay(true).is_ok();
+        let admits = |stream: &TcpStream| stream.set_nodelay(true).is_ok().then_some(None);
         let serving = tokio::spawn(serve(routes, listener, admits));
         let attending = tokio::spawn(attend(console.clone(), format!("http://{address}")));
         let serving = [serving.abort_handle(), attending.abort_handle()];
-        Ok(Self { console, address, serving, socket: None })
+        let registration = console.desk().map(Desk::register_console);
+        Ok(Self { console, address, serving, socket: None, _registration: registration })
     }
 
     /// Serves the same to programs of this user as well, over a Unix socket at this path. What is there is replaced if it
@@ -65,6 +70,9 @@ impl Listening {
     /// # Errors
     /// When the socket cannot be made: why, and the console as it was, which goes on without.
     pub async fn with_socket(mut self, path: &Path) -> Result<Self, (Box<Self>, io::Error)> {
+        if let Some(folder) = path.parent() {
+            remove_stale_sockets(folder).await;
+        }
         let listener = match private_socket(path).await {
             Ok(listener) => listener,
             Err(error) => return Err((Box::new(self), error)),
@@ -73,7 +81,9 @@ impl Listening {
         let own = rustix::process::geteuid().as_raw();
         // The file's mode says so already, where the system looks at it.
         let admits = move |stream: &UnixStream| {
-            stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
+            let peer = stream.peer_cred().ok()?;
+            let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+            door::connected(pid, peer.uid(), own).map(Some)
         };
         let serving = tokio::spawn(serve(routes, listener, admits));
         self.socket = Some((path.to_owned(), serving.abort_handle()));
@@ -131,6 +141,32 @@ async fn attend(console: Console, url: String) {
     }
 }
 
+/// Maximum number of entries of the runtime folder that are looked at.
+const MAX_SOCKETS: usize = 1024;
+
+/// Removes the sockets of hosts that were killed: those at which nobody answers.
+async fn remove_stale_sockets(folder: &Path) {
+    use std::os::unix::fs::FileTypeExt as _;
+
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.take(MAX_SOCKETS).flatten() {
+        let path = entry.path();
+        let is_ours = path.extension().is_some_and(|extension| extension == "sock")
+            && path
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .is_some_and(|stem| stem.parse::<u32>().is_ok())
+            && entry.file_type().is_ok_and(|kind| kind.is_socket());
+        // Only a refused connection means that no process listens any more; a busy host is left alone.
+        if is_ours
+            && let Err(error) = UnixStream::connect(&path).await
+            && error.kind() == io::ErrorKind::ConnectionRefused
+        {
+            let _gone = fs::remove_file(&path);
+        }
+    }
+}
+
 /// A socket for its owner alone.
 async fn private_socket(path: &Path) -> io::Result<UnixListener> {
     use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -159,8 +195,9 @@ async fn private_socket(path: &Path) -> io::Result<UnixListener> {
     bound
 }
 
-/// Serves for good. Dropped, it ends all connections.
-async fn serve<L>(routes: Router, mut listener: L, admits: impl Fn(&L::Io) -> bool)
+/// Serves for good those whom `admits` lets in, and says who they are where that is known by then. Dropped, it ends all
+/// connections.
+async fn serve<L>(routes: Router, mut listener: L, admits: impl Fn(&L::Io) -> Option<Option<Caller>>)
 where
     L: Listener,
 {
@@ -170,11 +207,12 @@ where
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         // It waits by itself where there are no descriptors left.
         let (stream, _) = listener.accept().await;
-        if !admits(&stream) {
-            continue;
-        }
+        let Some(caller) = admits(&stream) else { continue };
         while connections.try_join_next().is_some() {}
-        let service = TowerToHyperService::new(routes.clone());
+        let service = TowerToHyperService::new(match caller {
+            Some(caller) => routes.clone().layer(Extension(caller)),
+            None => routes.clone(),
+        });
         connections.spawn(async move {
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())

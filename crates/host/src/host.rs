@@ -8,6 +8,7 @@ use hospes::BoxService;
 use hospes::transport::KeyRing;
 use hospes_store::tasks::Tasks;
 use hospes_store::{State as Kept, StoreError};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::accounts::Accounts;
@@ -203,6 +204,7 @@ impl HostBuilder {
         let members: Vec<Option<Member>> = wanted.iter().map(member).collect();
         let gates: Vec<Option<Arc<Gate>>> =
             members.iter().map(|member| member.as_ref()?.gate().cloned()).collect();
+        let starts = Arc::new(Semaphore::new(settings.max_starting.max(1)));
         let upstreams = wanted
             .into_iter()
             .zip(&gates)
@@ -231,6 +233,8 @@ impl HostBuilder {
                     connect_timeout: config.timeouts.connect.unwrap_or(settings.connect_timeout),
                     start_wait: if is_first { settings.first_start_wait } else { settings.start_wait },
                     idle_after: settings.idle_after,
+                    starts: matches!(config.transport, Transport::Stdio(_)).then(|| Arc::clone(&starts)),
+                    older: Arc::default(),
                 });
                 let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
                 let max = config.max_connections.unwrap_or(settings.max_connections);
@@ -346,6 +350,26 @@ impl Host {
     #[must_use]
     pub fn gateway(&self) -> Gateway {
         Gateway::new(Arc::clone(&self.shared))
+    }
+
+    /// One server alone, under its own names and URIs, by the same rules; none where there is no such server, or each user
+    /// has an account of their own there.
+    #[must_use]
+    pub fn gateway_of(&self, server: &str) -> Option<Gateway> {
+        let position = self.shared.upstreams.iter().position(|slot| &*slot.server.name == server)?;
+        let slot = self.shared.upstreams.get(position).filter(|slot| !slot.is_per_user())?;
+        tracing::debug!(server = %slot.server.name, "an endpoint of its own");
+        Some(Gateway::only(Arc::clone(&self.shared), position))
+    }
+
+    /// The servers that have an endpoint of their own: each with the last segment of its path, which is the label that its
+    /// tools have where all servers are behind one endpoint.
+    #[must_use]
+    pub fn labels(&self) -> Vec<(String, String)> {
+        let slots = self.shared.upstreams.iter().filter(|slot| !slot.is_per_user());
+        let label =
+            |slot: &Slot| self.shared.prefixes.of(&slot.server.name).map(|label| label.as_str().to_owned());
+        slots.filter_map(|slot| Some((slot.server.name.to_string(), label(slot)?))).collect()
     }
 
     /// Who decides and records, if somebody does.

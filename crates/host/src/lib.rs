@@ -4,6 +4,7 @@
 //! them as one [`Service`](hospes::Service), to be served over any transport.
 
 pub mod accounts;
+pub mod callers;
 pub mod catalogue;
 pub mod config;
 pub mod desk;
@@ -22,7 +23,7 @@ pub mod upstream;
 pub use accounts::{AccountLimits, Accounts};
 pub use desk::Desk;
 pub use gateway::Gateway;
-pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard};
+pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard, LocalLinks};
 pub use host::{BuiltinError, Builtins, Host, HostBuilder, RequestState, StartError};
 pub use pins::{PinMode, Pinning, Pins};
 pub use sampling::Sampler;
@@ -30,7 +31,7 @@ pub use servers::{NoSuchServer, Servers};
 pub use settings::{
     DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,
     DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_START_WAIT,
-    Settings,
+    DEFAULT_STARTING_PER_CORE, Settings,
 };
 pub use status::Status;
 

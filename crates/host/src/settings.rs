@@ -36,6 +36,12 @@ pub const DEFAULT_IDLE_AFTER: Duration = Duration::from_secs(600);
 /// How many connections there may be to one server, so that applications which can be asked have one each: the setting
 /// `max_connections`.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 16;
+/// How many processes may be starting at once for each processor of the machine: the setting `max_starting` is this times
+/// their number, and 4 at least.
+///
+/// A server that waits for its turn is `starting`, and its `connect_timeout` begins when its process does. One that hangs
+/// holds up the others for 10 s at most.
+pub const DEFAULT_STARTING_PER_CORE: usize = 2;
 /// How many different sets of capabilities applications may come with at once: the setting `max_views`.
 pub const DEFAULT_MAX_VIEWS: usize = 16;
 
@@ -53,6 +59,8 @@ pub struct Settings {
     pub call_wait: Duration,
     /// From starting or dialling a server until its lists are read.
     pub connect_timeout: Duration,
+    /// How many processes may be starting at once.
+    pub max_starting: usize,
     /// For one request, counted again from each progress notification; none for no limit but the ceiling.
     pub request_timeout: Option<Duration>,
     /// How long a call of a server of an older revision waits while its questions are answered by an application of
@@ -85,6 +93,7 @@ impl Default for Settings {
             greeting_wait: DEFAULT_GREETING_WAIT,
             call_wait: DEFAULT_CALL_WAIT,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            max_starting: default_max_starting(),
             request_timeout: None,
             park_timeout: DEFAULT_PARK_TIMEOUT,
             health_check: Some(DEFAULT_HEALTH_CHECK),
@@ -97,4 +106,9 @@ impl Default for Settings {
             helper: None,
         }
     }
+}
+
+fn default_max_starting() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.saturating_mul(DEFAULT_STARTING_PER_CORE).max(4)
 }

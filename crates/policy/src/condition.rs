@@ -5,6 +5,7 @@ use serde_json::{Number, Value};
 
 use crate::arguments::Found;
 use crate::file::{OneOrMore, Reading};
+use crate::folders::{Folders, Hosts};
 use crate::paths::{self, Text};
 use crate::pattern::{Doubt, Patterns};
 
@@ -16,7 +17,8 @@ use crate::pattern::{Doubt, Patterns};
 /// |---|---|
 /// | `is` | this value and no other |
 /// | `like` | a string that one of the patterns fits |
-/// | `under` | an absolute path (or `file` URL) in one of the folders, or one of them; links are not looked at |
+/// | `under` | an absolute path (or `file` URL) in one of the folders, or one of them, also after symbolic links ([`crate::FollowLinks`]) |
+/// | `host` | a URL, mail address or host whose host is one of these, as in `destinations` |
 /// | `at_least`, `at_most` | a number not below, not above |
 /// | `regex` | a string that the expression fits from end to end |
 /// | `longer_than` | a string of more characters |
@@ -40,6 +42,7 @@ struct Tests {
     is: Option<Value>,
     like: Option<Patterns>,
     under: Option<Folders>,
+    host: Option<Hosts>,
     at_least: Option<Number>,
     at_most: Option<Number>,
     regex: Option<Whole>,
@@ -54,6 +57,7 @@ struct Written {
     is: Option<Value>,
     like: Option<OneOrMore>,
     under: Option<OneOrMore>,
+    host: Option<OneOrMore>,
     at_least: Option<Number>,
     at_most: Option<Number>,
     regex: Option<String>,
@@ -144,6 +148,7 @@ impl Tests {
             is: written.is,
             like: written.like.map(|texts| Patterns::new(&texts.0)).transpose()?,
             under: written.under.map(|texts| Folders::new(&texts.0, reading)).transpose()?,
+            host: written.host.map(|texts| Hosts::new(&texts.0, reading)).transpose()?,
             at_least: written.at_least,
             at_most: written.at_most,
             regex: written.regex.as_deref().map(Whole::new).transpose()?,
@@ -160,6 +165,7 @@ impl Tests {
             && self.is.as_ref().is_none_or(|wanted| same(wanted, value))
             && self.like.as_ref().is_none_or(|like| of_text(&|text| like.fits(text, doubt)))
             && self.under.as_ref().is_none_or(|under| of_text(&|text| under.hold(text, doubt)))
+            && self.host.as_ref().is_none_or(|host| of_text(&|text| host.hold(text.raw(), doubt)))
             && self
                 .at_least
                 .as_ref()
@@ -177,6 +183,7 @@ impl Tests {
         parts.extend(self.is.as_ref().map(Value::to_string));
         parts.extend(self.like.as_ref().map(|like| format!("like {like}")));
         parts.extend(self.under.as_ref().map(|under| format!("a path in {under}")));
+        parts.extend(self.host.as_ref().map(|host| format!("at the host {host}")));
         parts.extend(self.at_least.as_ref().map(|bound| format!("at least {bound}")));
         parts.extend(self.at_most.as_ref().map(|bound| format!("at most {bound}")));
         parts.extend(self.regex.as_ref().map(|Whole { text, .. }| format!("of the form `{text}`")));
@@ -184,108 +191,6 @@ impl Tests {
         parts.extend(self.present.map(|there| if there { "there" } else { "absent" }.to_owned()));
         parts
     }
-}
-
-/// Folders that paths may be in.
-#[derive(Clone, Debug)]
-pub(crate) struct Folders {
-    folders: Vec<String>,
-    home: Option<String>,
-}
-
-impl Folders {
-    fn new(texts: &[String], reading: &Reading) -> Result<Self, String> {
-        let mut all = Self { folders: Vec::new(), home: reading.home.clone() };
-        for text in texts {
-            all.folders.push(all.folder(text)?);
-        }
-        Ok(all)
-    }
-
-    /// # Errors
-    /// When the text is no absolute path, or one that climbs.
-    pub(crate) fn of(text: &str, reading: &Reading) -> Result<Self, String> {
-        Self::new(&[text.to_owned()], reading)
-    }
-
-    fn folder(&self, text: &str) -> Result<String, String> {
-        let whole =
-            self.at_home(text).ok_or_else(|| format!("whose home is meant by `{text}` is not known"))?;
-        if !is_absolute(&whole) || !paths::is_plain(&whole) {
-            return Err(format!("`{text}` is not an absolute path that means just what it says"));
-        }
-        Ok(paths::resolved(&whole.replace('\\', "/")))
-    }
-
-    /// The text with the home folder in the place of its `~`; nothing when that is needed and not known.
-    fn at_home(&self, text: &str) -> Option<String> {
-        match text.strip_prefix('~') {
-            Some(rest) if rest.is_empty() || rest.starts_with(['/', '\\']) => {
-                self.home.as_ref().map(|home| format!("{home}{rest}"))
-            }
-            _ => Some(text.to_owned()),
-        }
-    }
-
-    /// Whether the text is a path in one of the folders.
-    pub(crate) fn hold(&self, text: &Text<'_>, doubt: Doubt) -> bool {
-        let path = paths::without_scheme(text.raw());
-        match doubt {
-            _ if text.is_too_long() => doubt == Doubt::Counts,
-            Doubt::Refuses => {
-                is_absolute(path)
-                    && !path.replace('\\', "/").starts_with("//")
-                    && paths::is_plain(path)
-                    && !paths::is_far(text.raw())
-                    && self.is_in(&paths::resolved(&path.replace('\\', "/")))
-            }
-            Doubt::Counts => text.paths().iter().any(|path| self.may_hold(path)),
-        }
-    }
-
-    /// Whether a resolved path in lower case may be in one of the folders, from wherever it is taken.
-    fn may_hold(&self, path: &str) -> bool {
-        if is_absolute(path) {
-            return self.folders.iter().any(|folder| paths::is_under(path, &folder.to_lowercase()));
-        }
-        // What begins with a name for some home, or a variable, is below that.
-        let below =
-            path.strip_prefix(['~', '$', '%']).map(|rest| rest.split_once('/').map_or("", |(_, rest)| rest));
-        if let (Some(below), Some(home)) = (below, &self.home) {
-            let whole = paths::resolved(&format!("{home}/{below}").replace('\\', "/").to_lowercase());
-            if self.folders.iter().any(|folder| paths::is_under(&whole, &folder.to_lowercase())) {
-                return true;
-            }
-        }
-        [Some(path), below].into_iter().flatten().any(|path| self.may_hold_relative(path))
-    }
-
-    /// A relative path may begin anywhere on the way to the folder, so also with any tail of that way.
-    fn may_hold_relative(&self, path: &str) -> bool {
-        let parts: Vec<&str> = path.split('/').skip_while(|part| *part == "..").collect();
-        self.folders.iter().any(|folder| {
-            let folder = folder.to_lowercase();
-            let folder: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
-            folder.is_empty() || (0..folder.len()).any(|from| parts.starts_with(&folder[from..]))
-        })
-    }
-
-    fn is_in(&self, path: &str) -> bool {
-        self.folders.iter().any(|folder| paths::is_under(path, folder))
-    }
-}
-
-impl fmt::Display for Folders {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let folders: Vec<String> = self.folders.iter().map(|folder| format!("`{folder}`")).collect();
-        f.write_str(&folders.join(" or "))
-    }
-}
-
-/// `/…`, `C:\…` or `C:/…`.
-pub(crate) fn is_absolute(text: &str) -> bool {
-    let drive = matches!(text.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
-    drive || text.starts_with('/')
 }
 
 /// A regular expression over a whole text. Its engine takes time in proportion to the text, whatever stands in either.
@@ -350,7 +255,7 @@ mod tests {
 
     fn condition(written: &str) -> Result<Condition, String> {
         let mut table: toml::Table = toml::from_str(&format!("it = {written}")).unwrap();
-        let reading = Reading { home: Some("/home/me".to_owned()) };
+        let reading = Reading::at_home("/home/me");
         Condition::read(table.remove("it").unwrap(), &reading)
     }
 

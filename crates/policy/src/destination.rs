@@ -1,13 +1,15 @@
 use std::fmt;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 use url::Url;
 
 use crate::arguments::Arguments;
-use crate::condition::{Folders, is_absolute};
 use crate::file::Reading;
+use crate::folders::{Folders, is_absolute};
 use crate::paths::{self, MAX_TEXT, Text};
 use crate::pattern::{Doubt, Pattern};
+use crate::readings::{self, Candidates, HostCandidate};
 
 /// How many destinations of one call are told apart. A call that has more fits no rule that permits by destination.
 pub const MAX_DESTINATIONS: usize = 64;
@@ -49,11 +51,21 @@ impl fmt::Display for Destination {
     }
 }
 
-/// Everything that the arguments of a call point to, as far as it can be seen.
+impl Destination {
+    fn described(&self) -> String {
+        match self {
+            Self::Host { .. } => format!("host `{self}`"),
+            Self::Path(_) => format!("path `{self}`"),
+        }
+    }
+}
+
+/// What the arguments of a call plainly point to, as a person is shown it. Rules go by all readings of each string.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Destinations {
     found: Vec<Destination>,
     more: bool,
+    strings: OnceLock<Vec<Located>>,
 }
 
 impl Destinations {
@@ -68,17 +80,9 @@ impl Destinations {
         all
     }
 
-    /// What the URI of a resource points to.
-    pub(crate) fn of_uri(uri: &str) -> Self {
-        let mut all = Self::default();
-        all.look_into("", uri);
-        if let Ok(url) = Url::parse(uri)
-            && url.host().is_none()
-            && url.path().starts_with('/')
-        {
-            all.add(Destination::Path(url.path().to_owned()));
-        }
-        all
+    /// The strings of the arguments, which these are the destinations of, with their readings; worked out once.
+    pub(crate) fn strings(&self, arguments: &Arguments) -> &[Located] {
+        self.strings.get_or_init(|| strings_of(arguments))
     }
 
     /// What was found, in order, each once.
@@ -300,22 +304,79 @@ impl Place {
                 }
                 _ => (text, None),
             };
-            let name = Pattern::new(&bare(name)).map_err(|error| error.to_string())?;
+            let name = Pattern::new(&ascii_labels(&bare(name))).map_err(|error| error.to_string())?;
             PlaceKind::Host { name, port }
         };
         Ok(Self { text: text.to_owned(), kind })
     }
 
-    fn holds(&self, destination: &Destination, doubt: Doubt) -> bool {
+    pub(crate) fn is_folder(&self) -> bool {
+        matches!(self.kind, PlaceKind::Folder(_))
+    }
+
+    /// Whether a destination that all readers agree on is there.
+    pub(crate) fn permits(&self, destination: &Destination) -> bool {
         match (&self.kind, destination) {
             (PlaceKind::Host { name: wanted, port: at }, Destination::Host { name, port, scheme_port }) => {
-                wanted.fits(&Text::new(name), doubt)
-                    && (at.is_none() || at_port(*at, port.or(*scheme_port), doubt))
+                wanted.fits(&Text::new(name), Doubt::Refuses)
+                    && (at.is_none() || *at == port.or(*scheme_port))
             }
-            (PlaceKind::Folder(folders), Destination::Path(path)) => folders.hold(&Text::new(path), doubt),
+            (PlaceKind::Folder(folders), Destination::Path(path)) => folders.permit(path),
             _ => false,
         }
     }
+
+    /// Whether a host that some reader finds is there, or may be.
+    pub(crate) fn may_be(&self, (host, at): &HostCandidate) -> bool {
+        let PlaceKind::Host { name, port } = &self.kind else { return false };
+        (port.is_none() || at.is_none() || port == at)
+            && (name.is_like(host) || readings::may_be(host, name.text()))
+    }
+
+    /// Whether one of the readings of a string is there.
+    fn holds(&self, text: &str, read: &Candidates) -> Holds {
+        let found = match &self.kind {
+            PlaceKind::Host { name, .. } => {
+                let at = read.hosts.iter().filter(|(host, _)| self.may_be(host));
+                // A lone word is a host only where it is the one that the rule names.
+                at.map(|(_, word)| if *word && name.is_wild() { Holds::Maybe } else { Holds::Yes }).max()
+            }
+            PlaceKind::Folder(folders) => {
+                let at = read.paths.iter().filter(|(path, _)| folders.may_hold(path));
+                let found = at.map(|(_, word)| if *word { Holds::Maybe } else { Holds::Yes }).max();
+                let followed = || {
+                    paths::decodings(text)
+                        .iter()
+                        .any(|text| folders.follows_into(paths::without_scheme(text)))
+                };
+                if found == Some(Holds::Yes) {
+                    found
+                } else if followed() {
+                    Some(Holds::Yes)
+                } else {
+                    found
+                }
+            }
+        };
+        found.unwrap_or(Holds::No)
+    }
+}
+
+/// How a string stands to the places of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Holds {
+    No,
+    Maybe,
+    Yes,
+}
+
+/// A name with wildcards whose other labels are in their ASCII form.
+fn ascii_labels(name: &str) -> String {
+    let labels = name.split('.').map(|label| match url::Host::parse(label) {
+        Ok(url::Host::Domain(ascii)) if !label.is_ascii() => ascii,
+        _ => label.to_owned(),
+    });
+    labels.collect::<Vec<_>>().join(".")
 }
 
 /// A place without wildcards, as a host.
@@ -326,25 +387,142 @@ fn named(text: &str) -> Option<Destination> {
     (!wild).then(|| host_alone(text)).flatten()
 }
 
-/// Whether a port is the wanted one; one that nobody knows may be.
-fn at_port(wanted: Option<u16>, port: Option<u16>, doubt: Doubt) -> bool {
-    wanted == port || port.is_none() && doubt == Doubt::Counts
-}
-
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.text)
     }
 }
 
-/// Whether the destinations are at the places: for a permission all, and at least one; for a prohibition any.
-pub(crate) fn are_at(places: &[Place], destinations: &Destinations, doubt: Doubt) -> bool {
-    let at = |destination: &Destination| places.iter().any(|place| place.holds(destination, doubt));
+/// How the destinations of a call stand to the places of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// For a permission all strings are at the places, for a prohibition one.
+    There,
+    /// They are not; with the reason where a permission would have needed something plainer.
+    Elsewhere(Option<String>),
+    /// They may be, for the reason given: of a prohibition only.
+    Unclear(String),
+}
+
+/// Whether the strings of a call are at the places: for a permission each, and at least one; for a prohibition any.
+pub(crate) fn are_at(places: &[Place], strings: &[Located], doubt: Doubt) -> Standing {
     match doubt {
         Doubt::Refuses => {
-            !destinations.more && !destinations.found.is_empty() && destinations.found.iter().all(at)
+            let elsewhere = strings.iter().find_map(|Located { at, text, read }| {
+                let why = match (&read.exact, read.is_name) {
+                    (Ok(found), _) if places.iter().any(|place| place.permits(found)) => return None,
+                    (_, true) if is_identifier(text) => return None,
+                    (Err(why), _) => why.clone(),
+                    (Ok(found), _) => format!("it may be the {}", found.described()),
+                };
+                let shown = paths::visible_line(&text.chars().take(60).collect::<String>());
+                Some(format!("`{at}` is `{shown}`: {why}; `arguments.NAME` judges one argument alone"))
+            });
+            let is_any = strings.iter().any(|one| !one.read.is_name);
+            match elsewhere {
+                None if is_any => Standing::There,
+                why => Standing::Elsewhere(why),
+            }
         }
-        Doubt::Counts => destinations.found.iter().any(at) || destinations.more,
+        Doubt::Counts => {
+            let mut unclear = None;
+            for Located { at, text, read } in strings {
+                let held = places.iter().map(|place| place.holds(text, &read.candidates)).max();
+                match (held, &read.candidates.unclear) {
+                    (Some(Holds::Yes), _) => return Standing::There,
+                    (_, Some(why)) => unclear = unclear.or_else(|| Some(format!("`{at}`: {why}"))),
+                    (Some(Holds::Maybe), _) => {
+                        unclear =
+                            unclear.or_else(|| Some(format!("`{at}` has a word that may be such a place")));
+                    }
+                    _ => (),
+                }
+            }
+            unclear.map_or(Standing::Elsewhere(None), Standing::Unclear)
+        }
+    }
+}
+
+/// Whether a name of a member is an ordinary one: it points nowhere.
+fn is_identifier(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|one| one.is_ascii_alphanumeric() || b"_-".contains(&one))
+}
+
+/// One string of a call, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Located {
+    at: String,
+    text: String,
+    read: Readings,
+}
+
+/// The readings of one string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Readings {
+    exact: Result<Destination, String>,
+    candidates: Candidates,
+    /// Whether it is the name of a member and not a value.
+    is_name: bool,
+}
+
+/// The strings of a call's arguments, with their readings: at most [`MAX_STRINGS`], and then one that is unclear.
+pub(crate) fn strings_of(arguments: &Arguments) -> Vec<Located> {
+    let mut all = Vec::new();
+    for (name, value) in arguments.as_map() {
+        locate("arguments", name, true, &mut all);
+        locate_value(&format!("arguments.{name}"), value, &mut all);
+    }
+    all
+}
+
+/// The same of a resource's URI.
+pub(crate) fn strings_of_uri(uri: &str) -> Vec<Located> {
+    let mut all = Vec::new();
+    locate("resource", uri, false, &mut all);
+    all
+}
+
+/// Maximum number of strings of one call whose readings are worked out.
+const MAX_STRINGS: usize = 512;
+/// Maximum length of all of them together, in bytes.
+const MAX_TOTAL: usize = 128 * 1024;
+
+fn locate(at: &str, text: &str, is_name: bool, to: &mut Vec<Located>) {
+    if text.is_empty() && !is_name {
+        return;
+    }
+    let is_over = to.len() > MAX_STRINGS
+        || to.iter().any(|one| one.text.is_empty() && one.read.candidates.unclear.is_some());
+    if is_over {
+        return;
+    }
+    let total = text.len() + to.iter().map(|one| one.text.len()).sum::<usize>();
+    if to.len() == MAX_STRINGS || total > MAX_TOTAL {
+        let why = format!("there are more than {MAX_STRINGS} strings, or more than 128 KiB of them");
+        let candidates = Candidates { unclear: Some(why.clone()), ..Candidates::default() };
+        let read = Readings { exact: Err(why), candidates, is_name: false };
+        to.push(Located { at: at.to_owned(), text: String::new(), read });
+        return;
+    }
+    let read = Readings { exact: readings::exact(text), candidates: Candidates::of(text), is_name };
+    to.push(Located { at: at.to_owned(), text: text.to_owned(), read });
+}
+
+fn locate_value(at: &str, value: &Value, to: &mut Vec<Located>) {
+    match value {
+        Value::String(text) => locate(at, text, false, to),
+        // Some readers take a number for an address; small ones are counts and ports.
+        Value::Number(number) if number.as_u64().is_some_and(|number| number >= 1 << 24) => {
+            locate(at, &number.to_string(), false, to);
+        }
+        Value::Array(items) => items.iter().for_each(|item| locate_value(at, item, to)),
+        Value::Object(members) => {
+            for (name, value) in members {
+                locate(at, name, true, to);
+                locate_value(&format!("{at}.{name}"), value, to);
+            }
+        }
+        _ => (),
     }
 }
 
@@ -360,9 +538,10 @@ mod tests {
     }
 
     fn at(places: &[&str], arguments: &str, doubt: Doubt) -> bool {
-        let reading = Reading { home: Some("/home/me".to_owned()) };
+        let reading = Reading::at_home("/home/me");
         let places: Vec<Place> = places.iter().map(|place| Place::new(place, &reading).unwrap()).collect();
-        are_at(&places, &Destinations::of(&Arguments::read(arguments).unwrap()), doubt)
+        let strings = strings_of(&Arguments::read(arguments).unwrap());
+        matches!(are_at(&places, &strings, doubt), Standing::There | Standing::Unclear(_))
     }
 
     #[test]
@@ -512,7 +691,7 @@ mod tests {
 
     #[test]
     fn more_than_can_be_told_apart_fits_no_permission_and_every_prohibition() {
-        let many: Vec<String> = (0..=MAX_DESTINATIONS).map(|n| format!("https://h{n}.example/")).collect();
+        let many: Vec<String> = (0..=MAX_STRINGS).map(|n| format!("https://h{n}.example/")).collect();
         let arguments = serde_json::json!({ "urls": many }).to_string();
         assert!(!at(&["*.example"], &arguments, Doubt::Refuses));
         assert!(at(&["nowhere"], &arguments, Doubt::Counts));

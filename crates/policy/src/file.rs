@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
@@ -16,13 +17,31 @@ use crate::verdict::Decision;
 pub struct Reading {
     /// The home folder, which `~` in `under` and `destinations` stands for. Without it, a `~` is a mistake.
     pub home: Option<String>,
+    /// The disk on which symbolic links are followed. Without one, a path is only its text.
+    pub links: Option<Arc<dyn FollowLinks>>,
+}
+
+/// A disk on which the symbolic links of a path are followed. The crate itself does no I/O.
+pub trait FollowLinks: fmt::Debug + Send + Sync {
+    /// The absolute path without symbolic links, `.` and `..`. Parts that do not exist stay as they are.
+    ///
+    /// # Errors
+    /// When the path cannot be followed: too many links, no permission. A rule that permits does not fit then.
+    fn follow(&self, path: &str) -> Result<String, std::io::Error>;
 }
 
 impl Reading {
     /// With this home folder.
     #[must_use]
     pub fn at_home(home: impl Into<String>) -> Self {
-        Self { home: Some(home.into()) }
+        Self { home: Some(home.into()), links: None }
+    }
+
+    /// With this disk, on which symbolic links are followed.
+    #[must_use]
+    pub fn following(mut self, links: Arc<dyn FollowLinks>) -> Self {
+        self.links = Some(links);
+        self
     }
 }
 

@@ -89,8 +89,9 @@
 //! Texts longer than 64 KiB fit no permission by pattern and every prohibition by pattern. Arguments with a name twice, also
 //! in another case, are denied before any rule.
 //!
-//! What a server does with a text beyond that (a shell's expansions, links on a disk, names that resolve elsewhere) cannot be
-//! seen here: a denial narrows what may happen, and only a list of what is allowed bounds it.
+//! What a server does with a text beyond that (paths that it computes, names that resolve elsewhere, links where no
+//! [`FollowLinks`] was given) cannot be seen here: a denial narrows what may happen, and only a list of what is allowed
+//! bounds it.
 
 mod action;
 mod arguments;
@@ -99,9 +100,11 @@ mod destination;
 mod effects;
 mod file;
 mod flow;
+mod folders;
 mod paths;
 mod pattern;
 mod policy;
+mod readings;
 mod rule;
 mod verdict;
 
@@ -110,7 +113,7 @@ pub use arguments::{Arguments, ArgumentsError};
 pub use condition::Condition;
 pub use destination::{Destination, Destinations, MAX_DESTINATIONS};
 pub use effects::Effects;
-pub use file::{PolicyError, Reading};
+pub use file::{FollowLinks, PolicyError, Reading};
 pub use flow::{DataFlow, Flow, Labels};
 pub use paths::{is_hidden, visible, visible_line};
 pub use policy::{Explanation, Policy, Step};

@@ -53,7 +53,7 @@ impl<'a> Text<'a> {
 }
 
 /// Without the `//?/` and `//./` that Windows lets stand before a path.
-fn without_marks(path: &str) -> &str {
+pub(crate) fn without_marks(path: &str) -> &str {
     path.strip_prefix("//?/").or_else(|| path.strip_prefix("//./")).unwrap_or(path)
 }
 
@@ -117,6 +117,44 @@ fn shown(text: &str, hides: impl Fn(char) -> bool) -> String {
         }
     }
     shown
+}
+
+/// The text without what hides in it.
+pub(crate) fn without_hidden(text: &str) -> String {
+    text.chars().filter(|&one| !is_hidden(one)).collect()
+}
+
+/// Whether a path with forward slashes leads through a process's own view of the disk, or to its open files.
+pub(crate) fn is_magic(path: &str) -> bool {
+    let path = resolved(path).to_lowercase();
+    let mut parts = path.split('/').skip(1);
+    match (parts.next(), parts.next()) {
+        (Some("proc"), Some(process)) => {
+            process == "self"
+                || process == "thread-self"
+                || process.starts_with(|one: char| one.is_ascii_digit() || one >= '\u{f0000}')
+        }
+        (Some("dev"), Some(place)) => place == "fd" || place.starts_with("std"),
+        _ => false,
+    }
+}
+
+/// Without the `/proc/PID/root` and `/proc/PID/cwd` that a path may begin with, again and again.
+pub(crate) fn without_magic(path: &str) -> String {
+    let mut path = path.to_owned();
+    // What is left gets shorter each time.
+    while is_magic(&path) {
+        let parts: Vec<&str> = path.split('/').collect();
+        let Some(at) = parts.iter().position(|part| matches!(*part, "root" | "cwd" | "fd")) else { break };
+        let from = if parts[at] == "fd" { at + 2 } else { at + 1 };
+        let rest = parts.get(from..).unwrap_or_default().join("/");
+        let next = if parts[at] == "root" { format!("/{rest}") } else { rest };
+        if next.len() >= path.len() {
+            break;
+        }
+        path = next;
+    }
+    path
 }
 
 /// A text as it stands, decoded once and twice, and each without what hides in it and the blanks around it.

@@ -31,6 +31,20 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), glob: strict, loose })
     }
 
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it fits a text that is one reading already.
+    pub(crate) fn is_like(&self, reading: &str) -> bool {
+        self.loose.is_match(reading)
+    }
+
+    /// Whether it has a wildcard.
+    pub(crate) fn is_wild(&self) -> bool {
+        self.text.contains(['*', '?', '[', '{', '\\'])
+    }
+
     pub(crate) fn fits(&self, text: &Text<'_>, doubt: Doubt) -> bool {
         match doubt {
             // Who wrote the whole text has seen what is in it.

@@ -113,8 +113,8 @@ impl Policy {
         let effects = self.believed(asked);
         self.rules
             .iter()
-            .find(|rule| rule.fits(asked, effects, now).is_ok())
-            .map_or_else(|| ordinary(&asked.action, effects), Rule::verdict)
+            .find_map(|rule| Some((rule, rule.fits(asked, effects, now).ok()?)))
+            .map_or_else(|| ordinary(&asked.action, effects), |(rule, fit)| rule.verdict_of(fit))
     }
 
     /// What is to be done, and why, rule by rule.
@@ -123,11 +123,12 @@ impl Policy {
         let effects = self.believed(asked);
         let mut steps = Vec::new();
         for rule in &self.rules {
-            let miss = rule.fits(asked, effects, now).err();
-            let fits = miss.is_none();
-            steps.push(Step { rule, miss });
-            if fits {
-                return Explanation { steps, verdict: rule.verdict() };
+            match rule.fits(asked, effects, now) {
+                Err(miss) => steps.push(Step { rule, miss: Some(miss) }),
+                Ok(fit) => {
+                    steps.push(Step { rule, miss: None });
+                    return Explanation { steps, verdict: rule.verdict_of(fit) };
+                }
             }
         }
         Explanation { steps, verdict: ordinary(&asked.action, effects) }

@@ -8,7 +8,7 @@ use toml::value::Datetime;
 use crate::action::{About, Action, Asked};
 use crate::arguments::Way;
 use crate::condition::Condition;
-use crate::destination::{self, Destinations, Place};
+use crate::destination::{self, Place, Standing};
 use crate::effects::Effects;
 use crate::file::{OneOrMore, Reading, WrittenEffects, WrittenRule};
 use crate::paths::Text;
@@ -47,6 +47,15 @@ pub struct Miss {
     pub key: String,
     /// What it says.
     pub wanted: String,
+}
+
+/// How a rule fits whose conditions hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// It does.
+    Whole,
+    /// It may, for the reason given: readers differ about what a string points to.
+    Unclear(String),
 }
 
 impl fmt::Display for Miss {
@@ -226,7 +235,7 @@ impl Rule {
     }
 
     /// Whether every condition holds, else the first that does not. `effects` are those that are believed.
-    pub(crate) fn fits(&self, asked: &Asked<'_>, effects: Effects, now: Timestamp) -> Result<(), Miss> {
+    pub(crate) fn fits(&self, asked: &Asked<'_>, effects: Effects, now: Timestamp) -> Result<Fit, Miss> {
         let doubt = match self.decision {
             Decision::Allow => Doubt::Refuses,
             Decision::Ask | Decision::Deny => Doubt::Counts,
@@ -264,7 +273,7 @@ impl Rule {
     }
 
     /// Whether what is said of a tool's call holds.
-    fn fits_call(&self, action: &Action<'_>, effects: Effects, doubt: Doubt) -> Result<(), Miss> {
+    fn fits_call(&self, action: &Action<'_>, effects: Effects, doubt: Doubt) -> Result<Fit, Miss> {
         let said = self.effects.map(|said| said.against(effects));
         let call = match action {
             Action::Tool { arguments, .. } => Some(arguments),
@@ -281,23 +290,43 @@ impl Rule {
                 return Err(Miss { key: format!("arguments.{key}"), wanted: condition.to_string() });
             }
         }
-        if let Some(places) = &self.destinations
-            && !match action {
-                Action::Tool { destinations, .. } => destination::are_at(places, destinations, doubt),
-                Action::Resource { uri } => destination::are_at(places, &Destinations::of_uri(uri), doubt),
-                _ => false,
+        let Some(places) = &self.destinations else { return Ok(Fit::Whole) };
+        let standing = match action {
+            Action::Tool { destinations, arguments, .. } => {
+                destination::are_at(places, destinations.strings(arguments), doubt)
             }
-        {
-            let places: Vec<String> = places.iter().map(ToString::to_string).collect();
-            return Err(Miss {
-                key: "destinations".to_owned(),
-                wanted: format!("at {}", places.join(" or ")),
-            });
+            Action::Resource { uri } => destination::are_at(places, &destination::strings_of_uri(uri), doubt),
+            _ => Standing::Elsewhere(None),
+        };
+        match standing {
+            Standing::There => Ok(Fit::Whole),
+            Standing::Unclear(why) => Ok(Fit::Unclear(why)),
+            Standing::Elsewhere(why) => {
+                let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+                let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+                Err(Miss {
+                    key: "destinations".to_owned(),
+                    wanted: format!("at {}{why}", places.join(" or ")),
+                })
+            }
         }
-        Ok(())
     }
 
-    pub(crate) fn verdict(&self) -> Verdict {
+    /// The verdict where the rule fits. What may be what the rule denies is never done unasked.
+    pub(crate) fn verdict_of(&self, fit: Fit) -> Verdict {
+        let verdict = self.verdict();
+        match fit {
+            Fit::Unclear(why) if self.decision == Decision::Deny => Verdict {
+                decision: Decision::Ask,
+                because: Because::Unclear { rule: Box::new(verdict.because), why },
+                may_remember: false,
+                ..verdict
+            },
+            _ => verdict,
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
         Verdict {
             decision: self.decision,
             because: Because::Rule {

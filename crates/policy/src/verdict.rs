@@ -75,6 +75,13 @@ pub enum Because {
     Ordinary(Ordinary),
     /// The arguments have more than one reading ([`ArgumentsError`](crate::ArgumentsError)).
     Unreadable(String),
+    /// A rule that denies may fit: readers differ about what a string points to.
+    Unclear {
+        /// The rule ([`Because::Rule`]).
+        rule: Box<Self>,
+        /// Why it is not clear.
+        why: String,
+    },
     /// This allows it, and what the session has read has it asked about.
     Flow(Box<Self>),
 }
@@ -109,6 +116,7 @@ impl fmt::Display for Because {
             }
             Self::Ordinary(ordinary) => write!(f, "no rule fits: {ordinary}"),
             Self::Unreadable(why) => f.write_str(why),
+            Self::Unclear { rule, why } => write!(f, "it may be what {rule} denies: {why}"),
             Self::Flow(before) => write!(f, "it would be allowed ({before}), were it not for what was read"),
         }
     }

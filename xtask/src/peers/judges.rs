@@ -32,7 +32,7 @@ pub(super) fn examine(node: &Node, python: &Python, folder: &Path, checks: &mut 
     let config = folder.join("judged.toml");
     fs::write(&config, CONFIG).context("writing the configuration")?;
     let config = config.to_string_lossy();
-    let arguments = ["up", "--config", &*config, "--listen", "127.0.0.1:0"];
+    let arguments = ["up", "--config", &*config, "--listen", "127.0.0.1:0", "--console", "off"];
     let server = start(node, folder, "peers judged", &arguments)?;
     for script in ["browser.mjs", "judge-openid-client.mjs", "judge-sdk.mjs"] {
         beside_the_packages(node, script)?;

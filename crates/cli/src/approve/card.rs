@@ -11,6 +11,7 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::draft::{self, Draft, Field};
+use super::edits::text_edits;
 use super::{json, text};
 
 /// How wide the names of facts are, in columns.
@@ -73,7 +74,17 @@ pub(crate) fn card(
     pins: Option<&[PinnedServer]>,
     width: usize,
 ) -> Vec<Line<'static>> {
-    let mut page = Page { width, lines: Vec::new() };
+    laid_out(matter, draft, pins, width).0
+}
+
+/// The same, and how many of its lines have to be shown before it is allowed: to the end of what would happen.
+pub(super) fn laid_out(
+    matter: &Matter,
+    draft: &Draft,
+    pins: Option<&[PinnedServer]>,
+    width: usize,
+) -> (Vec<Line<'static>>, usize) {
+    let mut page = Page { width, lines: Vec::new(), needed: None };
     match &matter.card {
         Card::Call(card) => page.call(card, matter, draft, pins),
         Card::Result(card) => page.result(card, matter, draft, pins),
@@ -83,7 +94,8 @@ pub(crate) fn card(
         Card::Url(card) => page.url(card, matter, pins),
         other => page.said(&format!("{other:?}")),
     }
-    page.lines
+    let needed = page.needed.unwrap_or(page.lines.len());
+    (page.lines, needed)
 }
 
 pub(crate) fn dim() -> Style {
@@ -101,6 +113,8 @@ fn bad() -> Style {
 struct Page {
     width: usize,
     lines: Vec<Line<'static>>,
+    /// Number of lines to the end of what would happen, where more follows.
+    needed: Option<usize>,
 }
 
 impl Page {
@@ -122,6 +136,7 @@ impl Page {
             self.styled(if at == 0 { "points to" } else { "" }, destination, bold());
         }
         self.values("Arguments", &card.arguments, draft);
+        self.needed = Some(self.lines.len());
         if let Some(last) = &card.last_arguments {
             let now = draft.edited.as_ref().unwrap_or(&card.arguments);
             self.part("Against the last approved call", "");
@@ -199,7 +214,11 @@ impl Page {
         if card.models.len() > 1 {
             self.styled("", &format!("others: {} (\"model\" in an edit)", card.models.join(", ")), dim());
         }
-        let cost = card.cost.as_deref().map(|cost| format!(", at most {cost}")).unwrap_or_default();
+        let cost = card
+            .cost
+            .as_deref()
+            .map(|cost| format!(", at most {cost} in the currency of your prices"))
+            .unwrap_or_default();
         let size = format!("about {} tokens sent, at most {} back{cost}", card.tokens, card.max_tokens);
         self.fact("size", &size);
         self.fact("budget left", &card.remaining);
@@ -230,7 +249,11 @@ impl Page {
         self.cause(card.cause.as_deref());
         self.who(matter, pins);
         if let Some((sent, back)) = card.usage {
-            let cost = card.cost.as_deref().map(|cost| format!(", {cost}")).unwrap_or_default();
+            let cost = card
+                .cost
+                .as_deref()
+                .map(|cost| format!(", {cost} in the currency of your prices"))
+                .unwrap_or_default();
             self.fact("size", &format!("{sent} tokens sent, {back} back{cost}"));
         }
         let now = draft.edited.as_ref().unwrap_or(&card.result);
@@ -444,6 +467,17 @@ impl Page {
 
     /// A member: a short value beside its name, a longer one below it.
     fn member(&mut self, name: &str, value: &RawJson) {
+        if let Some(edits) = text_edits(value) {
+            self.styled_name(name, "what goes and what comes", dim());
+            for edit in edits {
+                self.side('-', &edit.old);
+                self.side('+', &edit.new);
+                if !edit.rest.is_empty() {
+                    self.said(&edit.rest);
+                }
+            }
+            return;
+        }
         let laid = json::pretty(value);
         match json::text(value).filter(|text| text.contains('\n')) {
             Some(long) => {

@@ -9,6 +9,7 @@ use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
 use super::card::{self, Risk, bold, dim, title};
 use super::entry::Entry;
+use super::gist::gist;
 use super::rule::{Kind, Rule};
 use super::state::{Mode, State, Tone};
 use super::text;
@@ -20,8 +21,9 @@ const BESIDE: u16 = 76;
 /// How many lines each matter of the list takes.
 const EACH: usize = 2;
 
-/// Draws it all; how far the card can be scrolled, and how much of it is seen at once.
-pub(crate) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize) {
+/// Draws it all; how far the card can be scrolled, how much of it is seen at once, and how far it has to be scrolled for
+/// what would happen to have been in view.
+pub(crate) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize, usize) {
     let [head, body, said, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Min(1),
@@ -32,7 +34,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize) {
     frame.render_widget(header(state), head);
     let room = if state.open.is_empty() {
         frame.render_widget(nothing(state, body), body);
-        (0, 1)
+        (0, 1, 0)
     } else if body.width >= BESIDE {
         let [list, shown] = Layout::horizontal([Constraint::Length(LIST), Constraint::Min(1)]).areas(body);
         draw_list(frame, state, list);
@@ -122,15 +124,17 @@ fn draw_list(frame: &mut Frame<'_>, state: &State, area: Rect) {
             Span::raw(filling),
             Span::styled(left, hurry),
         ]));
-        let who = matter.application.as_deref().map(|name| format!(" · {name}")).unwrap_or_default();
-        let whose = text::line(&format!("{server}{who}"), width.saturating_sub(2));
+        // The argument tells calls of one tool apart; whose they are stands on the card.
+        let rest = gist(matter, width).or_else(|| matter.application.clone());
+        let rest = rest.map(|rest| format!(" · {rest}")).unwrap_or_default();
+        let whose = text::line(&format!("{server}{rest}"), width.saturating_sub(2));
         lines.push(Line::from(vec![bar, Span::styled(format!("  {whose}"), dim())]));
     }
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-fn draw_card(frame: &mut Frame<'_>, state: &State, area: Rect) -> (usize, usize) {
-    let Some(matter) = state.matter() else { return (0, 1) };
+fn draw_card(frame: &mut Frame<'_>, state: &State, area: Rect) -> (usize, usize, usize) {
+    let Some(matter) = state.matter() else { return (0, 1, 0) };
     let risk = Risk::of(matter);
     let at = state.open.iter().position(|one| one.id == matter.id).unwrap_or_default();
     let place = format!(" {} of {} ", at + 1, state.open.len());
@@ -146,7 +150,8 @@ fn draw_card(frame: &mut Frame<'_>, state: &State, area: Rect) -> (usize, usize)
         .title(Line::styled(place, dim()))
         .title(Line::styled(left, hurry).right_aligned());
     let inside = block.inner(area).inner(Margin::new(1, 0));
-    let lines = card::card(matter, &state.draft(), state.pins.as_deref(), usize::from(inside.width));
+    let (lines, needed) =
+        card::laid_out(matter, &state.draft(), state.pins.as_deref(), usize::from(inside.width));
     let page = usize::from(inside.height).max(1);
     let most = lines.len().saturating_sub(page);
     let from = state.scroll.min(most);
@@ -157,7 +162,7 @@ fn draw_card(frame: &mut Frame<'_>, state: &State, area: Rect) -> (usize, usize)
     frame.render_widget(block, area);
     let shown: Vec<Line<'_>> = lines.into_iter().skip(from).take(page).collect();
     frame.render_widget(Paragraph::new(shown), inside);
-    (most, page.saturating_sub(1).max(1))
+    (most, page.saturating_sub(1).max(1), needed.saturating_sub(page).min(most))
 }
 
 fn words(state: &State) -> Line<'static> {

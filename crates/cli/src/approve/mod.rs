@@ -4,7 +4,9 @@ mod card;
 mod draft;
 mod draw;
 mod editor;
+mod edits;
 mod entry;
+mod gist;
 mod json;
 mod reach;
 mod rule;
@@ -18,6 +20,7 @@ mod text;
 pub(crate) use card::{Risk, card, title};
 pub(crate) use draft::{Draft, original};
 pub(crate) use editor::edit;
+pub(crate) use gist::gist;
 use reach::look;
 pub(crate) use state::{ARMING, done, ending};
 

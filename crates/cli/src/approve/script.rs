@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::card::title;
 use super::draw::left;
+use super::gist::gist;
 use super::{editor, look, reach};
 use crate::args::Approve;
 use crate::commands::Ending;
@@ -21,6 +22,11 @@ use crate::output::{DIM, Output, paint};
 const SHORTEST: usize = 4;
 /// How many of them lists for people show.
 const SHOWN: usize = 8;
+
+/// Maximum number of missed matters that lists for people show.
+const MAX_MISSED: usize = 10;
+/// Width of the argument in a row, in columns.
+const GIST: usize = 60;
 
 /// A decision that stands on the command line.
 #[derive(Debug)]
@@ -78,7 +84,7 @@ pub(super) async fn decide(decided: &Decided, output: Output) -> Outcome {
         console.post(&format!("approvals/{id}"), &decided.decision).await;
     let answer = answer.map_err(|error| failed(&error))?;
     if output.json {
-        output.line(answer.as_str());
+        output.json_line(answer.as_str());
         return Ok(());
     }
     let matter: Matter =
@@ -106,7 +112,7 @@ fn whole(id: &str, open: &[Matter]) -> Outcome<String> {
 pub(super) async fn list(console: &LocalConsole, output: Output) -> Outcome {
     if output.json {
         let written = reach::written(console).await.map_err(|error| failed(&error))?;
-        written.open.iter().for_each(|matter| output.line(matter.as_str()));
+        written.open.iter().for_each(|matter| output.json_line(matter.as_str()));
         return Ok(());
     }
     let desk = look(console).await.map_err(|error| failed(&error))?;
@@ -114,6 +120,14 @@ pub(super) async fn list(console: &LocalConsole, output: Output) -> Outcome {
         output.say(paint(DIM, "nothing waits for you"));
     }
     for matter in &desk.open {
+        output.line(&row(matter, desk.now));
+    }
+    let missed: Vec<&Matter> =
+        desk.recent.iter().filter(|matter| matter.state == MatterState::Expired).take(MAX_MISSED).collect();
+    if !missed.is_empty() {
+        output.say(paint(DIM, "missed: nobody decided these in time, so they were refused"));
+    }
+    for matter in missed {
         output.line(&row(matter, desk.now));
     }
     Ok(())
@@ -143,7 +157,10 @@ async fn follow_on(console: &LocalConsole, output: Output) -> Outcome {
             let is_new = known.get(&matter.id) != Some(&matter.state);
             // What was over before anybody looked is no news.
             if is_new && (!is_first || matter.state == MatterState::Open) {
-                output.line(&if output.json { json.as_str().to_owned() } else { row(&matter, now) });
+                match output.json {
+                    true => output.json_line(json.as_str()),
+                    false => output.line(&row(&matter, now)),
+                }
             }
             seen.insert(matter.id, matter.state);
         }
@@ -162,7 +179,8 @@ fn row(matter: &Matter, now: Timestamp) -> String {
         over => state(over).to_owned(),
     };
     let who = matter.application.as_deref().map(hospes_policy::visible_line).unwrap_or_default();
-    format!("{id}  {how:>9}  {server} · {what}  {}", paint(DIM, who)).trim_end().to_owned()
+    let gist = gist(matter, GIST).map(|gist| format!("  {gist}")).unwrap_or_default();
+    format!("{id}  {how:>9}  {server} · {what}{gist}  {}", paint(DIM, who)).trim_end().to_owned()
 }
 
 fn state(state: MatterState) -> &'static str {

@@ -47,11 +47,15 @@ pub(crate) struct State {
     busy: Option<String>,
     /// The matter that was decided last here.
     decided: Option<String>,
+    /// Whether a matter has to be chosen before a key decides: from a decision here until then.
+    must_choose: bool,
+    /// How far the card was scrolled at most.
+    furthest: usize,
     pub(crate) lost: Option<String>,
     pub(crate) pins: Option<Vec<PinnedServer>>,
     pub(crate) scroll: usize,
-    /// As far as it can be scrolled, and by how much at once.
-    pub(crate) room: (usize, usize),
+    /// As far as it can be scrolled, by how much at once, and how far it has to be before it is allowed.
+    pub(crate) room: (usize, usize, usize),
 }
 
 /// What the keys are for.
@@ -206,7 +210,7 @@ impl State {
             return;
         }
         self.selected = id;
-        self.scroll = 0;
+        (self.scroll, self.furthest) = (0, 0);
         self.armed_at = self.now + ARMING;
         if !matches!(self.mode, Mode::Help) {
             self.mode = Mode::Watching;
@@ -221,6 +225,8 @@ impl State {
                 let open = self.open.iter().filter(|matter| matter.id != id).cloned().collect();
                 self.replace(open);
                 self.decided = Some(id);
+                // The next card comes up by itself: what decided this one decides nothing about that.
+                self.must_choose = true;
                 self.said = Some((Tone::Good, words));
             }
             Err((code, why)) => {
@@ -288,15 +294,35 @@ impl State {
             KeyCode::Char('K') => self.scroll = self.scroll.saturating_sub(1),
             KeyCode::Home => self.scroll = 0,
             KeyCode::End => self.scroll = self.room.0,
-            KeyCode::Char(character) => return self.act(character),
+            KeyCode::Char(character) => {
+                if self.must_choose && matches!(character, 'd' | 'b' | 'o' | 's' | 'A') {
+                    let words = "keys are off after a decision: choose this card first (j, or Enter)";
+                    self.said = self.matter().is_some().then(|| (Tone::Plain, words.to_owned()));
+                    return None;
+                }
+                return self.act(character);
+            }
+            KeyCode::Enter if self.must_choose => self.choose(),
             _ => {}
         }
+        self.furthest = self.furthest.max(self.scroll);
         None
+    }
+
+    /// Takes the card that is shown for chosen; keys decide about it once it has been there for a while.
+    fn choose(&mut self) {
+        if self.must_choose {
+            self.must_choose = false;
+            self.armed_at = self.now + ARMING;
+        }
     }
 
     fn step(&mut self, by: isize) {
         let at = self.open.iter().position(|matter| Some(&matter.id) == self.selected.as_ref());
         let next = at.unwrap_or(0).saturating_add_signed(by).min(self.open.len().saturating_sub(1));
+        // The card that came up by itself after a decision is the next one.
+        let next = if self.must_choose { at.unwrap_or(0) } else { next };
+        self.choose();
         self.show(self.open.get(next).map(|matter| matter.id.clone()));
     }
 
@@ -361,6 +387,10 @@ impl State {
         if self.now < self.armed_at {
             self.armed_at = self.now + ARMING;
             self.said = Some((Tone::Plain, "a moment: what is shown has only just changed".to_owned()));
+            return false;
+        }
+        if self.furthest < self.room.2 {
+            self.said = Some((Tone::Plain, "not all of it was shown yet: read on with space".to_owned()));
             return false;
         }
         true

@@ -96,7 +96,7 @@ impl Desk {
 
     fn drawn(&mut self, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        let mut room = (0, 0);
+        let mut room = (0, 0, 0);
         terminal.draw(|frame| room = draw(frame, &self.state)).unwrap();
         self.state.room = room;
         terminal.backend().to_string()
@@ -131,6 +131,54 @@ fn a_card_can_be_allowed_once_it_has_been_there_for_half_a_second() {
     assert_eq!(desk.typed("o"), None);
     desk.on(Event::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
     assert!(desk.drawn(80, 24).contains("Nothing waits for you."));
+}
+
+/// The key that decided one call decides nothing about the card that comes up in its place.
+#[test]
+fn after_a_decision_keys_are_off_until_a_card_is_chosen() {
+    let (first, second) = (matter("a", &json!({})), matter("b", &json!({})));
+    let mut desk = Desk::armed(&[first, second]);
+    assert_eq!(decided(desk.typed("o")).0, "a");
+    desk.on(Event::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
+    desk.wait(10 * ARMING);
+    for key in ["o", "s", "A", "d", "b"] {
+        assert_eq!(desk.typed(key), None);
+        assert!(desk.said().contains("choose this card first"), "{key}: {}", desk.said());
+    }
+    desk.typed("j");
+    assert_eq!(desk.state.matter().unwrap().id, "b");
+    assert_eq!(desk.typed("o"), None, "it has only just been chosen");
+    desk.wait(2 * ARMING);
+    assert_eq!(decided(desk.typed("o")).0, "b");
+}
+
+#[test]
+fn nothing_is_allowed_before_its_arguments_were_in_view() {
+    let mut card = call();
+    card["arguments"] = json!({ "text": "a line\n".repeat(60) });
+    let mut desk = Desk::armed(&[matter("a", &json!({ "card": card }))]);
+    desk.drawn(80, 24);
+    assert_eq!(desk.typed("o"), None);
+    assert!(desk.said().contains("not all of it was shown"), "{}", desk.said());
+    for _ in 0..8 {
+        desk.typed(" ");
+        desk.drawn(80, 24);
+    }
+    desk.wait(ARMING);
+    assert_eq!(decided(desk.typed("o")).0, "a");
+}
+
+#[test]
+fn an_edit_of_a_text_is_shown_as_what_goes_and_what_comes() {
+    let mut card = call();
+    card["arguments"] = json!({ "path": "a", "edits": [{ "old_text": "pay ann", "new_text": "pay eve" }] });
+    card.as_object_mut().unwrap().remove("last_arguments");
+    let drawn = Desk::armed(&[matter("a", &json!({ "card": card }))]).drawn(80, 40);
+    assert!(
+        drawn.contains("- pay ann") && drawn.contains("+ pay eve") && !drawn.contains("old_text"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("path: a"), "{drawn}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(crate) async fn run(args: Chat, output: Output) -> Outcome {
     }
     let mut loaded = load(&args.host.files)?;
     // Whoever asks something of the person asks it here.
-    loaded.config.console_questions = is_interactive();
+    loaded.config.console_questions = Some(is_interactive());
     let model = chosen(&loaded.config.models.models, args.model.as_deref())?.name.clone();
     warn_of_unserved(&loaded.config, "nobody signs in to a chat", output);
     let quiet = Output { quiet: true, ..output };

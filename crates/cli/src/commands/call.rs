@@ -1,5 +1,7 @@
 //! `hospes call TARGET TOOL name=value …`: one call of one tool.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use hospes::client::{CallError, Client};
 use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool, code};
 use hospes_host::upstream::State;
@@ -10,7 +12,7 @@ use crate::args::Call;
 use crate::arguments::{Source, arguments, read_source, unknown_tool};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{DIM, Output, paint, printable};
-use crate::progress::Bar;
+use crate::progress::{Bar, aside};
 use crate::target::{SIGN_IN, connect, find};
 
 pub(crate) async fn run(args: Call, output: Output) -> Outcome {
@@ -37,6 +39,9 @@ pub(crate) async fn run(args: Call, output: Output) -> Outcome {
     called.unwrap_or_else(|| Err(interrupted("the server was told that no answer is wanted")))
 }
 
+/// Beginning of the progress message of a host at which a call waits for a person.
+const WAITS: &str = "waiting for the person's approval";
+
 struct Asked<'a> {
     tool: &'a str,
     source: Source<'a>,
@@ -54,7 +59,18 @@ async fn call(client: &Client, asked: Asked<'_>, output: Output) -> Outcome {
     };
     let given = given(tool, asked.source)?;
     let bar = Bar::new(asked.tool, output.quiet);
-    let mut request = client.call(asked.tool, given).on_progress(|progress| bar.report(progress));
+    let (is_told, what) = (AtomicBool::new(false), printable(asked.tool));
+    let mut request = client.call(asked.tool, given).on_progress(|progress| {
+        bar.report(progress);
+        // Without this a call that a person has to decide about would wait in silence.
+        let waits = progress.message.as_deref().is_some_and(|text| text.starts_with(WAITS));
+        if waits && !is_told.swap(true, Ordering::Relaxed) {
+            let text = format!(
+                "{what} waits for a person's approval: decide in the console or with `hospes approve`"
+            );
+            aside(|| output.say(text));
+        }
+    });
     if let Some(timeout) = asked.timeout {
         request = request.timeout(timeout);
     }

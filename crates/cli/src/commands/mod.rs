@@ -11,6 +11,7 @@ pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod stdio;
 pub(crate) mod up;
+mod waiting;
 
 use std::convert::Infallible;
 use std::io;

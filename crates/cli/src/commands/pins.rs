@@ -106,12 +106,12 @@ async fn show(pins: &Pinned, args: &PinsShow, output: Output) -> Outcome {
         output.value(&serde_json::json!({ "server": server, "differences": differences }));
         return Ok(());
     }
-    output.result(shown(&server, &differences));
+    output.result(shown(&server, &differences, MAX_LINES));
     Ok(())
 }
 
 /// A server and definitions of it, for people.
-fn shown(server: &PinnedServer, differences: &[Difference]) -> String {
+fn shown(server: &PinnedServer, differences: &[Difference], most: usize) -> String {
     let mut text = String::new();
     let state = paint(colour(server.state), server.state.as_str());
     // Writing into a string cannot fail.
@@ -138,7 +138,7 @@ fn shown(server: &PinnedServer, differences: &[Difference]) -> String {
     row("sha-256", was.as_deref(), is.as_deref());
     lints(&mut text, &server.lints, 2);
     for difference in differences {
-        one(&mut text, difference);
+        one(&mut text, difference, most);
     }
     let others = server.items.len() - differences.len();
     if others > 0 {
@@ -152,21 +152,23 @@ fn shown(server: &PinnedServer, differences: &[Difference]) -> String {
     text
 }
 
-fn one(text: &mut String, difference: &Difference) {
+fn one(text: &mut String, difference: &Difference, most: usize) {
     let item = &difference.item;
     let state = paint(colour(item.state), item.state.as_str());
     let _ = writeln!(text, "\n  {} {}  {state}", item.kind.as_str(), paint(BOLD, printable(&item.name)));
+    // What is conspicuous comes first: it is what a person must not overlook.
+    lints(text, &item.lints, 4);
     // Its name stands there already.
     for change in difference.changes.iter().filter(|change| change.at != "name") {
         let _ = writeln!(text, "    {}", paint(CYAN, printable(&change.at)));
         for (sign, colour, side) in [("-", RED, &change.before), ("+", GREEN, &change.after)] {
             let Some(side) = side else { continue };
             let lines = side.lines().count();
-            for line in side.lines().take(MAX_LINES) {
+            for line in side.lines().take(most) {
                 let _ = writeln!(text, "      {}", paint(colour, format!("{sign} {}", printable(line))));
             }
-            if lines > MAX_LINES {
-                let more = format!("{sign} … and {} more lines", lines - MAX_LINES);
+            if lines > most {
+                let more = format!("{sign} … and {} more lines", lines - most);
                 let _ = writeln!(text, "      {}", paint(colour, more));
             }
         }
@@ -175,11 +177,10 @@ fn one(text: &mut String, difference: &Difference) {
         && let Some(after) = &difference.after
     {
         let after = serde_json::to_string_pretty(after).unwrap_or_default();
-        for line in hospes_policy::visible(&after).lines().take(MAX_LINES) {
+        for line in hospes_policy::visible(&after).lines().take(most) {
             let _ = writeln!(text, "      {}", printable(line));
         }
     }
-    lints(text, &item.lints, 4);
     let _ = writeln!(text, "    {} {}", paint(DIM, "hash"), item.hash);
 }
 
@@ -228,17 +229,42 @@ async fn ask(pins: &Pinned, server: &PinnedServer, found: Option<&PinnedItem>, o
         )));
     }
     let mut differences = Vec::new();
-    let waits = server.items.iter().filter(|one| matches!(one.state, PinState::New | PinState::Changed));
+    // Everything that a yes would accept, to its end: nothing is accepted that was not shown.
+    let waits = server.items.iter().filter(|one| one.state != PinState::Accepted);
     for one in waits.filter(|one| found.is_none_or(|found| found == *one)) {
         differences.push(pins.difference(&server.server, one.kind, &one.name).await.map_err(failed)?);
     }
-    announce(shown(server, &differences));
-    let answer =
-        tokio::task::spawn_blocking(move || output.ask("\nAccept all this? [y/N] ")).await.ok().flatten();
+    announce(shown(server, &differences, usize::MAX));
+    let question = format!("\nAccept {}? [y/N] ", accepted(server, &differences));
+    let answer = tokio::task::spawn_blocking(move || output.ask(&question)).await.ok().flatten();
     match answer.as_deref().map(str::trim) {
         Some("y" | "Y" | "yes") => Ok(()),
         _ => Err(Failure::usage("nothing was accepted")),
     }
+}
+
+/// What a yes accepts, in words: `1 changed tool: send_email`.
+fn accepted(server: &PinnedServer, differences: &[Difference]) -> String {
+    let mut parts = Vec::new();
+    if server.state != PinState::Accepted && (server.state != PinState::Changed || server.before.is_some()) {
+        parts.push(format!("the server {}", printable(&server.server)));
+    }
+    for state in [PinState::Changed, PinState::New, PinState::Rejected] {
+        let of: Vec<&Difference> = differences.iter().filter(|one| one.item.state == state).collect();
+        let names: Vec<String> = of
+            .iter()
+            .map(|one| match one.item.name.as_str() {
+                "" => one.item.kind.as_str().to_owned(),
+                name => printable(name),
+            })
+            .collect();
+        if names.is_empty() {
+            continue;
+        }
+        let items = if names.len() == 1 { "item" } else { "items" };
+        parts.push(format!("{} {} {items}: {}", names.len(), state.as_str(), names.join(", ")));
+    }
+    if parts.is_empty() { "it".to_owned() } else { parts.join(" and ") }
 }
 
 async fn reject(pins: &Pinned, args: &PinsItem, output: Output) -> Outcome {

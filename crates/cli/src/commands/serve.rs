@@ -4,21 +4,22 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use hospes::BoxService;
-use hospes::transport::http_server::{Endpoint, HttpServer};
+use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
 use hospes::transport::stdio_server::StdioServer;
-use hospes_host::config::parse_listen;
+use hospes_host::config::{Callers, parse_listen};
 
 use super::Ending;
 use crate::args::Serve;
 use crate::builtins;
+use crate::callers;
 use crate::exit::{Failure, Outcome};
-use crate::output::explain_stdio;
+use crate::output::{Output, explain_stdio};
 use crate::settings::allowed;
 
-pub(crate) async fn run(args: Serve) -> Outcome {
+pub(crate) async fn run(args: Serve, output: Output) -> Outcome {
     let service = builtins::served(&args.server).map_err(|error| Failure::usage(error.to_string()))?;
     match &args.http {
-        Some(address) => over_http(service, address, &args.allow_host).await,
+        Some(address) => over_http(service, address, &args, output).await,
         None => {
             explain_stdio("`--http 8080` serves over HTTP");
             let served = StdioServer::boxed(service).serve().await;
@@ -27,16 +28,35 @@ pub(crate) async fn run(args: Serve) -> Outcome {
     }
 }
 
-async fn over_http(service: BoxService, address: &str, hosts: &[String]) -> Outcome {
+async fn over_http(service: BoxService, address: &str, args: &Serve, output: Output) -> Outcome {
     let address = listen("--http", address)?;
+    let hosts = &args.allow_host;
     allowed(hosts, &[])?;
+    if !address.ip().is_loopback() && !args.no_auth {
+        return Err(Failure::usage(format!("{address} can be reached from elsewhere, and nobody is asked who they are"))
+            .hint(
+                "serve it through `hospes up`, which asks for tokens there, or say `--no-auth` if something else decides \
+                 who may come",
+            ));
+    }
     let mut ending = Ending::new()?;
     let endpoint = Endpoint::builder(service).sse(true);
     let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host)).build();
     let server =
         HttpServer::bind(address, endpoint).await.map_err(|error| taken(address, "--http", &error))?;
+    let bound = server.local_addr();
+    let said = args.no_auth.then_some(Callers::Any);
+    let server = match callers::front(said, bound, output)? {
+        Some(own) => server.front(own.front),
+        None => {
+            output.warn(format_args!("whoever reaches {bound} can use this server"));
+            server
+        }
+    };
+    // As it is bound: all addresses of a machine are not its loopback.
+    let url = format!("http://{bound}{DEFAULT_PATH}");
     // A promise to whoever started us, not talk: they read the port from it.
-    crate::output::announce(format_args!("listening on {}", server.url()));
+    crate::output::announce(format_args!("listening on {url}"));
     let served = ending.serve(|shutdown| server.serve_until(shutdown), || {}).await;
     served.map_err(|error| Failure::usage("cannot serve").because(&error))
 }

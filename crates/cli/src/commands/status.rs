@@ -7,7 +7,7 @@ use hospes_host::Status;
 use hospes_host::catalogue::STATUS_URI;
 use hospes_host::upstream::UpstreamStatus;
 
-use super::up::{MARGIN, line};
+use super::up::{MARGIN, NO_POLICY, line};
 use crate::args;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{BOLD, CYAN, DIM, Output, YELLOW, folded, paint, printable, result_width};
@@ -52,6 +52,12 @@ pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
     }
     for collision in &status.collisions {
         text.push_str(&format!("  {}: {}\n", paint(YELLOW, "warning"), printable(collision)));
+    }
+    if status.without_policy {
+        text.push_str(&format!("  {}: {NO_POLICY}\n", paint(YELLOW, "policy")));
+    }
+    if let Some(problem) = &status.record_problem {
+        text.push_str(&format!("  {}: {}\n", paint(YELLOW, "warning"), printable(problem)));
     }
     output.result(text.trim_end());
     Ok(())

@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
 use hospes_console::Listening;
-use hospes_host::config::{CONSOLE_FORM, Config, parse_console};
+use hospes_host::config::{CONSOLE_FORM, Config, ConsoleConfig, parse_console};
 use hospes_host::upstream::{State, UpstreamStatus};
 use hospes_host::{Accounts, Gateway, Host, RequestState};
 
 use super::serve::{listen, taken};
-use super::{Ending, console};
+use super::{Ending, console, waiting};
 use crate::args::{HostOptions, Up};
 use crate::authorization::{authorization, users_can_sign_in};
+use crate::callers;
 use crate::credentials;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{
@@ -49,6 +50,9 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
         config.servers = defaults();
     }
 
+    // Where an application cannot show its person a form, the console can.
+    config.console_questions.get_or_insert(!matches!(place, Some(ConsoleConfig::Off)));
+
     // The address first: with that taken nothing needs to be started.
     let listener =
         tokio::net::TcpListener::bind(address).await.map_err(|error| taken(address, "--listen", &error))?;
@@ -64,6 +68,7 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     let hosts: Vec<String> =
         hosts.into_iter().chain(authorization.as_ref().map(|auth| auth.host.clone())).collect();
     let mut ending = Ending::new()?;
+    let callers_rule = config.callers;
     let host = start(&args.host, config, accounts, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, output).await;
@@ -71,27 +76,41 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     };
     ready?;
     let rounds = request_state(&host)?;
-    let server = HttpServer::from_listener(listener, endpoint(host.gateway(), rounds, &hosts, &origins))
+    let build = |gateway, path: &str, sse| endpoint(gateway, rounds.clone(), (path, sse), &hosts, &origins);
+    let server = HttpServer::from_listener(listener, build(host.gateway(), DEFAULT_PATH, true))
         .map_err(|error| Failure::usage("cannot serve").because(&error))?
         .shutdown_timeout(args.shutdown_timeout.unwrap_or(LAST_CALLS));
-    let mut url = server.url();
-    let noted = place::note(&url, authorization.as_ref().map(|auth| auth.token.clone()));
-    let mut by = None;
-    let server = match authorization {
+    // Each server under its own names, for applications that take two servers' things for one another's.
+    let server = host.labels().iter().fold(server, |server, (name, label)| match host.gateway_of(name) {
+        Some(gateway) => server.also(build(gateway, &format!("{DEFAULT_PATH}/{label}"), false)),
         None => server,
-        Some(authorization) => {
+    });
+    let mut url = server.url();
+    let own = match authorization {
+        Some(_) => None,
+        None => callers::front(callers_rule, bound, output)?,
+    };
+    let token = own.as_ref().map(|own| own.token.clone());
+    let noted = place::note(&url, authorization.as_ref().map(|auth| auth.token.clone()).or(token));
+    let mut by = None;
+    let pasted = own.as_ref().filter(|own| own.is_wanted).map(|own| own.token.clone());
+    let server = match (authorization, own) {
+        (None, None) => server,
+        (None, Some(own)) => server.front(own.front),
+        (Some(authorization), _) => {
             (url, by) = (authorization.url, Some(authorization.by));
             server.front(authorization.front)
         }
     };
     let console = console::serve(&host, place, output).await?;
-    greet(output, &url, by.as_deref(), &files, &host, console.as_ref());
+    greet(output, &url, (by.as_deref(), pasted.as_deref()), &files, &host, console.as_ref());
 
     let last_calls = || output.say(paint(DIM, "finishing the calls that run … (Ctrl-C again cuts them off)"));
     let serve = async |shutdown| {
         tokio::select! {
             served = server.serve_until(shutdown) => served,
             never = report(&host, output) => match never {},
+            never = waiting::report(&host, output) => match never {},
         }
     };
     let served = ending.serve(serve, last_calls).await;
@@ -109,9 +128,18 @@ pub(crate) async fn start(
     output: Output,
 ) -> Outcome<Host> {
     let host = host(options, config, accounts, output).await?.start();
-    host.map_err(|error| {
+    let host = host.map_err(|error| {
         Failure::usage("cannot start").because(&error).hint("rename one of them in the configuration")
-    })
+    })?;
+    // Who looks after a broken record needs what happens from now on as much as what was there before.
+    if let Some(guard) = host.guard().cloned() {
+        tokio::spawn(async move {
+            let Some(problem) = guard.examine_record().await else { return };
+            output.warn(problem);
+            output.hint("it goes on behind an entry that says so; keep a copy of it, and look at `hospes audit verify`");
+        });
+    }
+    Ok(host)
 }
 
 /// Ends the servers, and leaves those that take their time to be killed when the program is asked again to end.
@@ -153,10 +181,11 @@ pub(crate) fn request_state(host: &Host) -> Outcome<Option<RequestState>> {
 fn endpoint(
     gateway: Gateway,
     rounds: Option<RequestState>,
+    (path, sse): (&str, bool),
     hosts: &[String],
     origins: &[String],
 ) -> Endpoint {
-    let mut endpoint = Endpoint::builder(gateway).sse(true);
+    let mut endpoint = Endpoint::builder(gateway).path(path).sse(sse);
     if let Some(rounds) = rounds {
         endpoint = endpoint.state_keys(rounds.keys).state_lifetime(rounds.lifetime);
     }
@@ -164,10 +193,13 @@ fn endpoint(
     origins.iter().fold(endpoint, |endpoint, origin| endpoint.allow_origin(origin)).build()
 }
 
+/// Consequence of having no policy file, as `up` and `status` print it.
+pub(crate) const NO_POLICY: &str = "none, so every call goes without a question";
+
 fn greet(
     output: Output,
     url: &str,
-    by: Option<&str>,
+    (by, token): (Option<&str>, Option<&str>),
     files: &[std::path::PathBuf],
     host: &Host,
     console: Option<&Listening>,
@@ -175,8 +207,15 @@ fn greet(
     if output.json {
         let servers: Vec<String> = host.status().servers.into_iter().map(|server| server.name).collect();
         let mut value = serde_json::json!({ "endpoint": url, "servers": servers, "pid": std::process::id() });
+        let left_out = host.status().left_out;
+        if !left_out.is_empty() {
+            value["leftOut"] = serde_json::json!(left_out);
+        }
         if let Some(console) = console {
             value["console"] = console.link().url().into();
+        }
+        if let Some(token) = token {
+            value["token"] = token.into();
         }
         output.value(&value);
     }
@@ -213,14 +252,22 @@ fn greet(
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         let _ = writeln!(text, "  {}  {}\n", paint(DIM, "servers "), paint(DIM, names.join(", ")));
     }
-    text.push_str(&snippets(url, files));
+    if host.status().without_policy {
+        let _ = writeln!(text, "  {}    {NO_POLICY}", paint(YELLOW, "policy"));
+        if let Some(file) = place::policy() {
+            let hint = format!("rules go into {}; the host reads them when they change", place::short(&file));
+            let _ = writeln!(text, "            {}", paint(DIM, hint));
+        }
+        text.push('\n');
+    }
+    text.push_str(&snippets(url, token.filter(|_| !output.json), files));
     let _ =
         write!(text, "\n  {}\n", paint(DIM, "Ctrl-C stops it. `hospes status` says how the servers are."));
     output.say(text);
 }
 
 /// What to paste into a few applications.
-fn snippets(url: &str, files: &[std::path::PathBuf]) -> String {
+fn snippets(url: &str, token: Option<&str>, files: &[std::path::PathBuf]) -> String {
     let text = |path: &Path| path.display().to_string();
     let program = std::env::current_exe().map_or_else(|_| "hospes".to_owned(), |path| text(&path));
     let mut args = vec!["stdio".to_owned()];
@@ -232,14 +279,33 @@ fn snippets(url: &str, files: &[std::path::PathBuf]) -> String {
         ]);
     }
     let launch = serde_json::json!({ "mcpServers": { "hospes": { "command": program, "args": args } } });
-    let rows = [
-        ("Claude Code", format!("claude mcp add --transport http hospes {url}")),
-        ("Cursor", serde_json::json!({ "mcpServers": { "hospes": { "url": url } } }).to_string()),
-        (
-            "VS Code",
-            serde_json::json!({ "servers": { "hospes": { "type": "http", "url": url } } }).to_string(),
+    let with_token = |mut entry: serde_json::Value| {
+        if let Some(token) = token {
+            entry["headers"] = serde_json::json!({ "Authorization": format!("Bearer {token}") });
+        }
+        entry
+    };
+    let entry = with_token(serde_json::json!({ "type": "http", "url": url }));
+    // A token in an argument is in the list of processes: it goes into the file, or into a variable.
+    let (claude, codex) = match token {
+        None => (
+            format!("claude mcp add --transport http hospes {url}"),
+            format!("codex mcp add hospes --url {url}"),
         ),
-        ("Codex", format!("codex mcp add hospes --url {url}")),
+        Some(_) => (
+            serde_json::json!({ "mcpServers": { "hospes": entry } }).to_string(),
+            format!("codex mcp add hospes --url {url} --bearer-token-env-var HOSPES_TOKEN"),
+        ),
+    };
+    let rows = [
+        ("Claude Code", claude),
+        (
+            "Cursor",
+            serde_json::json!({ "mcpServers": { "hospes": with_token(serde_json::json!({ "url": url })) } })
+                .to_string(),
+        ),
+        ("VS Code", serde_json::json!({ "servers": { "hospes": entry } }).to_string()),
+        ("Codex", codex),
         ("by command", launch.to_string()),
     ];
     let mut text = String::from("  Paste into your application:\n");
@@ -337,7 +403,11 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
             }
         }
     }
-    for warning in &server.warnings {
+    for (at, warning) in server.warnings.iter().enumerate() {
+        // Said once, however many connections have the same to say.
+        if server.warnings[..at].contains(warning) {
+            continue;
+        }
         let warning = folded(&format!("warning: {}", printable(warning)), MARGIN, width);
         let _ = write!(text, "\n{}", warning.replacen("warning", &paint(YELLOW, "warning"), 1));
     }

@@ -1,10 +1,12 @@
 //! What servers offer, as it was accepted and as it is.
 
+use std::collections::HashSet;
+
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::{Extension, Json};
 use hospes_host::Pins;
-use hospes_host::pins::{Difference, Digest, ItemKind, PinnedServer, Recorded};
+use hospes_host::pins::{Difference, Digest, ItemKind, PinState, PinnedServer, Recorded};
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Body, Refused};
@@ -81,6 +83,9 @@ pub(super) struct Decided {
     /// What was looked at; owed where something is accepted.
     hash: Option<Digest>,
     item: Option<Item>,
+    /// The hashes of the items that were shown to the person.
+    #[serde(default)]
+    seen: HashSet<Digest>,
 }
 
 impl Decided {
@@ -98,7 +103,21 @@ pub(super) async fn accept(
     let seen = decided.hash.ok_or_else(|| {
         Refused::Misread("`hash` is missing: what is accepted is what was looked at".to_owned())
     })?;
-    Ok(Json(pins(&console)?.accept(&server, decided.about(), seen, caller.words()).await?))
+    let pins = pins(&console)?;
+    if decided.item.is_none() {
+        let now = pins.server(&server).await?;
+        // A hash of the server that is no longer its own is refused below, where nothing can change in between.
+        let unseen: Vec<String> = now
+            .items
+            .iter()
+            .filter(|item| item.state != PinState::Accepted && !decided.seen.contains(&item.hash))
+            .map(|item| if item.name.is_empty() { item.kind.as_str().to_owned() } else { item.name.clone() })
+            .collect();
+        if !unseen.is_empty() {
+            return Err(Refused::Unseen(unseen));
+        }
+    }
+    Ok(Json(pins.accept(&server, decided.about(), seen, caller.words()).await?))
 }
 
 pub(super) async fn reject(

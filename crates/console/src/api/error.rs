@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use hospes_host::NoSuchServer;
 use hospes_host::desk::DecideError;
 use hospes_host::pins::PinsError;
+use hospes_policy::visible_line;
 use hospes_store::StoreError;
 use http::StatusCode;
 use serde::Serialize;
@@ -35,6 +36,11 @@ pub(crate) enum Refused {
     Undecided(#[from] DecideError),
     #[error(transparent)]
     Pins(#[from] PinsError),
+    #[error(
+        "not accepted: {} not shown to the person, so their hashes are missing in `seen`: {}",
+        if .0.len() == 1 { "1 item was" } else { "several items were" }, shown(.0)
+    )]
+    Unseen(Vec<String>),
     #[error("{0}")]
     Spending(String),
     #[error("the record cannot be read")]
@@ -68,10 +74,22 @@ impl Refused {
                 PinsError::ServerFirst(_) => (StatusCode::CONFLICT, "server-first"),
                 _ => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
             },
+            Self::Unseen(_) => (StatusCode::CONFLICT, "unseen"),
             Self::Spending(_) => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
             Self::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
         }
     }
+}
+
+/// Maximum number of item names in a message.
+const MAX_NAMES: usize = 5;
+
+/// A few of these names, with the number of the others.
+fn shown(names: &[String]) -> String {
+    let first: Vec<String> = names.iter().take(MAX_NAMES).map(|name| visible_line(name)).collect();
+    let more = names.len().saturating_sub(MAX_NAMES);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{rest}", first.join(", "))
 }
 
 #[derive(Serialize)]

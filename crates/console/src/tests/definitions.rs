@@ -54,13 +54,17 @@ async fn what_was_looked_at_is_accepted_and_nothing_else() {
     let server = seen(&host, &browser).await;
     assert_eq!((&server["state"], &server["items"][0]["name"]), (&json!("new"), &json!("write")));
     let path = "/api/definitions/notes";
-    let other = json!({ "hash": "0".repeat(64) });
+    let shown = json!([server["items"][0]["hash"]]);
+    let other = json!({ "hash": "0".repeat(64), "seen": shown });
     assert_eq!(browser.post(&format!("{path}/accept"), other).await.code(), "changed");
     assert_eq!(browser.post(&format!("{path}/accept"), json!({})).await.code(), "misread");
     let item = json!({ "kind": "tool", "name": "write" });
     let early = json!({ "hash": server["items"][0]["hash"], "item": item });
     assert_eq!(browser.post(&format!("{path}/accept"), early).await.code(), "server-first");
-    let accepted = browser.post(&format!("{path}/accept"), json!({ "hash": server["hash"] })).await.json();
+    let unseen = browser.post(&format!("{path}/accept"), json!({ "hash": server["hash"] })).await;
+    assert_eq!(unseen.code(), "unseen", "an item was not shown");
+    let whole = json!({ "hash": server["hash"], "seen": [server["items"][0]["hash"]] });
+    let accepted = browser.post(&format!("{path}/accept"), whole).await.json();
     assert_eq!(
         (&accepted["state"], &accepted["decidedBy"]),
         (&json!("accepted"), &json!("the person at the console"))

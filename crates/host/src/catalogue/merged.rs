@@ -8,7 +8,8 @@ use hospes_model::{
     Resource, ResourceTemplate, Tool,
 };
 
-use super::names::{Names, Prefixes};
+use super::labels;
+use super::names::{Collision, Names, Prefixes};
 use super::shelf::{Item, Place, Shelf};
 use super::template;
 use super::uris::Uris;
@@ -45,13 +46,13 @@ pub(crate) struct Part<'a> {
 
 impl Catalogue {
     /// Merges `parts`, which are all servers in their order, and what is our `own`. Lists that are the same as before are kept, so that who
-    /// holds them sees that nothing changed.
+    /// holds them sees that nothing changed. Of `only` one server, all is shown as that server calls it.
     pub(crate) fn build(
         prefixes: &Prefixes,
         parts: &[Part<'_>],
         own: &[Resource],
         before: Option<&Self>,
-        page_size: usize,
+        (only, page_size): (Option<&str>, usize),
     ) -> Self {
         let known: Vec<(usize, &Part<'_>, &Listing)> =
             parts.iter().enumerate().filter_map(|(index, part)| Some((index, part, part.listing?))).collect();
@@ -59,17 +60,24 @@ impl Catalogue {
             parts.iter().enumerate().map(|(index, part)| (part.server, index)).collect();
         let mut collisions = Vec::new();
 
+        let uris = match only {
+            Some(server) => Uris::alone(server),
+            None => uris(prefixes, &known),
+        };
+        let show = |server: &str, uri: &str| uris.show(server, uri, &template::matches);
+
         let tools = known.iter().flat_map(|(_, part, listing)| {
             let shown = listing.tools.iter().filter(|tool| part.filter.allows(&tool.name));
             shown.map(|tool| (part.server, tool))
         });
         let tools: Vec<(&str, &Tool)> = tools.collect();
         let names = tools.iter().map(|(server, tool)| (*server, tool.name.as_str()));
-        let (names, collided) = Names::build(prefixes, names);
+        let (names, collided) = named_by(prefixes, only, names);
         collisions.extend(collided.iter().map(|collision| format!("tools {collision}")));
-        let rename = |tool: &Tool, name: &str| {
+        let rename = |server: &str, tool: &Tool, name: &str| {
             let mut tool = tool.clone();
             tool.name = name.to_owned();
+            labels::show_in(&mut tool.meta, |uri| show(server, uri));
             tool
         };
         let tools = named(&tools, &names, &positions, |tool| &tool.name, rename, page_size);
@@ -79,33 +87,31 @@ impl Catalogue {
             .flat_map(|(_, part, listing)| listing.prompts.iter().map(|prompt| (part.server, prompt)))
             .collect();
         let names = prompts.iter().map(|(server, prompt)| (*server, prompt.name.as_str()));
-        let (names, collided) = Names::build(prefixes, names);
+        let (names, collided) = named_by(prefixes, only, names);
         collisions.extend(collided.iter().map(|collision| format!("prompts {collision}")));
-        let rename = |prompt: &Prompt, name: &str| {
+        let rename = |_: &str, prompt: &Prompt, name: &str| {
             let mut prompt = prompt.clone();
             prompt.name = name.to_owned();
             prompt
         };
         let prompts = named(&prompts, &names, &positions, |prompt| &prompt.name, rename, page_size);
 
-        let uris = Uris::build(
-            prefixes,
-            known.iter().flat_map(|(_, part, listing)| {
-                listing.resources.iter().map(|resource| (part.server, resource.uri.as_str()))
-            }),
-            known.iter().flat_map(|(_, part, listing)| {
-                listing.templates.iter().map(|template| (part.server, template.uri_template.as_str()))
-            }),
-        );
         let mut resources = own.to_vec();
         let mut templates = Vec::new();
         for (_, part, listing) in &known {
-            resources.extend(listing.resources.iter().map(|resource| {
+            let (listed, left_out): (Vec<_>, Vec<_>) =
+                listing.resources.iter().partition(|one| !uris.is_unlabelable(part.server, &one.uri));
+            collisions.extend(left_out.into_iter().map(|one| {
+                let (uri, server) = (&one.uri, part.server);
+                format!("resources: `{uri}` of the server `{server}` cannot carry its server's name")
+            }));
+            resources.extend(listed.into_iter().map(|resource| {
                 let mut resource = resource.clone();
-                resource.uri = uris.show(part.server, &resource.uri, &template::matches);
+                resource.uri = show(part.server, &resource.uri);
                 resource
             }));
-            templates.extend(listing.templates.iter().map(|template| {
+            let listed = |one: &&ResourceTemplate| !uris.is_unlabelable(part.server, &one.uri_template);
+            templates.extend(listing.templates.iter().filter(listed).map(|template| {
                 let mut template = template.clone();
                 template.uri_template = uris.show_template(part.server, &template.uri_template);
                 template
@@ -128,11 +134,39 @@ impl Catalogue {
                 Shelf::new(templates, HashMap::new(), page_size),
                 before.map(|before| &before.templates),
             ),
+            is_alone: only.is_some() || parts.len() == 1 && !uris.has_labels(),
             uris,
             collisions,
-            is_alone: parts.len() == 1,
         }
     }
+}
+
+/// The names of tools or prompts: each under its server's prefix, or as its only server calls it.
+fn named_by<'a>(
+    prefixes: &Prefixes,
+    only: Option<&str>,
+    items: impl Iterator<Item = (&'a str, &'a str)>,
+) -> (Names, Vec<Collision>) {
+    match only {
+        Some(_) => (Names::unchanged(items), Vec::new()),
+        None => Names::build(prefixes, items),
+    }
+}
+
+/// Where URIs of all servers lead, and how they are shown.
+fn uris(prefixes: &Prefixes, known: &[(usize, &Part<'_>, &Listing)]) -> Uris {
+    let of = |part: &Part<'_>, tool: &Tool| part.filter.allows(&tool.name);
+    let named = known.iter().flat_map(|(_, part, listing)| {
+        let tools = listing.tools.iter().filter(|tool| !tool.meta.is_empty() && of(part, tool));
+        tools.flat_map(|tool| labels::named_in(&tool.meta)).map(|uri| (part.server, uri))
+    });
+    let resources = known.iter().flat_map(|(_, part, listing)| {
+        listing.resources.iter().map(|resource| (part.server, resource.uri.as_str()))
+    });
+    let templates = known.iter().flat_map(|(_, part, listing)| {
+        listing.templates.iter().map(|template| (part.server, template.uri_template.as_str()))
+    });
+    Uris::build(prefixes, resources, templates).with_named(named)
 }
 
 fn named<T: Item>(
@@ -140,7 +174,7 @@ fn named<T: Item>(
     names: &Names,
     positions: &HashMap<&str, usize>,
     name: impl Fn(&T) -> &String,
-    rename: impl Fn(&T, &str) -> T,
+    rename: impl Fn(&str, &T, &str) -> T,
     page_size: usize,
 ) -> Shelf<T> {
     let mut origins = HashMap::with_capacity(items.len());
@@ -153,7 +187,7 @@ fn named<T: Item>(
         let place = Place { server: *position, name: original.as_str().into() };
         // A server that lists a name twice lists it once: the first.
         if origins.insert(under.into(), place).is_none() {
-            shown.push(rename(item, under));
+            shown.push(rename(server, item, under));
         }
     }
     Shelf::new(shown, origins, page_size)

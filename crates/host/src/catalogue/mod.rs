@@ -1,11 +1,13 @@
 //! What all servers offer, merged under names that can be taken apart again.
 
+mod labels;
 mod merged;
 pub mod names;
 mod shelf;
 mod template;
 pub mod uris;
 
+pub(crate) use labels::{is_labelled, show_in};
 pub use merged::{ACCOUNTS_URI, STATUS_URI};
 pub(crate) use merged::{Catalogue, Part};
 pub(crate) use merged::{accounts_resource, status_resource};

@@ -246,6 +246,19 @@ impl Names {
         (names, collisions)
     }
 
+    /// Names everything in `items`, which are pairs of a server and what it calls the thing, as its server does. Of things
+    /// with one name, the first counts.
+    pub fn unchanged<'a>(items: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut names = Self::default();
+        for (server, item) in items {
+            if !names.origins.contains_key(item) {
+                names.origins.insert(item.to_owned(), Origin::new(server, item));
+                names.shown.insert(Origin::new(server, item), item.to_owned());
+            }
+        }
+        names
+    }
+
     /// Where a shown name comes from.
     pub fn origin(&self, shown: &str) -> Option<&Origin> {
         self.origins.get(shown)

@@ -27,11 +27,18 @@
 //! step that names several is an answer too: [`RouteError::Ambiguous`] lists the wrapped forms to use.
 //! Guessing would let a server that lists a neighbour's URI read what was meant for the neighbour.
 //!
+//! URIs of `ui` and `skill` may not change their scheme, so they carry the label inside, always where there are several
+//! servers: `ui://clock/app.html` of `b` is `ui://b/clock/app.html`, also while no other server has it, so that a second
+//! one renames nothing. One that comes in begins with a label, or is one that exactly one server lists, names in a tool,
+//! or has a matching template for.
+//!
 //! [`Uris::show`] is the inverse for everything a server sends, listed or not (an updated sub-resource, a link
 //! in a result): it leaves the URI alone if routing it would come back to that server, and wraps it otherwise.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::labels::Labelled;
 use super::names::{Prefix, Prefixes};
 
 /// The scheme of wrapped URIs.
@@ -50,9 +57,21 @@ pub struct Uris {
     /// Template shapes (variables' names blanked), with the servers that offer each.
     shapes: HashMap<String, BTreeSet<String>>,
     schemes: HashMap<String, BTreeSet<String>>,
+    /// Those that are not listed but named by a server's tools, with the servers.
+    named: HashMap<String, BTreeSet<String>>,
+    /// Whether there are several servers, so that labels are needed.
+    labels: bool,
+    /// The one server whose URIs these are, all as it writes them.
+    alone: Option<String>,
 }
 
 impl Uris {
+    /// All URIs are this server's, and shown as it writes them.
+    #[must_use]
+    pub fn alone(server: &str) -> Self {
+        Self { alone: Some(server.to_owned()), ..Self::default() }
+    }
+
     /// Maps the resources and templates of all servers, both given as pairs of a server and a URI.
     ///
     /// Servers without a prefix are left out; the order does not matter.
@@ -61,7 +80,8 @@ impl Uris {
         resources: impl IntoIterator<Item = (&'a str, &'a str)>,
         templates: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Self {
-        let mut uris = Self { prefixes: prefixes.clone(), ..Self::default() };
+        let labels = prefixes.servers().nth(1).is_some();
+        let mut uris = Self { prefixes: prefixes.clone(), labels, ..Self::default() };
         for (server, uri) in resources {
             if prefixes.of(server).is_none() || is_reserved(uri) {
                 continue;
@@ -80,6 +100,58 @@ impl Uris {
         uris
     }
 
+    /// The same, where the tools of servers name URIs that need not be listed; given as pairs of a server and a URI.
+    #[must_use]
+    pub fn with_named<'a>(mut self, named: impl IntoIterator<Item = (&'a str, String)>) -> Self {
+        for (server, uri) in named {
+            if self.prefixes.of(server).is_some() && !is_reserved(&uri) {
+                self.note_scheme(server, &uri);
+                self.named.entry(uri).or_default().insert(server.to_owned());
+            }
+        }
+        self
+    }
+
+    /// Whether URIs of some schemes carry a label.
+    pub(crate) fn has_labels(&self) -> bool {
+        self.labels
+    }
+
+    /// The URI with its server's label, if its scheme wants that and it can.
+    fn labelled(&self, server: &str, uri: &str) -> Option<String> {
+        let labelled = Labelled::of(uri).filter(|_| self.labels)?;
+        labelled.with(self.prefixes.of(server)?.as_str())
+    }
+
+    /// Whether a URI wants a label and cannot have one, so that it is not listed.
+    pub(crate) fn is_unlabelable(&self, server: &str, uri: &str) -> bool {
+        self.labels && Labelled::of(uri).is_some() && self.labelled(server, uri).is_none()
+    }
+
+    /// The server behind the label of a URI, and the URI without it.
+    fn unlabelled(&self, uri: &Labelled<'_>) -> Option<Target<'_>> {
+        let (label, own) = uri.cut()?;
+        Some(Target { server: self.prefixes.server(label)?, uri: Cow::Owned(own) })
+    }
+
+    /// Of a URI that wants a label and has none: the one server that lists it, names it or has a template for it.
+    fn route_bare<'a>(&'a self, uri: &'a str, matches: Matcher<'_>) -> Result<Target<'a>, RouteError> {
+        let exact = [&self.listed, &self.named].into_iter().filter_map(|all| all.get(uri)).flatten();
+        let templates = self.templates.iter().filter(|(template, _)| matches(template, uri));
+        let servers: BTreeSet<String> =
+            exact.chain(templates.flat_map(|(_, servers)| servers)).cloned().collect();
+        if servers.len() == 1 {
+            return self.only(uri, &servers);
+        }
+        let users = || scheme(uri).and_then(|scheme| self.schemes.get(&scheme)).cloned().unwrap_or_default();
+        let candidates = if servers.is_empty() { users() } else { servers };
+        if candidates.is_empty() {
+            return Err(RouteError::Unknown { uri: uri.to_owned() });
+        }
+        let shown = |server: &String| self.labelled(server, uri).unwrap_or_else(|| self.wrap(server, uri));
+        Err(RouteError::Ambiguous { uri: uri.to_owned(), instead: candidates.iter().map(shown).collect() })
+    }
+
     fn note_scheme(&mut self, server: &str, uri: &str) {
         if let Some(scheme) = scheme(uri) {
             self.schemes.entry(scheme).or_default().insert(server.to_owned());
@@ -88,8 +160,17 @@ impl Uris {
 
     /// The server an application's URI belongs to, and the URI as that server knows it.
     pub fn route<'a>(&'a self, uri: &'a str, matches: Matcher<'_>) -> Result<Target<'a>, RouteError> {
+        if let Some(server) = &self.alone {
+            return Ok(Target { server, uri: uri.into() });
+        }
         if is_reserved(uri) {
             return self.unwrap(uri).ok_or_else(|| RouteError::Unknown { uri: uri.to_owned() });
+        }
+        if let Some(labelled) = Labelled::of(uri).filter(|_| self.labels) {
+            return match self.unlabelled(&labelled) {
+                Some(target) => Ok(target),
+                None => self.route_bare(uri, matches),
+            };
         }
         if let Some(servers) = self.listed.get(uri) {
             return self.only(uri, servers);
@@ -108,7 +189,7 @@ impl Uris {
         }
         let mut servers = self.prefixes.servers();
         match (servers.next(), servers.next()) {
-            (Some(server), None) => Ok(Target { server, uri }),
+            (Some(server), None) => Ok(Target { server, uri: uri.into() }),
             _ => Err(RouteError::Unknown { uri: uri.to_owned() }),
         }
     }
@@ -116,6 +197,14 @@ impl Uris {
     /// The server an application's template (of a completion request) belongs to, and the template as that
     /// server knows it.
     pub fn route_template<'a>(&'a self, template: &'a str) -> Result<Target<'a>, RouteError> {
+        if let Some(server) = &self.alone {
+            return Ok(Target { server, uri: template.into() });
+        }
+        if let Some(target) =
+            Labelled::of(template).filter(|_| self.labels).and_then(|labelled| self.unlabelled(&labelled))
+        {
+            return Ok(target);
+        }
         if is_reserved(template) {
             return self.unwrap(template).ok_or_else(|| RouteError::Unknown { uri: template.to_owned() });
         }
@@ -128,6 +217,9 @@ impl Uris {
 
     /// The URI under which an application sees `uri` of `server`.
     pub fn show(&self, server: &str, uri: &str, matches: Matcher<'_>) -> String {
+        if let Some(labelled) = self.labelled(server, uri) {
+            return labelled;
+        }
         match self.route(uri, matches) {
             Ok(target) if target.server == server && target.uri == uri => uri.to_owned(),
             _ => self.wrap(server, uri),
@@ -136,6 +228,12 @@ impl Uris {
 
     /// The template under which an application sees `template` of `server`.
     pub fn show_template(&self, server: &str, template: &str) -> String {
+        if self.alone.is_some() {
+            return template.to_owned();
+        }
+        if let Some(labelled) = self.labelled(server, template) {
+            return labelled;
+        }
         let alone = self.shapes.get(&shape(template)).is_some_and(|servers| {
             servers.len() == 1 && servers.contains(server) && self.templates.contains_key(template)
         });
@@ -151,13 +249,13 @@ impl Uris {
         // Case is the scheme's only freedom; the rest must be what `wrap` wrote.
         let rest = uri.get(SCHEME.len()..)?.strip_prefix("://")?;
         let (prefix, uri) = rest.split_once('/')?;
-        Some(Target { server: self.prefixes.server(prefix)?, uri })
+        Some(Target { server: self.prefixes.server(prefix)?, uri: uri.into() })
     }
 
     fn only<'a>(&'a self, uri: &'a str, servers: &BTreeSet<String>) -> Result<Target<'a>, RouteError> {
         let mut names = servers.iter().filter_map(|server| self.prefixes.canonical(server));
         match (names.next(), servers.len()) {
-            (Some(server), 1) => Ok(Target { server, uri }),
+            (Some(server), 1) => Ok(Target { server, uri: uri.into() }),
             _ => Err(RouteError::Ambiguous {
                 uri: uri.to_owned(),
                 instead: servers.iter().map(|server| self.wrap(server, uri)).collect(),
@@ -167,13 +265,13 @@ impl Uris {
 }
 
 /// One server's resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Target<'a> {
     /// The server, as the operator calls it.
     pub server: &'a str,
     /// The URI or template, as the server knows it.
-    pub uri: &'a str,
+    pub uri: Cow<'a, str>,
 }
 
 /// Why a URI could not be routed to a server.
@@ -247,7 +345,7 @@ mod tests {
     }
 
     fn route(uris: &Uris, uri: &str) -> Result<(String, String), RouteError> {
-        uris.route(uri, &matches).map(|target| (target.server.to_owned(), target.uri.to_owned()))
+        uris.route(uri, &matches).map(|target| (target.server.to_owned(), target.uri.into_owned()))
     }
 
     fn to(server: &str, uri: &str) -> Result<(String, String), RouteError> {
@@ -322,7 +420,7 @@ mod tests {
         assert_eq!(uris.show_template("b", "{+url}"), "hospes://b/{+url}");
         for (server, template) in [("a", "file:///{path}"), ("a", "mem://{+key}"), ("b", "{+url}")] {
             let shown = uris.show_template(server, template);
-            assert_eq!(uris.route_template(&shown), Ok(Target { server, uri: template }));
+            assert_eq!(uris.route_template(&shown), Ok(Target { server, uri: template.into() }));
         }
         assert!(matches!(uris.route_template("file:///{path}"), Err(RouteError::Ambiguous { .. })));
         // An expansion of the wrapped template is the wrapped expansion.
@@ -343,6 +441,44 @@ mod tests {
         assert_eq!(shown, "hospes://b/hospes://a/file:///x");
         assert_eq!(route(&uris, &shown), to("b", stolen));
         assert_eq!(uris.show_template("b", "Hospes://a/{any}"), "hospes://b/Hospes://a/{any}");
+    }
+
+    /// Two instances of one program, which write the same URIs.
+    #[test]
+    fn a_ui_resource_keeps_its_scheme_and_carries_its_server() {
+        let clock = "ui://clock/app.html";
+        let all =
+            uris(&["a", "B"], &[("a", clock), ("B", clock)], &[("a", "ui://t/{x}"), ("B", "ui://t/{x}")]);
+        assert_eq!(all.show("a", clock, &matches), "ui://a/clock/app.html");
+        assert_eq!(all.show("B", clock, &matches), "ui://B/clock/app.html");
+        assert_eq!(route(&all, "ui://b/clock/app.html"), to("B", clock), "case is free in a label");
+        assert_eq!(all.show_template("a", "ui://t/{x}"), "ui://a/t/{x}");
+        let refused = route(&all, clock).unwrap_err();
+        let RouteError::Ambiguous { instead, .. } = refused else { panic!("{refused}") };
+        assert_eq!(instead, ["ui://B/clock/app.html", "ui://a/clock/app.html"]);
+
+        // A server that writes another's label does not take its place.
+        let stolen = uris(&["a", "b"], &[("a", "ui://b/x"), ("b", "ui://x")], &[]);
+        assert_eq!(stolen.show("a", "ui://b/x", &matches), "ui://a/b/x");
+        assert_eq!(route(&stolen, "ui://b/x"), to("b", "ui://x"));
+
+        // One that is used by one server alone carries its label all the same, and is known without.
+        let one = uris(&["a", "b"], &[("a", clock)], &[]);
+        assert_eq!(one.show("a", clock, &matches), "ui://a/clock/app.html");
+        assert_eq!(route(&one, clock), to("a", clock));
+        assert!(matches!(route(&one, "ui://other"), Err(RouteError::Ambiguous { instead, .. })
+            if instead == ["ui://a/other"]));
+        let named = uris(&["a", "b"], &[], &[]).with_named([("b", clock.to_owned())]);
+        assert_eq!(route(&named, clock), to("b", clock));
+
+        // Where there is one server alone, nothing is written anew.
+        let alone = uris(&["a"], &[("a", clock)], &[]);
+        assert_eq!(alone.show("a", clock, &matches), clock);
+        assert_eq!(route(&alone, clock), to("a", clock));
+        let alone = Uris::alone("a");
+        for uri in [clock, "hospes://a/x://y", "ui://a/x", "x"] {
+            assert_eq!((alone.show("a", uri, &matches), route(&alone, uri)), (uri.to_owned(), to("a", uri)));
+        }
     }
 
     #[test]
@@ -374,6 +510,12 @@ mod tests {
             "a:b",
             "hospes://b/hospes://a/",
             "/",
+            "ui://clock/app.html",
+            "ui://b/app.html",
+            "ui://[::1]/app.html",
+            "UI://x",
+            "ui:opaque",
+            "skill://{name}/SKILL.md",
         ];
         let servers = ["a", "b", "Server C"];
         // Every server lists a different third of the texts, overlapping.
@@ -401,7 +543,7 @@ mod tests {
                 let target = uris.route_template(&shown);
                 assert_eq!(
                     target,
-                    Ok(Target { server, uri: template }),
+                    Ok(Target { server, uri: (*template).into() }),
                     "{server} {template} shown as {shown}"
                 );
             }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
-use super::document::{Entry, Format, format, parse};
+use super::document::{Entry, Format, Value, format, parse};
 use super::error::{ConfigError, ConfigErrors, Source};
 use super::expand::{Dialect, Scope};
 use super::foreign::{dialect, is_foreign_toml, read_foreign};
-use super::model::{Config, ConsoleConfig, Rejected, ServerConfig};
+use super::model::{Callers, Config, ConsoleConfig, Rejected, ServerConfig};
 use super::models::ModelsConfig;
 use super::own::read_own;
 use super::server::Reading;
@@ -202,6 +202,7 @@ pub(super) struct Setting<T> {
 pub(super) struct Part {
     pub(super) listen: Option<Setting<SocketAddr>>,
     pub(super) start_wait: Option<Setting<Duration>>,
+    pub(super) callers: Option<Setting<Callers>>,
     pub(super) auth: Option<Setting<AuthConfig>>,
     pub(super) console: Option<Setting<ConsoleConfig>>,
     pub(super) accounts: Option<Setting<AccountsConfig>>,
@@ -222,6 +223,8 @@ impl Part {
         match reading {
             Some(Reading::Server(server)) if errors.is_empty() => self.servers.push(*server),
             Some(Reading::Skipped) if errors.is_empty() => {}
+            // The host is not to start without it, so it is not left out either.
+            _ if is_required(entry) => self.report.errors.extend(errors),
             _ => self.rejected.push(Rejected {
                 name: entry.key.clone(),
                 source: entry.at.clone(),
@@ -231,11 +234,17 @@ impl Part {
     }
 }
 
+fn is_required(entry: &Entry) -> bool {
+    let mut members = entry.node.as_object().unwrap_or_default().iter();
+    members.any(|member| member.key == "required" && matches!(member.node.value, Value::Boolean(true)))
+}
+
 #[derive(Debug, Default)]
 struct Merge {
     config: Config,
     listen: Option<Setting<SocketAddr>>,
     start_wait: Option<Setting<Duration>>,
+    callers: Option<Setting<Callers>>,
     auth: Option<Setting<AuthConfig>>,
     console: Option<Setting<ConsoleConfig>>,
     accounts: Option<Setting<AccountsConfig>>,
@@ -250,12 +259,16 @@ impl Merge {
         self.config.warnings.extend(part.report.warnings);
         once("endpoint.listen", &mut self.listen, part.listen, &mut self.errors);
         once("endpoint.start_wait", &mut self.start_wait, part.start_wait, &mut self.errors);
+        once("endpoint.callers", &mut self.callers, part.callers, &mut self.errors);
         once("auth", &mut self.auth, part.auth, &mut self.errors);
         once("console.listen", &mut self.console, part.console, &mut self.errors);
         once("accounts", &mut self.accounts, part.accounts, &mut self.errors);
         once("audit.keep_days", &mut self.audit_kept_for, part.audit_kept_for, &mut self.errors);
         self.config.models.extend(part.models);
-        self.config.console_questions |= part.console_questions.unwrap_or_default();
+        if let Some(answers) = part.console_questions {
+            let before = self.config.console_questions.unwrap_or_default();
+            self.config.console_questions = Some(before | answers);
+        }
         extend(&mut self.config.allowed_hosts, part.allowed_hosts);
         extend(&mut self.config.allowed_origins, part.allowed_origins);
         let named = part.servers.iter().map(|server| (&server.name, &server.source));
@@ -281,6 +294,7 @@ impl Merge {
         }
         self.config.listen = self.listen.map(|listen| listen.value);
         self.config.start_wait = self.start_wait.map(|wait| wait.value);
+        self.config.callers = self.callers.map(|callers| callers.value);
         self.config.auth = self.auth.map(|auth| auth.value);
         self.config.console = self.console.map(|console| console.value);
         self.config.audit_kept_for = self.audit_kept_for.map(|kept| kept.value);

@@ -29,8 +29,8 @@ pub use error::{ConfigError, ConfigErrors, Place, Source, Warning};
 use load::read_text;
 pub use load::{Loader, MAX_FILE, MAX_SERVER_NAME};
 pub use model::{
-    AccountChoice, Builtin, Config, ConsoleConfig, EraChoice, Http, HttpClient, HttpFlavour, Rejected,
-    ServerConfig, Stdio, TargetError, Timeouts, ToolFilter, Transport,
+    AccountChoice, Builtin, Callers, Config, ConsoleConfig, EraChoice, Http, HttpClient, HttpFlavour,
+    Rejected, ServerConfig, Stdio, TargetError, Timeouts, ToolFilter, Transport,
 };
 pub use models::ModelsConfig;
 pub use nearest::nearest;

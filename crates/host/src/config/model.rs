@@ -28,6 +28,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Web origins, besides loopback, whose pages may send requests (the `Origin` header).
     pub allowed_origins: Vec<String>,
+    /// Which programs may use the endpoint where no tokens of `[auth]` are asked for, if anything is said of that.
+    pub callers: Option<Callers>,
     /// Who may use the endpoint, if anything is said of that.
     pub auth: Option<AuthConfig>,
     /// Where the console listens, if anything is said of that.
@@ -36,8 +38,9 @@ pub struct Config {
     pub audit_kept_for: Option<Duration>,
     /// What is said of the accounts of users at servers.
     pub accounts: AccountsConfig,
-    /// Whether what servers ask of a person is answered at the console, where the application cannot ask.
-    pub console_questions: bool,
+    /// Whether what servers ask of a person is answered at the console, where the application cannot ask. By default
+    /// wherever a console is served.
+    pub console_questions: Option<bool>,
     /// Models, and what servers may spend on them.
     pub models: ModelsConfig,
     /// How long the first lists wait for servers that are being started.
@@ -48,6 +51,19 @@ pub struct Config {
     pub rejected: Vec<Rejected>,
     /// What was passed over while reading.
     pub warnings: Vec<Warning>,
+}
+
+/// Which programs may use an endpoint for which nobody signs in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Callers {
+    /// Those of the user that runs the host, but for the servers that it has started; others need the endpoint's token.
+    #[default]
+    SameUser,
+    /// Those that show the endpoint's token.
+    Token,
+    /// All that reach it.
+    Any,
 }
 
 /// Where the console listens.

@@ -10,8 +10,9 @@ use super::auth::read_auth;
 use super::document::{Entry, Node, Value};
 use super::expand::Scope;
 use super::load::{Part, Setting};
-use super::model::ConsoleConfig;
+use super::model::{Callers, ConsoleConfig};
 use super::models::{ModelsConfig, read_models, read_sampling};
+use super::nearest::hint;
 use super::server::{Defaults, read};
 use super::spellings::OWN;
 use super::table::{Report, Table};
@@ -29,6 +30,10 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
         if let Some(entry) = endpoint.take(&["start_wait"], report) {
             let wait = endpoint.duration(entry, Duration::from_secs(1), report);
             part.start_wait = wait.map(|value| Setting { value, at: entry.at.clone() });
+        }
+        if let Some(entry) = endpoint.take(&["callers"], report) {
+            let value = callers(&endpoint, entry, report);
+            part.callers = value.map(|value| Setting { value, at: entry.at.clone() });
         }
         part.allowed_hosts = patterns(&mut endpoint, "allowed_hosts", is_host, HOST_FORM, report);
         part.allowed_origins = patterns(&mut endpoint, "allowed_origins", is_origin, ORIGIN_FORM, report);
@@ -156,6 +161,24 @@ fn console_place(table: &Table<'_>, entry: &Entry, report: &mut Report) -> Optio
     match parse_console(text) {
         Some(place) => Some(place),
         None => table.invalid(&entry.node.at, &table.field(entry), CONSOLE_FORM, "", report),
+    }
+}
+
+fn callers(table: &Table<'_>, entry: &Entry, report: &mut Report) -> Option<Callers> {
+    match entry.node.as_str().unwrap_or_default() {
+        "same-user" => Some(Callers::SameUser),
+        "token" => Some(Callers::Token),
+        "any" => Some(Callers::Any),
+        text => {
+            let hint = hint(text, ["same-user", "token", "any"]);
+            table.invalid(
+                &entry.node.at,
+                &table.field(entry),
+                "\"same-user\", \"token\" or \"any\"",
+                hint,
+                report,
+            )
+        }
     }
 }
 

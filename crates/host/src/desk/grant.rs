@@ -168,6 +168,7 @@ impl Conditions {
         let text = toml::to_string(&file).map_err(|error| error.to_string())?;
         let mut reading = Reading::default();
         reading.home = std::env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
+        reading.links = Some(std::sync::Arc::new(crate::guard::LocalLinks));
         Policy::read(&text, &reading).map(|policy| Self(Some(policy))).map_err(|error| error.to_string())
     }
 

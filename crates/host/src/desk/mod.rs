@@ -101,6 +101,8 @@ struct Lists {
     count: u64,
     /// Those who show the desk to a person.
     attending: Vec<(u64, Option<Arc<str>>)>,
+    /// How many consoles are served at which a person can come to decide.
+    consoles: usize,
 }
 
 /// Something for the desk.
@@ -166,6 +168,23 @@ impl ConsoleUrl {
 pub struct Attendance {
     desk: Desk,
     number: u64,
+}
+
+/// A console is served at which a person can come to decide, for as long as this is kept.
+#[must_use = "when it is dropped the console is no longer counted"]
+pub struct ConsoleRegistration(Desk);
+
+impl std::fmt::Debug for ConsoleRegistration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConsoleRegistration").finish_non_exhaustive()
+    }
+}
+
+impl Drop for ConsoleRegistration {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.consoles = state.consoles.saturating_sub(1);
+    }
 }
 
 impl Desk {
@@ -361,6 +380,19 @@ impl Desk {
         let number = state.count;
         state.attending.push((number, url.map(|url| url.trim_end_matches('/').into())));
         Attendance { desk: self.clone(), number }
+    }
+
+    /// Registers a console that is served, whether or not anybody has it open: from now on calls wait for their time
+    /// limit, so that a person who hears of them can still come and decide.
+    pub fn register_console(&self) -> ConsoleRegistration {
+        self.state().consoles += 1;
+        ConsoleRegistration(self.clone())
+    }
+
+    /// Whether a person is there to decide, or can come to a console that is served.
+    pub(crate) fn is_decidable(&self) -> bool {
+        let state = self.state();
+        !state.attending.is_empty() || state.consoles > 0
     }
 
     /// Whether somebody is there to decide.

@@ -13,11 +13,14 @@ impl Desk {
         let _another = self.0.audit.set(audit.clone());
     }
 
-    /// Records what was decided about a matter.
+    /// Records what was decided about a matter: it is on the disk before whoever decided hears that it was.
     pub(super) async fn record(&self, matter: &Matter) {
         let (Some(audit), Some(entry)) = (self.0.audit.get(), entry(matter)) else { return };
-        if let Err(error) = audit.note(entry).await {
-            tracing::error!(%error, "what a person decided could not be recorded");
+        if let Err(error) = audit.record(entry.clone()).await {
+            tracing::error!(%error, "what a person decided could not be recorded yet");
+            if audit.try_note(entry).is_err() {
+                tracing::error!("what a person decided could not be recorded: too much is waiting");
+            }
         }
     }
 

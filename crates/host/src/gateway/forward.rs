@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use hospes::{Call, Outcome, Service};
-use hospes_model::{ContentBlock, Method, RawJson, Reply, RpcError, code};
+use hospes_model::{ContentBlock, InputRequest, Method, RawJson, Reply, RpcError, code};
 use memchr::memmem;
 use serde::Deserialize;
 
-use super::Gateway;
 use super::carried::Carried;
+use super::extensions::is_own;
 use super::own::{Answered, MAX_OWN_ROUNDS};
-use crate::catalogue::{Catalogue, template_matches};
+use super::{Gateway, elicitation};
+use crate::catalogue::{Catalogue, show_in, template_matches};
 use crate::sampling::Cause;
 use crate::upstream::{Abilities, Lease, Live, Turn, decoded};
 
@@ -37,11 +38,12 @@ pub(super) struct Reached {
 impl Gateway {
     /// Makes the call at its server.
     pub(super) async fn forward(&self, call: Call, params: RawJson, way: Way) -> Result<Outcome, RpcError> {
-        let server = &*self.shared.upstreams[way.server].server.name;
+        let position = way.server;
+        let server = &*self.shared.upstreams[position].server.name;
         let Way { reached: Reached { mut lease, live, turn }, catalogue, .. } = way;
         let holder = live.connection.keeps_calls().then_some(live.id);
         let mut round = call.context.round();
-        let roots = &self.shared.upstreams[way.server].roots;
+        let roots = &self.shared.upstreams[position].roots;
         let looked = roots.bound(&call.context, &mut round.answers).await;
         if let Some(text) = round.carried.take() {
             let inner = back(&text, server, holder).inspect_err(|_| lease.finish())?;
@@ -74,10 +76,22 @@ impl Gateway {
                 Poll::Pending => calling.await,
             };
             let Outcome::InputRequired(questions) = outcome else { break outcome };
+            let cause = Cause { server, subject: subject.as_deref() };
+            let questions = match self.screen_questions(&call, cause, questions).await {
+                Answered::Left(questions) => questions,
+                Answered::Ended(outcome) => break outcome,
+                Answered::All(round) if rounds < MAX_OWN_ROUNDS => {
+                    call.context.begin_round(*round);
+                    rounds += 1;
+                    continue;
+                }
+                Answered::All(_) => {
+                    break Outcome::Failed(RpcError::internal("the server asks too often what is refused"));
+                }
+            };
             if rounds >= MAX_OWN_ROUNDS || self.own_abilities() == Abilities::NONE {
                 break Outcome::InputRequired(questions);
             }
-            let cause = Cause { server, subject: subject.as_deref() };
             match Box::pin(self.answer_own(&call, cause, questions)).await {
                 Ok(Answered::All(round)) => call.context.begin_round(*round),
                 Ok(Answered::Left(questions)) => break Outcome::InputRequired(questions),
@@ -86,6 +100,7 @@ impl Gateway {
             }
             rounds += 1;
         };
+        let outcome = self.check_era(&method, outcome, position, (&lease.line, &live)).await;
         // A task goes on, and may ask: the connection stays, and stays its application's.
         match &outcome {
             Outcome::Complete(Reply::CreateTask(made)) => lease.tasks().note(&made.task),
@@ -97,13 +112,18 @@ impl Gateway {
                 let inner = questions.round.carried.as_deref();
                 let carried = Carried { server, connection: holder, inner }.write();
                 questions.round.carried = Some(carried);
+                for (_, request) in &mut questions.requests {
+                    if let InputRequest::Elicit(params) = request {
+                        elicitation::name_server(server, params);
+                    }
+                }
                 Ok(Outcome::InputRequired(questions))
             }
             Outcome::Failed(error) => {
                 if error.code == code::INTERNAL_ERROR {
                     lease.line.doubt();
                 }
-                Err(error)
+                Err(elicitation::present_error(server, error))
             }
         }
     }
@@ -117,13 +137,13 @@ impl Gateway {
         server: &str,
         catalogue: &Catalogue,
     ) -> Result<Reply, RpcError> {
-        if catalogue.is_alone {
+        if catalogue.is_alone || is_own(method) {
             return Ok(reply);
         }
         let show = |uri: &str| catalogue.uris.show(server, uri, &template_matches);
         if let Reply::Raw { json, .. } = &reply {
-            // An escaped spelling of the key would go unseen; no encoder writes one.
-            if memmem::find(json.as_bytes(), b"\"uri\"").is_none() {
+            // An escaped spelling of a key would go unseen; no encoder writes one.
+            if !may_hold_uris(json.as_bytes()) {
                 return Ok(reply);
             }
             if *method == Method::ResourcesRead && contents_stay(json, &show) {
@@ -133,6 +153,7 @@ impl Gateway {
         match decoded(method, reply)? {
             Reply::CallTool(mut result) => {
                 result.content.iter_mut().for_each(|block| show_block(block, &show));
+                show_in(&mut result.meta, show);
                 Ok(result.into())
             }
             Reply::GetPrompt(mut result) => {
@@ -167,6 +188,12 @@ fn back<'a>(text: &'a str, server: &str, holder: Option<u64>) -> Result<Option<&
         return Err(RpcError::internal(why));
     }
     Ok(carried.inner)
+}
+
+/// Whether there may be a member that holds a URI: one pass looks for the end that `uri`, `resourceUri` and
+/// `ui/resourceUri` have in common.
+fn may_hold_uris(json: &[u8]) -> bool {
+    memmem::find_iter(json, b"ri\"").any(|at| matches!(&json[..at], [.., b'"', b'u'] | [.., b'e', b'U']))
 }
 
 fn show_block(block: &mut ContentBlock, show: &impl Fn(&str) -> String) {

@@ -69,11 +69,13 @@ impl Gateway {
         // What nobody has now is followed as soon as somebody does: its server may be about to start.
         let mut honoured = wanted.clone();
         let mut waiting = wanted.resource_subscriptions.clone();
-        let status = waiting.iter().any(|uri| uri == STATUS_URI);
-        waiting.retain(|uri| uri != STATUS_URI);
+        let is_own = |uri: &String| uri == STATUS_URI && using.view.only.is_none();
+        let status = waiting.iter().any(is_own);
+        waiting.retain(|uri| !is_own(uri));
         let user = using.view.user.as_ref();
         let line = |slot: &Slot| Some(slot.of(user)?.line(using.view.abilities));
-        let lines = self.shared.upstreams.iter().map(line).enumerate();
+        let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
+        let lines = seen.map(|(server, slot)| (server, line(slot)));
         let logs = lines.filter_map(|(server, line)| line.map(|line| (server, (line.id, line.logs()))));
         let logs: Vec<_> = logs.collect();
         let told = Told::new(context);
@@ -89,6 +91,9 @@ impl Gateway {
             self.recall_task(id).await;
             // Somebody else's is not followed, and the acknowledgement says so.
             let Ok((server, original)) = self.task_place(id, context) else { continue };
+            if !using.view.sees(server) {
+                continue;
+            }
             if !self.follows_task(server, (id, &original), context).await {
                 continue;
             }
@@ -119,6 +124,9 @@ impl Gateway {
         loop {
             // Before anything is waited for: the application may have connections of its own already.
             for (server, slot) in self.shared.upstreams.iter().enumerate() {
+                if !using.view.sees(server) {
+                    continue;
+                }
                 let Some(upstream) = slot.of(user) else { continue };
                 let own = upstream.own(&using.application, using.view.abilities);
                 if let Some(own) = own.filter(|own| heard.insert(own.id)) {

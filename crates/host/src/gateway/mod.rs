@@ -5,10 +5,15 @@
 //! a server asks during a call go back to the application with a note about where they came from.
 
 mod carried;
+mod elicitation;
 mod entrance;
+mod extensions;
 mod followed;
 mod forward;
+mod header_params;
+mod listed;
 mod listen;
+mod older_era;
 mod own;
 mod owners;
 mod pinned;
@@ -36,7 +41,7 @@ use crate::config::nearest;
 use crate::desk::Refused;
 use crate::guard::{Admitted, Going, Origin, Passage, What, refuse};
 use crate::pins::Withheld;
-use crate::upstream::{Line, wants_sign_in};
+use crate::upstream::{Line, State, UpstreamStatus, wants_sign_in};
 use forward::{Reached, Way};
 use shared::View;
 pub(crate) use shared::{InUse, Shared};
@@ -45,6 +50,8 @@ pub(crate) use shared::{InUse, Shared};
 #[derive(Clone, Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
+    /// The one server that it shows, under that server's own names; all of them where there is none.
+    only: Option<usize>,
 }
 
 impl Service for Gateway {
@@ -57,6 +64,11 @@ impl Service for Gateway {
             Ok(outcome) => outcome,
             Err(error) => Outcome::Failed(error),
         }
+    }
+
+    /// Nothing here blocks, and servers get the calls of one application in their order.
+    fn is_cooperative(&self) -> bool {
+        true
     }
 }
 
@@ -93,11 +105,16 @@ enum Kind {
 
 impl Gateway {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+        Self { shared, only: None }
+    }
+
+    /// Of one server alone, at this position.
+    pub(crate) fn only(shared: Arc<Shared>, server: usize) -> Self {
+        Self { shared, only: Some(server) }
     }
 
     async fn answer(&self, call: Call) -> Result<Outcome, RpcError> {
-        let using = self.shared.view(call.context.peer())?;
+        let using = self.shared.view(call.context.peer(), self.only)?;
         match call.method {
             Method::ToolsCall => self.named(call, &using, Kind::Tool).await,
             Method::PromptsGet => self.named(call, &using, Kind::Prompt).await,
@@ -112,6 +129,7 @@ impl Gateway {
             Method::SubscriptionsListen => self.listen(&call, &using).await,
             Method::Discover => Ok(self.discover(&using).await),
             Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => self.task(call, &using).await,
+            ref own if extensions::is_own(own) => Box::pin(self.unknown_method(call, &using)).await,
             ref other => Err(RpcError::method_not_found(other.name())),
         }
     }
@@ -132,9 +150,10 @@ impl Gateway {
         capabilities.resources = Some(resources);
         capabilities.completions = Some(RawJson::empty_object());
         capabilities.logging = Some(RawJson::empty_object());
+        self.shared.settle(&using.view, |_| self.shared.settings.greeting_wait).await;
+        capabilities.extensions = self.extensions(using);
         // Whatever a server may have: which of its tools become tasks, the list and the server say.
         capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
-        self.shared.settle(&using.view, |_| self.shared.settings.greeting_wait).await;
         let versions = Revision::ALL.iter().map(|revision| revision.as_str().to_owned()).collect();
         let mut result = DiscoverResult::new(versions, capabilities);
         result.meta = result.meta.with(hospes_model::meta_key::SERVER_INFO, &crate::implementation());
@@ -145,10 +164,12 @@ impl Gateway {
     /// What the servers say about themselves, each under its name.
     fn instructions(&self, view: &View) -> Option<String> {
         let mut text = String::new();
-        for slot in &self.shared.upstreams {
+        for (server, slot) in self.shared.upstreams.iter().enumerate() {
+            if !view.sees(server) {
+                continue;
+            }
             let Some(upstream) = slot.of(view.user.as_ref()) else { continue };
-            let line = upstream.line(view.abilities);
-            let Some(live) = line.phase().offers().cloned() else { continue };
+            let Some(live) = upstream.offers(view.abilities) else { continue };
             let gate = slot.server.gate.as_ref();
             if gate.is_some_and(|gate| gate.item(&live.hashes, ItemKind::Instructions, "").is_some()) {
                 continue;
@@ -157,6 +178,9 @@ impl Gateway {
             else {
                 continue;
             };
+            if view.only.is_some() {
+                return Some(said.to_owned());
+            }
             let Some(prefix) = self.shared.prefixes.of(&upstream.server.name) else { continue };
             text.push_str(&format!("# {prefix} (tools {prefix}__…)\n\n{}\n\n", said.trim()));
         }
@@ -181,6 +205,7 @@ impl Gateway {
             return Err(RpcError::invalid_params("invalid params at name: expected a string"));
         };
         if kind == Kind::Tool
+            && self.only.is_none()
             && let Some(server) = self.entrance(name, using)
         {
             return self.connect_account(server, using).await;
@@ -199,16 +224,25 @@ impl Gateway {
                 }
                 // What it has, it shows to those who sign in.
                 Err(unreached @ Unreached { sign_in: Some(_), .. }) => return Err(unreached.into()),
-                // Nobody else could say what it has.
-                Err(Unreached { why, .. })
-                    if kind == Kind::Tool && self.shared.upstreams[server].is_per_user() =>
-                {
-                    return Ok(Outcome::Complete(CallToolResult::error(why).into()));
+                // Nobody can say what it has, so it cannot be said that it does not have this.
+                Err(unreached) if self.is_unknown(server, using) => {
+                    return match kind {
+                        Kind::Tool => Ok(Outcome::Complete(CallToolResult::error(unreached.why).into())),
+                        Kind::Prompt => Err(unreached.into()),
+                    };
                 }
                 Err(_) => {}
             }
         }
         let Some(place) = place else { return Err(self.unknown(&catalogue, kind, name)) };
+        if kind == Kind::Tool
+            && let Err(error) = header_params::check(&call, catalogue.tools.get(name))
+        {
+            if let Some((_, mut reached)) = reached {
+                reached.lease.finish();
+            }
+            return Err(error);
+        }
         let what = match kind {
             Kind::Tool => What::Tool(&place.name, catalogue.tools.get(name)),
             Kind::Prompt => What::Prompt(&place.name),
@@ -288,6 +322,7 @@ impl Gateway {
             return Err(RpcError::invalid_params("invalid params at uri: expected a string"));
         };
         match uri {
+            _ if self.only.is_some() => {}
             STATUS_URI => return own_resource(STATUS_URI, &self.shared.status()),
             ACCOUNTS_URI => return self.read_accounts(using).await,
             _ => {}
@@ -403,7 +438,7 @@ impl Gateway {
             Reference::Resource { uri, .. } => {
                 let target =
                     catalogue.uris.route_template(uri).map_err(|error| unknown_resource(uri, &error))?;
-                let (server, original) = (self.position(target.server), target.uri.to_owned());
+                let (server, original) = (self.position(target.server), target.uri.into_owned());
                 *uri = original;
                 server.ok_or_else(|| RpcError::internal("a server without a place"))?
             }
@@ -484,8 +519,20 @@ impl Gateway {
         }
         taken.finish();
         let sign_in = sign_in(&taken.line);
-        let status = upstream.status();
-        let mut why = format!("the server `{name}` is not available now ({})", status.state.as_str());
+        // That of this connection: another one to the same server may well be ready.
+        let status = UpstreamStatus::of(&upstream.server, &taken.line.phase());
+        let mut why = match (status.state, status.since_ms) {
+            (State::Starting, Some(since)) => format!(
+                "the server `{name}` is still starting, for {} s now; a call waits {} s for it (setting call_wait): \
+                 call again later",
+                since / 1000,
+                limit.as_secs()
+            ),
+            (State::Ready, _) => {
+                format!("the connection to the server `{name}` was lost a moment ago; call again")
+            }
+            (state, _) => format!("the server `{name}` is not available now ({})", state.as_str()),
+        };
         if let Some(problem) = status.problem {
             why.push_str(": ");
             why.push_str(&problem);
@@ -495,10 +542,21 @@ impl Gateway {
 
     /// The server that a name belongs to, if it is being started, so that it is worth to wait for it.
     fn starting_owner(&self, name: &str, using: &InUse) -> Option<usize> {
-        let (prefix, _) = name.split_once(crate::catalogue::names::SEPARATOR)?;
-        let server = self.position(self.shared.prefixes.server(prefix)?)?;
+        let server = match self.only {
+            Some(server) => server,
+            None => {
+                let (prefix, _) = name.split_once(crate::catalogue::names::SEPARATOR)?;
+                self.position(self.shared.prefixes.server(prefix)?)?
+            }
+        };
         let line = self.shared.upstreams[server].of(using.view.user.as_ref())?.line(using.view.abilities);
         line.live().is_none().then_some(server)
+    }
+
+    /// Whether it is not known what a server offers: it has not been ready yet, or has failed for good.
+    fn is_unknown(&self, server: usize, using: &InUse) -> bool {
+        let upstream = self.shared.upstreams[server].of(using.view.user.as_ref());
+        upstream.is_none_or(|upstream| upstream.offers(using.view.abilities).is_none())
     }
 
     fn position(&self, server: &str) -> Option<usize> {
@@ -508,7 +566,7 @@ impl Gateway {
     fn route(&self, catalogue: &Catalogue, uri: &str) -> Result<(usize, String), RouteError> {
         let target = catalogue.uris.route(uri, &template_matches)?;
         match self.position(target.server) {
-            Some(server) => Ok((server, target.uri.to_owned())),
+            Some(server) => Ok((server, target.uri.into_owned())),
             None => Err(RouteError::Unknown { uri: uri.to_owned() }),
         }
     }

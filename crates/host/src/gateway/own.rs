@@ -14,7 +14,7 @@ use hospes_store::{Ending, Entry, EntryKind};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::Gateway;
+use super::{Gateway, elicitation};
 use crate::desk::{Asking, Card, FormCard, Offers, Settled, UrlCard};
 use crate::guard::{Guard, Note, hold};
 use crate::sampling::Cause;
@@ -49,6 +49,52 @@ impl Gateway {
             (all.sampling, all.elicitation) = (both.sampling, both.elicitation);
             call.context.answer_also(all);
         }
+    }
+
+    /// Refuses those of a server's questions that no person should be asked; the others as a person may see them.
+    pub(super) async fn screen_questions(
+        &self,
+        call: &Call,
+        cause: Cause<'_>,
+        questions: Questions,
+    ) -> Answered {
+        let Questions { requests, mut round, .. } = questions;
+        let (mut left, mut refusals) = (Vec::new(), Vec::new());
+        for (key, request) in requests {
+            let InputRequest::Elicit(params) = request else {
+                left.push((key, request));
+                continue;
+            };
+            match elicitation::screen(*params) {
+                Ok(params) => left.push((key, InputRequest::Elicit(Box::new(params)))),
+                Err(why) => {
+                    tracing::warn!(server = cause.server, %why, "an elicitation is refused");
+                    self.note_refused(cause, &why.to_string()).await;
+                    let error = why.to_rpc_error();
+                    if !round.takes_refusals {
+                        return Answered::Ended(refused(call, cause, &error));
+                    }
+                    refusals.push((key, error));
+                }
+            }
+        }
+        if left.is_empty() && !refusals.is_empty() {
+            round.answered_each(refusals.into_iter().map(|(key, error)| (key, Err(error))));
+            return Answered::All(Box::new(round));
+        }
+        round.refused.extend(refusals);
+        Answered::Left(Questions::new(left, round))
+    }
+
+    /// Records an elicitation that was refused.
+    async fn note_refused(&self, cause: Cause<'_>, why: &str) {
+        let Some(guard) = &self.shared.guard else { return };
+        let mut entry = Entry::new(EntryKind::Elicitation);
+        entry.server = Some(cause.server.to_owned());
+        entry.subject = cause.subject.map(str::to_owned);
+        let mut note = Note::new(guard, entry);
+        note.decided("deny", why);
+        note.end(Ending::Refused, None).await;
     }
 
     /// Answers those of a server's questions that the application cannot.
@@ -141,7 +187,7 @@ async fn elicit(
         return Ok(ElicitResult::decline());
     }
     // Who is signed in elsewhere is not who is at the console: nobody answers for another.
-    if call.context.principal().is_some() || !guard.desk().is_attended() {
+    if call.context.principal().is_some() || !guard.desk().is_decidable() {
         return Ok(ElicitResult::cancel());
     }
     let subject = cause.subject.map(str::to_owned);

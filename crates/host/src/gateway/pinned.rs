@@ -17,7 +17,7 @@ impl Gateway {
         let own = upstream.own(&using.application, using.view.abilities);
         let own = own.and_then(|line| line.phase().offers().cloned());
         // What is being started is looked at when it is there.
-        let live = own.or_else(|| upstream.line(using.view.abilities).phase().offers().cloned())?;
+        let live = own.or_else(|| upstream.offers(using.view.abilities))?;
         of(gate, &live, what)
     }
 
@@ -45,7 +45,12 @@ fn of(gate: &Gate, live: &Live, what: &What<'_>) -> Option<Withheld> {
     match what {
         What::Tool(name, _) => gate.item(&live.hashes, ItemKind::Tool, name),
         What::Prompt(name) | What::PromptCompletion(name) => gate.item(&live.hashes, ItemKind::Prompt, name),
-        // Which resources there are changes all the time.
-        What::Resource(_) | What::TemplateCompletion(_) | What::Subscription(_) => gate.whole(),
+        // Which resources there are changes all the time. What is said about them is another matter, and is not part of
+        // reading them.
+        What::Resource(uri) | What::Subscription(uri) => gate.whole().or_else(|| {
+            let rejected = gate.item(&live.hashes, ItemKind::Resource, uri);
+            rejected.filter(|why| matches!(why, Withheld::Rejected))
+        }),
+        What::TemplateCompletion(_) | What::Method(..) => gate.whole(),
     }
 }

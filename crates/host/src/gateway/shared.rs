@@ -11,8 +11,8 @@ use hospes_model::RpcError;
 use hospes_store::tasks::Tasks;
 use tokio::time::{Instant, sleep_until};
 
-use super::entrance;
 use super::owners::Owners;
+use super::{entrance, listed};
 use crate::accounts::{AccountLimits, Accounts, is_user};
 use crate::catalogue::names::Prefixes;
 use crate::catalogue::{Catalogue, Part, accounts_resource, status_resource};
@@ -21,7 +21,7 @@ use crate::guard::Guard;
 use crate::sampling::Sampler;
 use crate::settings::Settings;
 use crate::status::Status;
-use crate::upstream::{Abilities, Application, Epoch, Line, Listing, Live, Memory, Phase, Slot};
+use crate::upstream::{Abilities, Application, Epoch, Line, Listing, Live, Memory, Phase, Slot, State};
 
 /// How many catalogues of applications with connections of their own are remembered.
 const MAX_OWN_CATALOGUES: usize = 64;
@@ -57,6 +57,8 @@ pub(crate) struct Shared {
 struct Viewer {
     user: Option<Arc<str>>,
     abilities: Abilities,
+    /// The position of the one server that is shown, where it is not all of them.
+    only: Option<usize>,
 }
 
 /// What they see.
@@ -65,11 +67,20 @@ pub(crate) struct View {
     /// On whose behalf, where each user has an account of their own at some server.
     pub(crate) user: Option<Arc<str>>,
     pub(crate) abilities: Abilities,
+    /// The position of the one server that is shown, where it is not all of them.
+    pub(crate) only: Option<usize>,
     built: Mutex<Option<Built>>,
     /// How many calls and streams of changes use it.
     users: AtomicUsize,
     /// When it was last used, in milliseconds since the start.
     used: AtomicU64,
+}
+
+impl View {
+    /// Whether the server at this position is shown.
+    pub(crate) fn sees(&self, server: usize) -> bool {
+        self.only.is_none_or(|only| only == server)
+    }
 }
 
 #[derive(Debug)]
@@ -163,10 +174,18 @@ impl Shared {
     }
 
     /// The view of an application.
-    pub(crate) fn view(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<InUse, RpcError> {
-        let abilities = Abilities::of(&peer.capabilities).and(self.own_abilities());
+    pub(crate) fn view(self: &Arc<Self>, peer: &Arc<Peer>, only: Option<usize>) -> Result<InUse, RpcError> {
+        self.view_of(peer, Abilities::of(&peer.capabilities).and(self.own_abilities()), only)
+    }
+
+    fn view_of(
+        self: &Arc<Self>,
+        peer: &Arc<Peer>,
+        abilities: Abilities,
+        only: Option<usize>,
+    ) -> Result<InUse, RpcError> {
         let user = peer.principal.clone().filter(|name| self.has_users && is_user(name));
-        let viewer = Viewer { user, abilities };
+        let viewer = Viewer { user, abilities, only };
         {
             let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(view) = views.get(&viewer) {
@@ -175,9 +194,15 @@ impl Shared {
         }
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         let max = self.settings.max_views;
-        let of_user = || views.keys().filter(|other| other.user == viewer.user).count();
+        let is_like = |other: &&Viewer| other.user == viewer.user && other.only == viewer.only;
+        let of_user = || views.keys().filter(is_like).count();
         if !views.contains_key(&viewer) {
             let known = of_user();
+            if known >= max && abilities.has_extensions() {
+                tracing::warn!(max, limit = "max_views", "an application is served without its extensions");
+                drop(views);
+                return self.view_of(peer, abilities.without_extensions(), only);
+            }
             if known >= max {
                 return Err(RpcError::internal(format!(
                     "applications with more than {max} different sets of capabilities at once (setting max_views)"
@@ -196,6 +221,7 @@ impl Shared {
             Arc::new(View {
                 user: viewer.user,
                 abilities,
+                only,
                 built: Mutex::new(None),
                 users: AtomicUsize::new(0),
                 used: AtomicU64::new(0),
@@ -221,21 +247,12 @@ impl Shared {
         let epoch = self.epoch.now();
         let own = self.own_lines(view, application);
         let ids: Vec<u64> = own.iter().flatten().map(|line| line.id).collect();
-        let mut built = view.built.lock().unwrap_or_else(PoisonError::into_inner);
-        if built.as_ref().is_none_or(|built| built.epoch != epoch) {
-            let before = built.as_ref().map(|built| &*built.catalogue);
-            let catalogue = self.build(view, &[], before);
-            *built = Some(Built { epoch, catalogue });
-        }
-        let Some(common) = built.as_ref().map(|built| Arc::clone(&built.catalogue)) else {
-            return self.build(view, &own, None);
-        };
-        drop(built);
+        let common = self.common_catalogue(view, epoch);
         if ids.is_empty() {
             return common;
         }
         let mut cache = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (Viewer { user: view.user.clone(), abilities: view.abilities }, ids);
+        let key = (Viewer { user: view.user.clone(), abilities: view.abilities, only: view.only }, ids);
         if let Some(built) = cache.get(&key).filter(|built| built.epoch == epoch) {
             return Arc::clone(&built.catalogue);
         }
@@ -249,10 +266,24 @@ impl Shared {
         catalogue
     }
 
+    /// What applications without connections of their own see in a view.
+    fn common_catalogue(&self, view: &View, epoch: u64) -> Arc<Catalogue> {
+        let mut built = view.built.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(built) = built.as_ref().filter(|built| built.epoch == epoch) {
+            return Arc::clone(&built.catalogue);
+        }
+        let catalogue = self.build(view, &[], built.as_ref().map(|built| &*built.catalogue));
+        *built = Some(Built { epoch, catalogue: Arc::clone(&catalogue) });
+        catalogue
+    }
+
     /// An application's own connections, to each server where it has one.
     fn own_lines(&self, view: &View, application: &Application) -> Vec<Option<Arc<Line>>> {
-        let own = |slot: &Slot| slot.of(view.user.as_ref())?.own(application, view.abilities);
-        self.upstreams.iter().map(own).collect()
+        let own = |(server, slot): (usize, &Slot)| {
+            let upstream = view.sees(server).then(|| slot.of(view.user.as_ref()))??;
+            upstream.own(application, view.abilities)
+        };
+        self.upstreams.iter().enumerate().map(own).collect()
     }
 
     fn build(&self, view: &View, own: &[Option<Arc<Line>>], before: Option<&Catalogue>) -> Arc<Catalogue> {
@@ -263,17 +294,20 @@ impl Shared {
             .iter()
             .enumerate()
             .map(|(server, slot)| {
+                if !view.sees(server) {
+                    return Offer::Nothing;
+                }
                 // Until it is connected, one's own offers what the common one does.
                 let own = own.get(server).and_then(Option::as_ref);
                 if let Some(live) = own.and_then(|line| line.phase().offers().cloned()) {
                     return Offer::Live(live);
                 }
                 let Some(upstream) = slot.of(user) else { return Offer::Nothing };
-                let line = upstream.line(abilities);
-                let phase = line.phase();
-                match phase.offers() {
-                    Some(live) => Offer::Live(Arc::clone(live)),
-                    None if slot.is_per_user() && phase.wants_sign_in() => Offer::Entrance,
+                match upstream.offers(abilities) {
+                    Some(live) => Offer::Live(live),
+                    None if slot.is_per_user() && upstream.line(abilities).phase().wants_sign_in() => {
+                        Offer::Entrance
+                    }
                     None => Offer::Nothing,
                 }
             })
@@ -303,12 +337,13 @@ impl Shared {
                 Part { server: &slot.server.name, filter, listing }
             })
             .collect();
-        let mut own = vec![status_resource()];
-        if self.accounts.is_some() && user.is_some() {
+        let only = view.only.and_then(|server| self.upstreams.get(server)).map(|slot| &*slot.server.name);
+        let mut own = if only.is_none() { vec![status_resource()] } else { Vec::new() };
+        if only.is_none() && self.accounts.is_some() && user.is_some() {
             own.push(accounts_resource());
         }
         let catalogue =
-            Arc::new(Catalogue::build(&self.prefixes, &parts, &own, before, self.settings.page_size));
+            Arc::new(Catalogue::build(&self.prefixes, &parts, &own, before, (only, self.settings.page_size)));
         let known = before.map(|before| before.collisions.as_slice()).unwrap_or_default();
         for collision in catalogue.collisions.iter().filter(|collision| !known.contains(collision)) {
             tracing::warn!("{collision}");
@@ -322,11 +357,17 @@ impl Shared {
         loop {
             epoch.mark_unchanged();
             let now = Instant::now();
-            let starting = |slot: &Slot| match &*slot.of(view.user.as_ref())?.line(view.abilities).phase() {
-                phase @ Phase::Starting { since, .. } if phase.is_first_start() => Some(*since + limit(slot)),
+            let starting = |(server, slot): (usize, &Slot)| match &*slot
+                .of(view.user.as_ref())?
+                .line(view.abilities)
+                .phase()
+            {
+                phase @ Phase::Starting { since, .. } if phase.is_first_start() && view.sees(server) => {
+                    Some(*since + limit(slot))
+                }
                 _ => None,
             };
-            let lines = self.upstreams.iter().filter_map(starting);
+            let lines = self.upstreams.iter().enumerate().filter_map(starting);
             let Some(until) = lines.filter(|until| *until > now).max() else { return };
             tokio::select! {
                 _ = epoch.changed() => {}
@@ -340,10 +381,24 @@ impl Shared {
         let mut status = Status::new(self.upstreams.iter().map(Slot::status).collect());
         status.uptime_ms = self.millis();
         status.left_out.extend(self.left_out.iter().cloned());
-        let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
-        for view in views.values() {
-            let built = view.built.lock().unwrap_or_else(PoisonError::into_inner);
-            status.collisions.extend(built.iter().flat_map(|built| built.catalogue.collisions.clone()));
+        status.record_problem =
+            self.guard.as_ref().and_then(|guard| guard.record_problem()).map(str::to_owned);
+        status.without_policy = self.guard.as_ref().is_none_or(|guard| guard.policy().is_none());
+        let views: Vec<Arc<View>> = {
+            let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+            views.values().cloned().collect()
+        };
+        for view in &views {
+            let catalogue = self.common_catalogue(view, self.epoch.now());
+            status.collisions.extend_from_slice(&catalogue.collisions);
+            for (position, (slot, server)) in self.upstreams.iter().zip(&mut status.servers).enumerate() {
+                let found = listed::differences(slot, position, view, &catalogue);
+                server.warnings.extend(found.filter(|_| server.state == State::Ready));
+            }
+        }
+        for server in &mut status.servers {
+            let mut known = HashSet::new();
+            server.warnings.retain(|warning| known.insert(warning.clone()));
         }
         status.collisions.sort();
         status.collisions.dedup();

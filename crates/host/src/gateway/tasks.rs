@@ -13,7 +13,7 @@ use hospes_store::Ending;
 use tokio::time::timeout;
 
 use super::forward::Way;
-use super::{Gateway, InUse, not_an_object, rewrite};
+use super::{Gateway, InUse, elicitation, not_an_object, rewrite};
 use crate::catalogue::Catalogue;
 use crate::catalogue::names::SEPARATOR;
 use crate::guard::{Note, Origin, Over};
@@ -34,6 +34,9 @@ impl Gateway {
         };
         self.recall_task(&shown).await;
         let (server, original) = self.task_place(&shown, &call.context)?;
+        if !using.view.sees(server) {
+            return Err(RpcError::invalid_params("there is no such task here, or its time is over"));
+        }
         let mut note = self.note_of_task(server, &shown, &call.context).await?;
         if let Some(gate) = &self.shared.upstreams[server].server.gate
             && let Some(why) = gate.whole()
@@ -167,6 +170,10 @@ impl Gateway {
         context: &Context,
         found: &GetTaskResult,
     ) -> Option<&'static str> {
+        if let Some(why) = elicitation::refusal(found.input_requests.values()) {
+            tracing::warn!(server = %self.shared.upstreams[server].server.name, %why, "an elicitation of a task is refused");
+            return Some("an elicitation that no person should be asked");
+        }
         let guard = self.shared.guard.as_ref()?;
         let server = &self.shared.upstreams[server].server.name;
         guard.forbids_to_task(server, context, found.input_requests.values())
@@ -221,7 +228,7 @@ impl Gateway {
         let (gateway, peer, original) = (self.clone(), Arc::clone(context.peer()), original.to_owned());
         tokio::spawn(async move {
             let ending = async {
-                let using = gateway.shared.view(&peer).ok()?;
+                let using = gateway.shared.view(&peer, gateway.only).ok()?;
                 let mut reached = gateway.reach(server, &using).await.ok()?;
                 let params = RawJson::from_serialize(&TaskParams::new(&original)).ok()?;
                 let cancel = Call::new(Method::TasksCancel, params, Context::new(peer));
@@ -304,6 +311,11 @@ impl Gateway {
         catalogue: &Catalogue,
     ) -> Result<(), RpcError> {
         found.task.task_id = shown.to_owned();
+        let name = &self.shared.upstreams[server].server.name;
+        for request in found.input_requests.values_mut() {
+            let presented = elicitation::present(name, request.clone());
+            *request = presented.map_err(|why| why.to_rpc_error())?;
+        }
         if let Some(result) = found.result.take() {
             let server = &*self.shared.upstreams[server].server.name;
             let reply = Reply::raw(Revision::LATEST, result.clone());

@@ -132,7 +132,7 @@ impl Guard {
         let capabilities = &call.context.peer().capabilities;
         let strong = asking.verdict.strong;
         let by_form = capabilities.elicits_forms() && !strong;
-        if !by_form && !self.desk.is_attended() {
+        if !by_form && !self.desk.is_decidable() {
             let why = if strong {
                 "it wants an approval that an application cannot give, and nobody is there who can"
             } else {
@@ -196,6 +196,9 @@ impl Guard {
         asking: &Asking<'_, '_>,
         passage: &mut Passage,
     ) -> Result<(), Outcome> {
+        if settled.is_ok() {
+            passage.by_person();
+        }
         match settled {
             Ok(Settled::Allowed { edited, by, lasts }) => {
                 // The call may have waited for long: it goes by the rules as they are now, or not at all.

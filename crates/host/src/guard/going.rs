@@ -1,7 +1,7 @@
 //! What would go to a server.
 
-use hospes::Outcome;
-use hospes_model::{CallToolResult, RpcError, Tool};
+use hospes::{Call, Outcome};
+use hospes_model::{CallToolResult, RawJson, RpcError, Tool};
 use hospes_policy::{Action, Arguments, Effects, Labels};
 use hospes_store::EntryKind;
 
@@ -33,6 +33,8 @@ pub(crate) enum What<'a> {
     TemplateCompletion(&'a str),
     /// To be told when a resource changes.
     Subscription(&'a str),
+    /// A method that only an extension has, as rules name it (`method:skills/list`), with its params.
+    Method(&'a str, &'a RawJson),
 }
 
 impl<'a> Going<'a> {
@@ -50,6 +52,8 @@ impl<'a> Going<'a> {
                 let annotations = listed.and_then(|tool| tool.annotations.as_deref());
                 Action::tool(name, Effects::said(annotations), arguments)
             }
+            // Nobody knows what it does: as of a tool of which nothing is said.
+            What::Method(name, _) => Action::tool(name, Effects::unknown(), arguments),
             What::Prompt(name) | What::PromptCompletion(name) => Action::Prompt { name },
             What::Resource(uri) | What::TemplateCompletion(uri) | What::Subscription(uri) => {
                 Action::Resource { uri }
@@ -57,9 +61,20 @@ impl<'a> Going<'a> {
         }
     }
 
+    /// What the rules, and the person, see of its arguments, as JSON.
+    pub(super) fn arguments<'b>(&'b self, call: &'b Call) -> &'b str {
+        match self.what {
+            What::Method(_, params) => params.as_str(),
+            _ => match call.params.view().arguments.as_ref() {
+                Some(raw) if !raw.is_null() => raw.as_str(),
+                _ => "{}",
+            },
+        }
+    }
+
     pub(super) fn kind(&self) -> EntryKind {
         match self.what {
-            What::Tool(..) => EntryKind::Call,
+            What::Tool(..) | What::Method(..) => EntryKind::Call,
             What::Prompt(_) => EntryKind::Prompt,
             What::Resource(_) => EntryKind::Resource,
             What::PromptCompletion(_) | What::TemplateCompletion(_) => EntryKind::Completion,
@@ -70,6 +85,7 @@ impl<'a> Going<'a> {
     pub(super) fn subject(&self) -> &'a str {
         match self.what {
             What::Tool(subject, _)
+            | What::Method(subject, _)
             | What::Prompt(subject)
             | What::Resource(subject)
             | What::PromptCompletion(subject)
@@ -80,7 +96,7 @@ impl<'a> Going<'a> {
 
     pub(super) fn call_kind(&self) -> CallKind {
         match self.what {
-            What::Tool(..) => CallKind::Tool,
+            What::Tool(..) | What::Method(..) => CallKind::Tool,
             What::Prompt(_) | What::PromptCompletion(_) => CallKind::Prompt,
             What::Resource(_) | What::TemplateCompletion(_) | What::Subscription(_) => CallKind::Resource,
         }
@@ -88,7 +104,7 @@ impl<'a> Going<'a> {
 
     /// Whether a person can be asked about it: nobody decides about each letter that is typed, or about changes to come.
     pub(super) fn can_be_asked_about(&self) -> bool {
-        matches!(self.what, What::Tool(..) | What::Prompt(_) | What::Resource(_))
+        matches!(self.what, What::Tool(..) | What::Prompt(_) | What::Resource(_) | What::Method(..))
     }
 
     /// What is said when it does not go. A model reads the result of a tool and does something else; an error of the
@@ -100,6 +116,10 @@ impl<'a> Going<'a> {
                 let text = format!("`{name}` of the server `{server}` was not called: {why}");
                 Outcome::Complete(CallToolResult::error(text).into())
             }
+            What::Method(name, _) => RpcError::invalid_request(format!(
+                "`{name}` of the server `{server}` was not asked for: {why}"
+            ))
+            .into(),
             What::Prompt(name) => RpcError::invalid_request(format!(
                 "the prompt `{name}` of the server `{server}` was not fetched: {why}"
             ))

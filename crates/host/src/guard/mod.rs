@@ -5,9 +5,11 @@
 
 mod asking;
 mod bond;
+mod examined;
 mod flows;
 mod following;
 mod going;
+mod links;
 mod note;
 mod passage;
 mod refuse;
@@ -34,6 +36,7 @@ pub(crate) use asking::hold;
 use asking::{APPROVED, Asking, take_answer};
 use bond::Bond;
 pub(crate) use going::{Going, What};
+pub use links::LocalLinks;
 pub(crate) use note::Note;
 pub(crate) use passage::Passage;
 use passage::clipped;
@@ -65,6 +68,8 @@ pub struct Guard {
     last: Mutex<HashMap<String, RawJson>>,
     /// Who was recorded to follow what.
     followers: following::Followers,
+    /// What was wrong with the record when it was gone through.
+    record_problem: std::sync::OnceLock<String>,
     /// What each session has read.
     flows: flows::Flows,
 }
@@ -92,6 +97,7 @@ impl Guard {
             running: Running::default(),
             last: Mutex::default(),
             followers: following::Followers::default(),
+            record_problem: std::sync::OnceLock::new(),
             flows: flows::Flows::default(),
         }
     }
@@ -187,10 +193,7 @@ impl Guard {
             passage.decided("allow", "there are no rules");
             return Admitted::Pass(Box::new(passage));
         };
-        let text = match call.params.view().arguments.as_ref() {
-            Some(raw) if !raw.is_null() => raw.as_str(),
-            _ => "{}",
-        };
+        let text = going.arguments(call);
         let arguments = match Arguments::read(text) {
             Ok(arguments) => arguments,
             Err(error) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use hospes_store::{Ending, Entry};
+use hospes_store::{Audit, Ending, Entry};
 
 use super::Guard;
 
@@ -50,12 +50,24 @@ impl Note {
         entry.ending = Some(ending);
         entry.code = code;
         entry.micros = Some(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
-        if let Err(full) = audit.try_note(entry.clone())
-            && let Err(error) = audit.note(*full).await
-        {
-            tracing::error!(%error, "what happened could not be recorded");
+        // Somebody was asked, or something was changed: that is on the disk before anybody hears of it.
+        let handed_over = audit.hand_over(entry.clone()).await;
+        let Some(entry) = self.entry.take() else { return };
+        let written = match handed_over {
+            Ok(written) => written.place().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            tracing::error!(%error, "what happened could not be recorded yet");
+            later(audit, entry);
         }
-        self.entry = None;
+    }
+}
+
+/// Has what could not be written tried again.
+pub(super) fn later(audit: &Audit, entry: Entry) {
+    if audit.try_note(entry).is_err() {
+        tracing::error!("an entry of the record is lost: too much waits to be written");
     }
 }
 

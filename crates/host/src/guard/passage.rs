@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hospes::{Call, Context, Outcome, Peer, Round};
-use hospes_model::{RawJson, Reply, RpcError};
-use hospes_policy::Labels;
-use hospes_store::{Ending, Entry, StoreError};
+use hospes_model::{CallToolResult, RawJson, Reply, RpcError};
+use hospes_policy::{Effects, Labels};
+use hospes_store::{Ending, Entry, EntryKind, StoreError};
 
 use super::asking::APPROVED;
 use super::bond::Bond;
+use super::going::What;
+use super::note::later;
 use super::review::Review;
 use super::running::Approved;
 use super::{Going, Guard};
@@ -30,6 +32,10 @@ pub(crate) struct Passage {
     labels: Option<Labels>,
     principal: Option<String>,
     application: Option<String>,
+    /// Whether it may change something, as far as is known: then its end is on the disk before its answer goes out.
+    may_change: bool,
+    /// Whether a person decided about it: then, too.
+    by_person: bool,
     /// What was approved, where the person was asked.
     approved: Option<Approved>,
     /// Where the person is to see what comes back.
@@ -44,8 +50,7 @@ impl Passage {
             entry.server = Some(going.server.to_owned());
             entry.subject = Some(clipped(going.subject()));
             entry.principal = call.context.principal().map(str::to_owned);
-            entry.application =
-                peer.info.as_ref().map(|info| clipped(&format!("{} {}", info.name, info.version)));
+            entry.application = super::words::sender(peer);
             let arguments = call.params.view().arguments.as_ref();
             entry.sent = arguments.map(|raw| raw.as_str().len() as u64);
             if let Some(arguments) = arguments.filter(|_| guard.keeps_arguments) {
@@ -60,6 +65,8 @@ impl Passage {
             server: going.server.to_owned(),
             peer: Arc::clone(call.context.peer()),
             labels: None,
+            may_change: guard.may_change(going),
+            by_person: false,
             principal: call.context.principal().map(str::to_owned),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             approved: None,
@@ -96,6 +103,11 @@ impl Passage {
             }
         }
         self.approved = Some(Approved { bond, edited, flow });
+    }
+
+    /// A person decided about it, this time.
+    pub(super) fn by_person(&mut self) {
+        self.by_person = true;
     }
 
     pub(super) fn peer(&self) -> &Arc<Peer> {
@@ -142,11 +154,11 @@ impl Passage {
 
     /// The person is being asked; what comes of it is an entry of its own.
     pub(super) async fn end_asked(&mut self) {
-        self.end(Ending::Asked, None, None).await;
+        let _nothing_to_withhold = self.end(Ending::Asked, None, None).await;
     }
 
     pub(super) async fn end_refused(&mut self) {
-        self.end(Ending::Refused, None, None).await;
+        let _nothing_to_withhold = self.end(Ending::Refused, None, None).await;
     }
 
     /// It has come back from its server.
@@ -159,7 +171,7 @@ impl Passage {
                             Ok(reply) => reply,
                             Err((by, outcome)) => {
                                 self.decided("deny", by);
-                                self.end(Ending::Refused, None, None).await;
+                                let _nothing_to_withhold = self.end(Ending::Refused, None, None).await;
                                 return Ok(outcome);
                             }
                         }
@@ -168,8 +180,10 @@ impl Passage {
                 };
                 self.deliver(!matches!(reply, Reply::CreateTask(_)));
                 let ending = if is_tool_error(&reply) { Ending::ToolError } else { Ending::Done };
-                self.end(ending, None, length(&reply)).await;
-                Ok(Outcome::Complete(reply))
+                match self.end(ending, None, length(&reply)).await {
+                    Ok(()) => Ok(Outcome::Complete(reply)),
+                    Err(unrecorded) => unrecorded.outcome(),
+                }
             }
             Ok(Outcome::InputRequired(questions))
                 if let Some(what) = self.guard.forbids(
@@ -187,14 +201,18 @@ impl Passage {
             }
             Ok(Outcome::InputRequired(mut questions)) => {
                 self.go_on(&mut questions.round);
-                self.end(Ending::Asked, None, None).await;
-                Ok(Outcome::InputRequired(questions))
+                match self.end(Ending::Asked, None, None).await {
+                    Ok(()) => Ok(Outcome::InputRequired(questions)),
+                    Err(unrecorded) => unrecorded.outcome(),
+                }
             }
             Ok(Outcome::Failed(error)) | Err(error) => {
                 // It is in the words of the server.
                 self.deliver(true);
-                self.end(Ending::Failed, Some(error.code), None).await;
-                Err(error)
+                match self.end(Ending::Failed, Some(error.code), None).await {
+                    Ok(()) => Err(error),
+                    Err(unrecorded) => unrecorded.outcome(),
+                }
             }
         }
     }
@@ -205,7 +223,7 @@ impl Passage {
         let mut round = context.round();
         self.go_on(&mut round);
         context.begin_round(round);
-        self.end(Ending::Asked, None, None).await;
+        let _nothing_to_withhold = self.end(Ending::Asked, None, None).await;
     }
 
     /// What was approved is approved in the next round, too.
@@ -217,20 +235,80 @@ impl Passage {
         }
     }
 
-    async fn end(&mut self, ending: Ending, code: Option<i64>, received: Option<u64>) {
-        let Some(entry) = &mut self.entry else { return };
-        let Some(audit) = &self.guard.audit else { return };
+    /// Records how it ended. What may have changed something and what a person decided is on the disk when this comes
+    /// back; the rest is gathered and written soon.
+    async fn end(
+        &mut self,
+        ending: Ending,
+        code: Option<i64>,
+        received: Option<u64>,
+    ) -> Result<(), Unrecorded> {
+        let Some(entry) = &mut self.entry else { return Ok(()) };
+        let Some(audit) = &self.guard.audit else { return Ok(()) };
         entry.ending = Some(ending);
         entry.code = code;
         entry.received = received;
         entry.micros = Some(micros(self.begun));
         // It stays here until it has been handed over: whoever called may go away meanwhile.
-        if let Err(full) = audit.try_note(entry.clone())
-            && let Err(error) = audit.note(*full).await
-        {
-            tracing::error!(%error, "a call could not be recorded");
+        if !self.may_change && !self.by_person && self.approved.is_none() {
+            if let Err(full) = audit.try_note(entry.clone())
+                && let Err(error) = audit.note(*full).await
+            {
+                tracing::error!(%error, "a call could not be recorded");
+            }
+            self.entry = None;
+            return Ok(());
         }
-        self.entry = None;
+        let handed_over = audit.hand_over(entry.clone()).await;
+        let Some(entry) = self.entry.take() else { return Ok(()) };
+        let written = match handed_over {
+            Ok(written) => written.place().await,
+            Err(error) => Err(error),
+        };
+        let Err(error) = written else { return Ok(()) };
+        tracing::error!(%error, "a call was carried out and could not be recorded yet; its answer is withheld");
+        let unrecorded = Unrecorded {
+            kind: entry.kind,
+            server: self.server.clone(),
+            subject: entry.subject.clone().unwrap_or_default(),
+        };
+        later(audit, entry);
+        Err(unrecorded)
+    }
+}
+
+/// What was carried out and cannot be recorded at the moment: nobody is given its answer.
+struct Unrecorded {
+    kind: EntryKind,
+    server: String,
+    subject: String,
+}
+
+impl Unrecorded {
+    /// What is said instead. A model reads the result of a tool; an error of the protocol it may never see.
+    fn outcome(self) -> Result<Outcome, RpcError> {
+        let Self { kind, server, subject } = self;
+        let text = format!(
+            "`{subject}` of the server `{server}` was called, and what came of it is withheld, since it cannot be recorded at \
+             the moment; it may have had its effect, so do not call it again before you have looked"
+        );
+        match kind {
+            EntryKind::Call => Ok(Outcome::Complete(CallToolResult::error(text).into())),
+            _ => Err(RpcError::internal(text)),
+        }
+    }
+}
+
+impl Guard {
+    /// Whether something that goes to a server may change anything: a tool does, unless it says that it only reads and its
+    /// server is part of this program or one whose word the rules believe.
+    fn may_change(&self, going: &Going<'_>) -> bool {
+        // What a method of an extension does, nobody here knows.
+        let What::Tool(_, listed) = going.what else { return matches!(going.what, What::Method(..)) };
+        let said = Effects::said(listed.and_then(|tool| tool.annotations.as_deref()));
+        let is_believed =
+            going.known.is_some() || self.policy().is_some_and(|policy| policy.trusts(going.server));
+        !(said.read_only && is_believed)
     }
 }
 

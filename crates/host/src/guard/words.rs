@@ -35,6 +35,7 @@ pub(super) fn form(
 ) -> ElicitFormParams {
     let what = match going.what {
         What::Tool(name, _) => format!("call the tool `{}`", line(name)),
+        What::Method(name, _) => format!("ask for `{}`", line(name)),
         What::Prompt(name) => format!("fetch the prompt `{}`", line(name)),
         What::Resource(uri) => format!("read `{}`", line(uri)),
         // Nobody is asked about these.
@@ -93,6 +94,7 @@ pub(super) fn form(
 pub(super) fn decide_at(going: &Going<'_>) -> String {
     let what = match going.what {
         What::Tool(name, _) => format!("call the tool `{}`", line(name)),
+        What::Method(name, _) => format!("ask for `{}`", line(name)),
         What::Prompt(name) => format!("fetch the prompt `{}`", line(name)),
         What::Resource(uri) => format!("read `{}`", line(uri)),
         // Nobody is asked about these.
@@ -152,4 +154,18 @@ fn line(text: &str) -> String {
 /// Text of others: what hides is shown, and no address can be clicked at (ELIC-26).
 fn shown(text: &str) -> String {
     visible(text).replace("://", ": //")
+}
+
+/// What an application calls itself, and which program it is where that is known: `Editor 1.2 (node, process 7 of user 1000)`.
+pub(super) fn sender(peer: &hospes::Peer) -> Option<String> {
+    let name = peer.info.as_ref().map(|info| format!("{} {}", info.name, info.version));
+    match (name, &peer.caller) {
+        // What it calls itself is the longer the less is to be read of what it is.
+        (Some(name), Some(caller)) => {
+            Some(format!("{} ({caller})", name.chars().take(80).collect::<String>()))
+        }
+        (Some(name), None) => Some(super::passage::clipped(&name)),
+        (None, Some(caller)) => Some(caller.to_string()),
+        (None, None) => None,
+    }
 }

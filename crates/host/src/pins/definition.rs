@@ -1,16 +1,19 @@
 //! What is pinned of each thing that a server offers, as one hash.
 //!
-//! Hashed is the canonical form (RFC 8785) of all that a model or a person is told: names, title, description, schemas,
-//! annotations. Icons and `_meta` are not, which may differ from one listing to the next. JSON with more than one reading (a
-//! name twice in one object, numbers beyond what a double holds) is hashed as it came besides: of its canonical form one
-//! reader would see another.
+//! Hashed is the canonical form (RFC 8785) of everything that a list passes on: names, title, description, schemas,
+//! annotations, icons, `_meta`. Of a resource the size and the time of its last change are not, which change with what it
+//! holds. JSON with more than one reading (a name twice in one object, numbers beyond what a double holds) is hashed as it
+//! came besides: of its canonical form one reader would see another.
+//!
+//! The first version of the hash left out icons and `_meta`, and knew no resources. It is made besides, so that what was
+//! accepted by it stays accepted: the definition as it is then seen takes its place.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use hospes_model::RawJson;
+use hospes_model::{RawJson, Resource};
 use hospes_store::pins::{Definition, Digest, ItemKind};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, de};
@@ -19,8 +22,11 @@ use serde_json::Value;
 use crate::config::ToolFilter;
 use crate::upstream::Listing;
 
-/// What is not hashed.
-const PASSED_OVER: [&str; 2] = ["icons", "_meta"];
+/// What the first version did not hash.
+const PASSED_OVER_FIRST: [&str; 2] = ["icons", "_meta"];
+
+/// The most resources of one listing that are pinned. What others say of themselves is not passed on.
+pub(super) const MAX_RESOURCES: usize = 2000;
 
 /// The largest whole number that every reader of JSON reads alike: 2⁵³.
 const MAX_WHOLE: u64 = 1 << 53;
@@ -32,6 +38,7 @@ pub(crate) struct Hashes {
     tools: HashMap<Box<str>, Digest>,
     prompts: HashMap<Box<str>, Digest>,
     templates: HashMap<Box<str>, Digest>,
+    resources: HashMap<Box<str>, Digest>,
 }
 
 impl Hashes {
@@ -42,6 +49,7 @@ impl Hashes {
                 ItemKind::Tool => &mut hashes.tools,
                 ItemKind::Prompt => &mut hashes.prompts,
                 ItemKind::Template => &mut hashes.templates,
+                ItemKind::Resource => &mut hashes.resources,
                 _ => {
                     hashes.instructions = Some(one.hash);
                     continue;
@@ -57,6 +65,7 @@ impl Hashes {
             ItemKind::Tool => self.tools.get(name).copied(),
             ItemKind::Prompt => self.prompts.get(name).copied(),
             ItemKind::Template => self.templates.get(name).copied(),
+            ItemKind::Resource => self.resources.get(name).copied(),
             ItemKind::Instructions => self.instructions,
             _ => None,
         }
@@ -65,7 +74,12 @@ impl Hashes {
     /// All of them.
     pub(crate) fn all(&self) -> impl Iterator<Item = Digest> {
         let named = self.tools.values().chain(self.prompts.values()).chain(self.templates.values());
-        named.chain(&self.instructions).copied()
+        named.chain(self.resources.values()).chain(&self.instructions).copied()
+    }
+
+    /// Whether every resource of a listing is pinned.
+    pub(crate) fn covers_resources(&self, listing: &Listing) -> bool {
+        self.resources.len() >= listing.resources.len()
     }
 }
 
@@ -84,14 +98,46 @@ pub(crate) fn definitions(
     all.extend(listing.prompts.iter().map(|prompt| definition(ItemKind::Prompt, &prompt.name, prompt)));
     let templates = listing.templates.iter();
     all.extend(templates.map(|one| definition(ItemKind::Template, &one.uri_template, one)));
+    let resources = listing.resources.iter().take(MAX_RESOURCES);
+    all.extend(
+        resources.map(|one| hashed(ItemKind::Resource, &one.uri, &without_state(one), Version::Second)),
+    );
     all
 }
 
+/// A resource without what changes with what it holds. A time that is none is text, and stays.
+fn without_state(resource: &Resource) -> Resource {
+    let mut lasting = resource.clone();
+    lasting.size = None;
+    if let Some(annotations) = &mut lasting.annotations
+        && annotations.last_modified.as_ref().is_some_and(|at| at.parse::<jiff::Timestamp>().is_ok())
+    {
+        annotations.last_modified = None;
+    }
+    lasting
+}
+
+/// How a definition is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    First,
+    Second,
+}
+
 fn definition(kind: ItemKind, name: &str, item: &impl Serialize) -> Definition {
+    let earlier = hashed(kind, name, item, Version::First).hash;
+    hashed(kind, name, item, Version::Second).with_earlier(earlier)
+}
+
+fn hashed(kind: ItemKind, name: &str, item: &impl Serialize, version: Version) -> Definition {
     let mut context = Context::new(&SHA256);
-    context.update(b"hospes pin 1\n");
+    let (mark, passed_over) = match version {
+        Version::First => (b"hospes pin 1\n", &PASSED_OVER_FIRST[..]),
+        Version::Second => (b"hospes pin 2\n", &[][..]),
+    };
+    context.update(mark);
     context.update(kind.as_str().as_bytes());
-    let text = match canonical(item) {
+    let text = match canonical(item, passed_over) {
         Ok((text, odd)) => {
             context.update(b"\n");
             context.update(text.as_bytes());
@@ -117,12 +163,12 @@ fn definition(kind: ItemKind, name: &str, item: &impl Serialize) -> Definition {
 }
 
 /// The canonical form, and the text as it came where that has more than one reading.
-fn canonical(item: &impl Serialize) -> Result<(String, Option<String>), String> {
+fn canonical(item: &impl Serialize, passed_over: &[&str]) -> Result<(String, Option<String>), String> {
     let raw = RawJson::from_serialize(item).map_err(|error| error.to_string())?;
     let raw = raw.as_str();
     let mut value: Value = serde_json::from_str(raw).map_err(|_| raw.to_owned())?;
     if let Some(members) = value.as_object_mut() {
-        PASSED_OVER.iter().for_each(|name| drop(members.remove(*name)));
+        passed_over.iter().for_each(|name| drop(members.remove(*name)));
     }
     let text = serde_json_canonicalizer::to_string(&value).map_err(|_| raw.to_owned())?;
     let odd = has_other_readings(raw).then(|| raw.to_owned());
@@ -243,7 +289,10 @@ mod tests {
         assert_eq!(hash(&given), hash(&same));
         let mut meta = given.clone();
         meta.meta = serde_json::from_value(json!({ "example.com/at": 5 })).unwrap();
-        assert_eq!(hash(&given), hash(&meta));
+        let mut icons = given.clone();
+        icons.icons = serde_json::from_value(json!([{ "src": "https://example.com/a.png" }])).unwrap();
+        let earlier = |tool: &Tool| definition(ItemKind::Tool, &tool.name, tool).earlier;
+        assert!(earlier(&given) == earlier(&meta) && earlier(&given) == earlier(&icons));
         let mut extra = given.clone();
         extra.extra.insert("future".to_owned(), json!(1));
         let mut hints = ToolAnnotations::new();
@@ -256,6 +305,8 @@ mod tests {
             given.clone().with_output_schema(RawJson::parse("{}").unwrap()),
             given.clone().with_annotations(hints),
             extra,
+            meta,
+            icons,
         ];
         for other in &others {
             assert_ne!(hash(&given), hash(other), "{other:?}");

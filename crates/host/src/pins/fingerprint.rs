@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use aws_lc_rs::digest::{Context, SHA256};
 use hospes_store::pins::{Digest, Fingerprint};
 
+use super::scripts::scripts;
 use crate::config::{Stdio, Transport};
 
 /// The largest program that is hashed.
@@ -18,7 +19,8 @@ const MAX_PROGRAM: u64 = 1 << 30;
 /// How many programs' hashes are remembered.
 const MAX_PROGRAMS: usize = 256;
 
-/// The fingerprint of a server; reads the whole of its program, if it has one.
+/// The fingerprint of a server; reads the whole of its program, if it has one, and of the scripts that its command line
+/// names: of `python server.py` the interpreter says nothing.
 ///
 /// References to variables count as they are written, for what they stand for may be secret and change; of the
 /// environment and of headers the names count.
@@ -28,7 +30,7 @@ pub(crate) fn fingerprint(transport: &Transport) -> Fingerprint {
         Transport::Stdio(stdio) => {
             let program = program(stdio);
             let target = target_of(transport, program.as_deref());
-            let hash = program.as_deref().and_then(hash);
+            let hash = program.as_deref().and_then(|program| hash_all(program, &scripts(stdio, program)));
             let program = program.map(|program| program.to_string_lossy().into_owned());
             Fingerprint::new(target, shown).with_program(program, hash)
         }
@@ -139,6 +141,21 @@ type Stamp = (u64, Option<SystemTime>, u64, i128);
 /// Interpreters are large, and many servers share one.
 static KNOWN: LazyLock<Mutex<HashMap<PathBuf, (Stamp, Digest)>>> = LazyLock::new(Mutex::default);
 
+/// The hash of a program: its own where it is all there is, else that of its hash and those of its scripts. None where one
+/// of them cannot be read whole.
+fn hash_all(program: &Path, scripts: &[PathBuf]) -> Option<Digest> {
+    let program = hash(program)?;
+    if scripts.is_empty() {
+        return Some(program);
+    }
+    let mut all = Context::new(&SHA256);
+    all.update(program.as_bytes());
+    for script in scripts {
+        all.update(hash(script)?.as_bytes());
+    }
+    Some(digest(all))
+}
+
 /// The hash of a file; none where it cannot be read whole.
 fn hash(path: &Path) -> Option<Digest> {
     let mut file = File::open(path).ok()?;
@@ -225,6 +242,52 @@ mod tests {
         assert_ne!(after.program_hash, before.program_hash, "the same length, another content");
         script(&first.join("serve"), "#!/bin/sh\n");
         assert_ne!(it().target, before.target, "another file comes first");
+    }
+
+    #[test]
+    fn another_script_is_another_program_and_other_data_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("package/sub")).unwrap();
+        for name in ["python3.12", "serve"] {
+            script(&at(name), "#!/bin/sh\n");
+        }
+        let files = [
+            "server.py",
+            "main",
+            "notes.db",
+            "hook.mjs",
+            "module.py",
+            "package/sub/__main__.py",
+            "package/index.js",
+        ];
+        let hash_of = |command: &str, args: &[&str]| {
+            let Transport::Stdio(mut stdio) = stdio(command, args, folder.path()) else { panic!() };
+            stdio.cwd = Some(folder.path().to_owned());
+            fingerprint(&Transport::Stdio(stdio)).program_hash.unwrap()
+        };
+        for (command, args, counts) in [
+            ("python3.12", &["server.py", "--db", "notes.db"][..], &["server.py"][..]),
+            ("python3.12", &["-u", "main", "server.py"], &["main", "server.py"]),
+            ("python3.12", &["-m", "module"], &["module.py"]),
+            ("python3.12", &["-m", "package.sub"], &["package/sub/__main__.py"]),
+            ("python3.12", &["package"], &["package/index.js"]),
+            ("python3.12", &["--import=./hook.mjs", "main"], &["hook.mjs", "main"]),
+            ("serve", &["server.py", "main", "notes.db"], &["server.py"]),
+            ("serve", &["package"], &[]),
+        ] {
+            for file in files {
+                std::fs::write(at(file), "one").unwrap();
+            }
+            for file in files {
+                let before = hash_of(command, args);
+                std::fs::write(at(file), "another").unwrap();
+                let is_other = hash_of(command, args) != before;
+                assert_eq!(is_other, counts.contains(&file), "{command} {args:?}: {file}");
+            }
+        }
+        // As it was before there was a script.
+        assert_eq!(hash_of("serve", &[]), hash(&at("serve")).unwrap());
     }
 
     /// What a person decided for longer ended with each release.

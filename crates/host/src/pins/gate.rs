@@ -200,7 +200,7 @@ impl Gate {
     /// What is listed of what a connection offers.
     pub(crate) fn shown<'l>(&self, listing: &'l Listing, hashes: &Hashes) -> Cow<'l, Listing> {
         let standing = self.standing();
-        if standing.accepts_all(hashes.all()) {
+        if standing.accepts_all(hashes.all()) && hashes.covers_resources(listing) {
             return Cow::Borrowed(listing);
         }
         Cow::Owned(shown(&self.server, listing, hashes, &standing))

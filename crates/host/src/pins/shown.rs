@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use hospes_model::{RawJson, Tool};
+use hospes_model::{RawJson, Resource, Tool};
 use hospes_store::pins::ItemKind;
 use serde_json::json;
 
 use super::definition::Hashes;
-use super::standing::Standing;
+use super::standing::{Standing, Withheld};
 use crate::upstream::Listing;
+
+/// The longest part of a media type, in bytes.
+const MAX_MEDIA_TYPE: usize = 64;
 
 /// The listing without a word that nobody has accepted. Tools keep their names, so that it can be asked about them;
 /// whatever else the server says of them may be meant to make a model do something.
@@ -30,8 +33,32 @@ pub(super) fn shown(server: &str, listing: &Listing, hashes: &Hashes, standing: 
     shown.tools = Arc::new(tools.collect());
     shown.prompts = Arc::new(prompts.cloned().collect());
     shown.templates = Arc::new(templates.cloned().collect());
-    if standing.whole().is_some() {
-        shown.resources = Arc::default();
-    }
+    let resources = listing.resources.iter().filter_map(|resource| {
+        match withheld(ItemKind::Resource, &resource.uri) {
+            None => Some(resource.clone()),
+            Some(Withheld::Rejected) => None,
+            // Resources come and go, and can be read before anybody has looked at what is said about them. It is that
+            // which is not passed on.
+            Some(_) => Some(unnamed(resource)),
+        }
+    });
+    shown.resources = if standing.whole().is_some() { Arc::default() } else { Arc::new(resources.collect()) };
     shown
+}
+
+/// A resource by its URI alone, without a word about it.
+fn unnamed(resource: &Resource) -> Resource {
+    let mut unnamed = Resource::new(&resource.uri, &resource.uri);
+    unnamed.size = resource.size;
+    unnamed.mime_type = resource.mime_type.clone().filter(|kind| is_media_type(kind));
+    unnamed
+}
+
+/// Whether it is a media type and nothing besides: `type/subtype`, without parameters.
+fn is_media_type(text: &str) -> bool {
+    let is_token = |part: &str| {
+        let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"+-._".contains(&letter);
+        (1..=MAX_MEDIA_TYPE).contains(&part.len()) && part.bytes().all(is_letter)
+    };
+    text.split_once('/').is_some_and(|(kind, of)| is_token(kind) && is_token(of))
 }

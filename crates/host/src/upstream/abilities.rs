@@ -1,16 +1,22 @@
-//! What an application can be asked for, as the key by which connections to servers are told apart.
+//! What an application can be asked for and which extensions it has, as the key by which connections to servers are told
+//! apart.
 
 use std::fmt;
 
 use hospes_model::{ClientCapabilities, ElicitationCapability, RawJson, RootsCapability, SamplingCapability};
 
-/// What an application said it can be asked for.
+use super::declared::{Declared, Settings};
+
+/// What an application said it can be asked for, and the extensions that it declared.
 ///
 /// Servers of the older era learn this once, when the connection opens. So each set of abilities has a connection
 /// of its own, on which nothing is declared that the application did not: a server that was told more would ask
-/// what nobody can answer.
+/// what nobody can answer, or offer what it does not understand. Extensions are declared with the settings they came with.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Abilities(u8);
+pub struct Abilities {
+    bits: u8,
+    extensions: Declared,
+}
 
 const ROOTS: u8 = 1;
 const SAMPLING: u8 = 1 << 1;
@@ -30,10 +36,10 @@ const NAMES: [(u8, &str); 6] = [
 
 impl Abilities {
     /// Nothing at all.
-    pub const NONE: Self = Self(0);
+    pub const NONE: Self = Self { bits: 0, extensions: Declared::NONE };
 
-    /// What these capabilities amount to. Extensions and experiments are not carried: an upstream would ask what
-    /// nothing here understands.
+    /// What these capabilities amount to. Experiments are not carried: an upstream would ask what nothing here
+    /// understands.
     #[must_use]
     pub fn of(capabilities: &ClientCapabilities) -> Self {
         let sampling = capabilities.sampling.as_ref();
@@ -45,31 +51,58 @@ impl Abilities {
             (FORMS, capabilities.elicits_forms()),
             (URLS, capabilities.elicits_urls()),
         ];
-        Self(bits.iter().filter(|(_, has)| *has).fold(0, |all, (bit, _)| all | bit))
+        let bits = bits.iter().filter(|(_, has)| *has).fold(0, |all, (bit, _)| all | bit);
+        Self { bits, extensions: Declared::of(&capabilities.extensions) }
     }
 
     /// The same, able to tell roots as well.
     #[must_use]
     pub fn with_roots(self) -> Self {
-        Self(self.0 | ROOTS)
+        Self { bits: self.bits | ROOTS, ..self }
     }
 
     /// The same, able to ask a model as well, perhaps with tools.
     #[must_use]
     pub fn with_sampling(self, tools: bool) -> Self {
-        Self(self.0 | SAMPLING | if tools { SAMPLING_TOOLS } else { 0 })
+        Self { bits: self.bits | SAMPLING | if tools { SAMPLING_TOOLS } else { 0 }, ..self }
     }
 
     /// The same, able to ask a person as well.
     #[must_use]
     pub fn with_elicitation(self) -> Self {
-        Self(self.0 | FORMS | URLS)
+        Self { bits: self.bits | FORMS | URLS, ..self }
     }
 
-    /// All that either can.
+    /// All that either can be asked for, with the extensions of the first.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        Self { bits: self.bits | other.bits, ..self }
+    }
+
+    /// The same without extensions.
+    #[must_use]
+    pub fn without_extensions(self) -> Self {
+        Self { extensions: Declared::NONE, ..self }
+    }
+
+    /// The same with these extensions, and no others.
+    pub(super) fn with_extensions(self, extensions: &Settings) -> Self {
+        Self { extensions: Declared::of(extensions), ..self }
+    }
+
+    /// The extensions, with their settings.
+    pub(super) fn extensions(self) -> Settings {
+        self.extensions.settings()
+    }
+
+    /// Whether there are extensions.
+    pub(crate) fn has_extensions(self) -> bool {
+        self.extensions != Declared::NONE
+    }
+
+    /// Whether nothing can be asked of it.
+    pub(crate) fn answers_nothing(self) -> bool {
+        self.bits == 0
     }
 
     /// Whether roots can be told.
@@ -79,7 +112,7 @@ impl Abilities {
     }
 
     fn has(self, bit: u8) -> bool {
-        self.0 & bit != 0
+        self.bits & bit != 0
     }
 
     /// The capabilities to declare to a server.
@@ -102,27 +135,29 @@ impl Abilities {
             elicitation.url = some(URLS);
             capabilities.elicitation = Some(elicitation);
         }
+        capabilities.extensions = self.extensions();
         capabilities
     }
 
-    /// As a number, to be remembered.
+    /// What it can be asked for as a number, to be remembered.
     #[must_use]
     pub fn bits(self) -> u8 {
-        self.0
+        self.bits
     }
 
     /// From a remembered number; bits that mean nothing are dropped.
     #[must_use]
     pub fn from_bits(bits: u8) -> Self {
         let known = NAMES.iter().fold(0, |all, (bit, _)| all | bit);
-        Self(bits & known)
+        Self { bits: bits & known, extensions: Declared::NONE }
     }
 }
 
 impl fmt::Display for Abilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> =
-            NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| *name).collect();
+        let extensions = self.extensions();
+        let names = NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| *name);
+        let names: Vec<&str> = names.chain(extensions.keys().map(String::as_str)).collect();
         f.write_str(if names.is_empty() { "nothing" } else { "" })?;
         f.write_str(&names.join(", "))
     }
@@ -150,6 +185,7 @@ mod tests {
             r#"{"sampling":{},"elicitation":{"form":{}}}"#,
             r#"{"sampling":{"tools":{},"context":{}},"roots":{},"elicitation":{"form":{},"url":{}}}"#,
             r#"{"elicitation":{"url":{}}}"#,
+            r#"{"roots":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}"#,
         ] {
             let capabilities = read(json).capabilities();
             let declared: serde_json::Value = serde_json::to_value(&capabilities).unwrap();
@@ -167,5 +203,9 @@ mod tests {
         assert_eq!(read(r#"{"elicitation":{}}"#), read(r#"{"elicitation":{"form":{}}}"#));
         assert_eq!(Abilities::from_bits(0xff).bits(), 0x3f);
         assert_eq!(read("{}").to_string(), "nothing");
+        let extended = read(r#"{"roots":{},"extensions":{"a/b":{"x":1}}}"#);
+        assert_eq!(extended.to_string(), "roots, a/b");
+        assert_ne!(extended, read(r#"{"roots":{},"extensions":{"a/b":{"x":2}}}"#), "settings count");
+        assert_eq!(extended.without_extensions(), read(r#"{"roots":{}}"#));
     }
 }

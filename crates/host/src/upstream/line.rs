@@ -9,7 +9,7 @@ use std::time::Duration;
 use hospes::{Call, Context, Exchange};
 use hospes_model::{LogMessageParams, Method, RawJson, SubscriptionFilter, SubscriptionsListenParams};
 use hospes_policy::Labels;
-use tokio::sync::{Notify, OwnedMutexGuard, broadcast, watch};
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore, broadcast, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::abilities::Abilities;
@@ -55,6 +55,17 @@ pub(crate) struct Server {
     pub(crate) start_wait: Duration,
     /// How long a connection is kept that nobody uses.
     pub(crate) idle_after: Duration,
+    /// How many processes may be starting at once, for all servers together; none for what is no process.
+    pub(crate) starts: Option<Arc<Semaphore>>,
+    /// Whether it was found out that it can only ask in the older era. Shared by all of its connections.
+    pub(crate) older: Arc<watch::Sender<bool>>,
+}
+
+impl Server {
+    /// Has all connections made anew in the older era that are not of it; whether that was not known yet.
+    pub(crate) fn speak_older(&self) -> bool {
+        !self.older.send_replace(true)
+    }
 }
 
 /// A supervised connection.

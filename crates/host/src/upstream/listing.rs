@@ -58,6 +58,19 @@ impl Listing {
     pub(crate) fn lost(&self) -> usize {
         self.problems.iter().filter(|problem| problem.whole).count()
     }
+
+    /// The lists that could not be read at all.
+    pub(crate) fn lost_kinds(&self) -> Kinds {
+        let is_lost = |of: &[Method]| {
+            let mut names = of.iter().filter_map(|method| method.info()).map(|info| info.name);
+            names.any(|name| self.problems.iter().any(|problem| problem.whole && problem.list == name))
+        };
+        Kinds {
+            tools: is_lost(&[Method::ToolsList]),
+            prompts: is_lost(&[Method::PromptsList]),
+            resources: is_lost(&[Method::ResourcesList, Method::ResourceTemplatesList]),
+        }
+    }
 }
 
 /// Which lists.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::abilities::Abilities;
+use super::declared::Settings;
 use crate::config::Transport;
 
 /// The most servers that are remembered.
@@ -46,6 +47,8 @@ struct Content {
     eras: BTreeMap<String, String>,
     #[serde(default)]
     abilities: u8,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    extensions: Settings,
 }
 
 /// What is kept of a server that was started and has not answered yet.
@@ -107,16 +110,19 @@ impl Memory {
         is_first
     }
 
-    /// What the last application could be asked for. Servers are started for one like it, so that there is no
+    /// What the last application could be asked for, and its extensions. Servers are started for one like it, so that there is no
     /// second start when it comes back.
     #[must_use]
     pub fn abilities(&self) -> Abilities {
-        Abilities::from_bits(self.content().abilities)
+        let content = self.content();
+        Abilities::from_bits(content.abilities).with_extensions(&content.extensions)
     }
 
     /// Keeps what an application can be asked for.
     pub fn learn_abilities(&self, abilities: Abilities) {
-        self.change(|content| content.abilities = abilities.bits());
+        self.change(|content| {
+            (content.abilities, content.extensions) = (abilities.bits(), abilities.extensions());
+        });
     }
 
     fn change(&self, change: impl FnOnce(&mut Content)) {

@@ -11,6 +11,7 @@ mod application;
 mod backoff;
 mod client;
 mod connector;
+mod declared;
 mod ear;
 mod launches;
 mod line;
@@ -34,6 +35,8 @@ pub(crate) use client::{client_connector, wants_sign_in};
 #[cfg(test)]
 pub(crate) use client::{connection as in_memory, declaring};
 pub use connector::{BoxFuture, ConnectProblem, Connection, Connector, Entrances, OnLog, Wish};
+pub(crate) use declared::Settings as Extensions;
+pub use hospes_model::Era;
 pub(crate) use launches::Launches;
 pub(crate) use line::{Line, Server, Turn, listen};
 pub use listing::{Kinds, Listing, MAX_ITEMS, MAX_PAGES, Problem};

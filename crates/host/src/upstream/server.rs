@@ -9,7 +9,7 @@ use super::connector::Connector;
 use super::line::{Line, Server};
 use super::listing::Listing;
 use super::memory::Memory;
-use super::phase::Epoch;
+use super::phase::{Epoch, Live};
 use super::seats::{Full, Lease, Seats};
 use super::status::UpstreamStatus;
 
@@ -53,6 +53,19 @@ impl Upstream {
         Arc::clone(seats.common(abilities, || self.open(abilities)))
     }
 
+    /// The connection whose lists are shown to applications with these abilities: the one for them, and while that
+    /// offers nothing, for example because it is still starting, any other connection that is ready. So a server that is
+    /// ready for anybody is listed for everybody; calls wait for the right connection.
+    pub(crate) fn offers(&self, abilities: Abilities) -> Option<Arc<Live>> {
+        let line = self.line(abilities);
+        if let Some(live) = line.phase().offers() {
+            return Some(Arc::clone(live));
+        }
+        let seats = self.seats();
+        let ready = seats.lines().find_map(|line| line.live());
+        ready.or_else(|| seats.lines().find_map(|line| line.phase().offers().cloned()))
+    }
+
     /// The connection that this application has for itself, if it has one.
     pub(crate) fn own(&self, application: &Application, abilities: Abilities) -> Option<Arc<Line>> {
         self.seats().own(application, abilities).cloned()
@@ -70,7 +83,7 @@ impl Upstream {
             let abilities = seats.primary().abilities;
             return Ok(seats.lease_common(abilities, || self.open(abilities)));
         }
-        if abilities == Abilities::NONE || !seats.lines().any(is_ambiguous) {
+        if abilities.answers_nothing() || !seats.lines().any(is_ambiguous) {
             return Ok(seats.lease_common(abilities, || self.open(abilities)));
         }
         let (max, idle) = (self.max_connections, self.server.idle_after);

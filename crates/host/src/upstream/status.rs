@@ -96,6 +96,9 @@ pub struct UpstreamStatus {
     /// The folders that it is told of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<String>,
+    /// The extensions of the protocol that it declares, by identifier.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<String>,
     /// How many users there are connections for, where each has an account of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<usize>,
@@ -130,6 +133,7 @@ impl UpstreamStatus {
             connections: 0,
             process: None,
             roots: Vec::new(),
+            extensions: Vec::new(),
             users: None,
         };
         let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).ok();
@@ -170,6 +174,7 @@ impl UpstreamStatus {
                 "" => who.name.clone(),
                 version => format!("{} {version}", who.name),
             });
+            status.extensions = live.capabilities().extensions.keys().cloned().collect();
             status.tools = live.listing.tools.len();
             status.prompts = live.listing.prompts.len();
             status.resources = live.listing.resources.len();

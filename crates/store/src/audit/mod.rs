@@ -61,6 +61,21 @@ pub struct Place {
     pub bound: [u8; LENGTH],
 }
 
+/// An entry that was handed over to be written.
+#[derive(Debug)]
+#[must_use = "it may not be written yet"]
+pub struct Written(oneshot::Receiver<Result<Place, StoreError>>);
+
+impl Written {
+    /// Comes back when it is on the disk, with where it stands.
+    ///
+    /// # Errors
+    /// When it could not be written; then it is not in the record.
+    pub async fn place(self) -> Result<Place, StoreError> {
+        self.0.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
 /// An entry as it stands in the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -154,9 +169,18 @@ impl Audit {
     /// # Errors
     /// When it could not be written; then it is not in the record.
     pub async fn record(&self, entry: Entry) -> Result<Place, StoreError> {
+        self.hand_over(entry).await?.place().await
+    }
+
+    /// Hands an entry over to be written at once, with what else has been handed over: all of it goes to the disk together.
+    /// Once this has come back the entry is on its way, whether anybody waits for its [`Place`] or not.
+    ///
+    /// # Errors
+    /// When nothing is written any more.
+    pub async fn hand_over(&self, entry: Entry) -> Result<Written, StoreError> {
         let (done, written) = oneshot::channel();
         self.send(Job::Write(Box::new(entry), Some(done))).await?;
-        written.await.map_err(|_| StoreError::Closed)?
+        Ok(Written(written))
     }
 
     /// Hands an entry over to be written soon, in its order: within some hundredths of a second, with what else came

@@ -56,6 +56,25 @@ async fn a_call_waits_for_the_console() {
     }
 }
 
+/// A console that nobody has open yet: the call waits, and whoever comes in time decides.
+#[tokio::test]
+async fn a_call_waits_where_a_console_is_served_though_nobody_has_it_open() {
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let rules = guard("");
+        let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
+        let client = plain(&host, down).await;
+        let call = || client.call("files__write", json!({ "path": "/a" })).into_future();
+        let refused = call().await.unwrap();
+        assert!(refused.failed(), "without a console nobody can decide: {up} behind {down}");
+        let registration = rules.desk().register_console();
+        let (result, _) = tokio::join!(call(), at_console(rules.desk(), vec![Decision::allow()]));
+        assert_eq!(result.unwrap().all_text(), "written", "{up} behind {down}");
+        drop(registration);
+        assert!(call().await.unwrap().failed());
+    }
+}
+
 /// The application is not left without a word meanwhile.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_the_console_is_told_so_and_silence_is_a_no() {

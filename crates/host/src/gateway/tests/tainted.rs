@@ -320,7 +320,7 @@ async fn no_lasting_permission_silences_it_and_none_is_offered() {
 }
 
 /// The record says what was read that made it a question.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn the_record_has_what_was_read() {
     let folder = tempfile::tempdir().unwrap();
     for (index, (up, down)) in pairs().enumerate() {

@@ -10,20 +10,22 @@
 //!  any ── stop ──► Stopped
 //! ```
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use hospes_model::Era;
 use hospes_store::Ending;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::super::backoff::{Backoff, Verdict};
 use super::super::connector::{ConnectProblem, Connection, Connector, Entrances, OnLog, Wish};
 use super::super::ear::Ear;
 use super::super::launches::Launches;
 use super::super::listing::{Kinds, Listing, Reader};
-use super::super::memory::Memory;
+use super::super::memory::{Known, Memory};
 use super::super::phase::{Live, Phase};
 use super::{Line, NUDGE_AFTER};
 use crate::pins::Hashes;
@@ -37,6 +39,12 @@ const SIGN_IN_RETRY: Duration = Duration::from_secs(60 * 60);
 /// How often it is looked again at a server that is not to be started, unless somebody has decided: its program may be
 /// what it was again.
 const WITHHELD_RETRY: Duration = Duration::from_secs(60);
+/// How long a process that is starting keeps others from starting.
+const START_HOLD: Duration = Duration::from_secs(10);
+/// How long to wait before a list that could not be read is read again; twice as long after each further time.
+const REREAD_AFTER: Duration = Duration::from_secs(2);
+/// The longest such wait.
+const MAX_REREAD_AFTER: Duration = Duration::from_secs(300);
 /// The same as [`NUDGE_AFTER`] where a person has to sign in.
 const SIGN_IN_NUDGE_AFTER: Duration = Duration::from_secs(1);
 
@@ -55,6 +63,8 @@ impl Line {
             if let Some(pins) = &mut pins {
                 pins.mark_unchanged();
             }
+            // A server that does not speak the older era after all is not asked for it again and again.
+            let is_older = *self.server.older.borrow();
             self.set_unread(false);
             self.set(Phase::Starting { since: started, failures, last: last.clone(), wanted_sign_in });
             let connected = tokio::select! {
@@ -75,16 +85,21 @@ impl Line {
                     let reason = tokio::select! {
                         () = self.stopped() => None,
                         () = wanted(&mut restart) => Some(Over::Restart),
+                        () = self.speaks_older(), if !is_older && !live.connection.keeps_calls() => {
+                            Some(Over::Older)
+                        }
                         reason = self.tend(&live, &mut ear, &mut last, (&mut changes, whose, &mut pins)) => Some(reason),
                     };
                     let up = live.since.elapsed();
                     self.record_end(reason.as_ref());
                     drop(ear);
                     let closing = (live.connection.close)();
-                    if matches!(reason, Some(Over::Others)) {
-                        // What was begun as one is not gone on with as another, nor shown to them. Calls that are under
-                        // way get their answers; those that come now go over the next connection.
-                        last = None;
+                    if matches!(reason, Some(Over::Others | Over::Older)) {
+                        // Calls that are under way get their answers; those that come now go over the next connection.
+                        // What was begun as one account is not gone on with as another, nor shown to them.
+                        if matches!(reason, Some(Over::Others)) {
+                            last = None;
+                        }
                         let settled = (live.connection.settled)();
                         tokio::spawn(async move {
                             let _ = timeout(LEAVE_LIMIT, settled).await;
@@ -98,7 +113,7 @@ impl Line {
                     }
                     match reason {
                         // A person has decided: the server is well, and is told anew what may be asked.
-                        Some(Over::Decided | Over::Others) => continue,
+                        Some(Over::Decided | Over::Others | Over::Older) => continue,
                         Some(Over::Restart) => {
                             (backoff, failures) = (Backoff::new(self.server.policy), 0);
                             continue;
@@ -168,18 +183,39 @@ impl Line {
         }
     }
 
+    /// Waits until it is found out that the server can only ask in the older era.
+    async fn speaks_older(&self) {
+        // The sender is the server's, so there is always one.
+        let _ = self.server.older.subscribe().wait_for(|older| *older).await;
+    }
+
     async fn connect(
         &self,
         connector: &dyn Connector,
         memory: &Memory,
     ) -> Result<(Live, Ear), ConnectProblem> {
+        // Many programs that start at once take so long that all of them run into their limits. The time limit begins
+        // when it is this one's turn.
+        let starts = match &self.server.starts {
+            Some(starts) => Arc::clone(starts).acquire_owned().await.ok(),
+            None => None,
+        };
+        // One that hangs holds up the others for this long, and no longer.
+        let hold = async {
+            sleep(START_HOLD).await;
+            drop(starts);
+            std::future::pending::<Infallible>().await
+        };
         let definition = self.server.definition.as_deref();
         let logs = self.logs.clone();
         let on_log: OnLog = Arc::new(move |message| {
             // Nobody may be listening.
             let _ = logs.send(message);
         });
-        let known = definition.and_then(|key| memory.known(key));
+        let known = match *self.server.older.borrow() {
+            true => Some(Known { era: Era::Legacy, sse: false }),
+            false => definition.and_then(|key| memory.known(key)),
+        };
         let work = async {
             let gate = self.server.gate.as_ref();
             let quarantined = match gate {
@@ -214,6 +250,14 @@ impl Line {
                 }
             }
             ear.has_read();
+            // The same rule as later on: one list may be broken for good, all of them at once are a server that is not
+            // there. It is tried again, and not taken for a server that offers nothing.
+            if listing.lost() > 0
+                && listing.lost() >= kinds.count()
+                && let Some(problem) = listing.problems.iter().find(|problem| problem.whole)
+            {
+                return Err(ConnectProblem::new(problem.to_string()));
+            }
             for problem in &listing.problems {
                 tracing::warn!(server = %self.server.name, %problem, "something in a list cannot be read");
             }
@@ -223,7 +267,11 @@ impl Line {
             Ok((Live { id, connection, listing, hashes, quarantined, since: Instant::now() }, ear))
         };
         let limit = self.server.connect_timeout;
-        match timeout(limit, work).await {
+        let connected = tokio::select! {
+            connected = timeout(limit, work) => connected,
+            never = hold => match never {},
+        };
+        match connected {
             Ok(connected) => connected,
             Err(_) => {
                 Err(ConnectProblem::new(format!("not ready within {limit:?} (setting connect_timeout)"))
@@ -252,6 +300,7 @@ impl Line {
             Some(Over::Gone(_)) => ("it went away", Ending::Failed),
             Some(Over::Decided) => ("somebody has decided about it", Ending::Done),
             Some(Over::Others) => ("its account is signed out, or is another one", Ending::Done),
+            Some(Over::Older) => ("it can only ask in the older era", Ending::Done),
             Some(Over::Restart) => ("a person wants it anew", Ending::Done),
             None => ("it is not needed any more", Ending::Done),
         };
@@ -282,11 +331,20 @@ impl Line {
         tokio::pin!(closed);
         let mut current = Arc::clone(live);
         let offered = Kinds::offered(live.capabilities());
+        let mut wait = REREAD_AFTER;
+        let mut reread_at = Instant::now() + wait;
         loop {
+            let lost = current.listing.lost_kinds();
             let stale = tokio::select! {
                 reason = &mut closed => return Over::gone(reason),
                 stale = ear.hear() => stale,
                 () = self.doubt.notified() => offered,
+                // A server that was only busy says nothing when it no longer is.
+                () = sleep_until(reread_at), if lost.any() => {
+                    wait = (wait * 2).min(MAX_REREAD_AFTER);
+                    reread_at = Instant::now() + wait;
+                    lost
+                }
                 () = changed(changes) => {
                     if changes.as_ref().map(|changes| changes.borrow().others) != whose {
                         return Over::Others;
@@ -342,6 +400,8 @@ enum Over {
     Decided,
     /// Whoever it was made for is signed in there no more, or somebody else is.
     Others,
+    /// It was found out that it can only ask in the older era.
+    Older,
     /// A person wants it started anew.
     Restart,
 }

@@ -148,4 +148,11 @@ macro_rules! by_word {
 
 by_word!(ServerState, New = "new", Accepted = "accepted", Rejected = "rejected");
 by_word!(ItemState, Waiting = "waiting", Accepted = "accepted", Rejected = "rejected");
-by_word!(ItemKind, Instructions = "instructions", Tool = "tool", Prompt = "prompt", Template = "template");
+by_word!(
+    ItemKind,
+    Instructions = "instructions",
+    Tool = "tool",
+    Prompt = "prompt",
+    Template = "template",
+    Resource = "resource"
+);

@@ -14,6 +14,10 @@ use super::{
 /// By whom that is accepted which nobody has decided about.
 const FIRST_USE: &str = "first use";
 
+/// Marks a server as one whose resources were pinned. Those of a server that was accepted before they were are accepted as
+/// they are first seen, once.
+const RESOURCES: &str = "(resources)";
+
 /// How many kinds of users and applications are told apart for one server.
 const MAX_SIGHTS: i64 = 4096;
 
@@ -30,7 +34,9 @@ pub(super) fn known(view: &Connection, sighting: &Sighting, trust: Trust) -> rus
     if server.fingerprint != sighting.fingerprint
         || !server.is_current
         || is_trusted_now
-        || !is_sight(view, id, &sighting.sight)?
+        || !(is_sight(view, id, &sighting.sight)?
+            || !sighting.is_whole && is_sight(view, id, &in_part(&sighting.sight))?)
+        || sighting.is_whole && !is_sight(view, id, RESOURCES)?
     {
         return Ok(None);
     }
@@ -47,7 +53,12 @@ pub(super) fn see(change: &Connection, sighting: &Sighting, trust: Trust) -> rus
     let now = Timestamp::now().as_microsecond();
     let trusts = trust == Trust::FirstUse;
     let fingerprint = &sighting.fingerprint;
-    let before = with_id(change, &sighting.server, &fingerprint.target)?;
+    let mut before = with_id(change, &sighting.server, &fingerprint.target)?;
+    if let Some((id, server)) = &before
+        && upgrade(change, *id, server, sighting)?
+    {
+        before = with_id(change, &sighting.server, &fingerprint.target)?;
+    }
     let (id, is_replaced, trusts_all) = match &before {
         None => {
             make_room(change)?;
@@ -79,7 +90,15 @@ pub(super) fn see(change: &Connection, sighting: &Sighting, trust: Trust) -> rus
             params![id, ServerState::Accepted, now, FIRST_USE, ServerState::New],
         )?;
     }
-    let is_new_sight = add_sight(change, id, &sighting.sight)?;
+    // Where a list could not be read, what it holds is seen for the first time later on; but only if nobody of that kind
+    // has seen everything before.
+    let is_new_sight = match sighting.is_whole {
+        true => add_sight(change, id, &sighting.sight)?,
+        false => !is_sight(change, id, &sighting.sight)? && add_sight(change, id, &in_part(&sighting.sight))?,
+    };
+    let accepts_resources = sighting.is_whole
+        && add_sight(change, id, RESOURCES)?
+        && before.as_ref().is_some_and(|(_, server)| server.state == ServerState::Accepted);
 
     let known = before.iter().flat_map(|(_, server)| &server.items);
     let mut names: HashMap<(ItemKind, &str), Vec<Digest>> = HashMap::new();
@@ -94,7 +113,9 @@ pub(super) fn see(change: &Connection, sighting: &Sighting, trust: Trust) -> rus
         let hashes = names.get(&(one.kind, &*one.name));
         if hashes.is_none_or(|hashes| !hashes.contains(&one.hash)) {
             // Somebody else may be offered more than those before; but what they were offered stays as it was.
-            let is_trusted = trusts_all || trusts && is_new_sight && hashes.is_none();
+            let is_resource = one.kind == ItemKind::Resource;
+            let is_trusted = trusts_all
+                || hashes.is_none() && (trusts && is_new_sight || accepts_resources && is_resource);
             insert(change, id, sighting, one, is_trusted, now, &mut texts)?;
             news.push((one.kind, one.name.clone(), hashes.is_some()));
         }
@@ -124,6 +145,37 @@ pub(super) fn see(change: &Connection, sighting: &Sighting, trust: Trust) -> rus
     let (_, server) = with_id(change, &sighting.server, &fingerprint.target)?
         .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     Ok(Seen { server, is_first: before.is_none(), is_replaced, news })
+}
+
+/// Puts definitions into the place of those that an earlier version hashed otherwise; whether there were any.
+fn upgrade(
+    change: &Connection,
+    id: i64,
+    server: &super::Server,
+    sighting: &Sighting,
+) -> rusqlite::Result<bool> {
+    let known: HashSet<_> =
+        server.items.iter().map(|item| (item.kind, item.name.as_str(), item.hash)).collect();
+    let mut put = change.prepare_cached(
+        "UPDATE pinned_items SET hash = ?5, definition = ?6
+         WHERE server = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4",
+    )?;
+    let mut upgraded = false;
+    for one in &sighting.definitions {
+        let Some(earlier) = one.earlier else { continue };
+        let is_known = |hash| known.contains(&(one.kind, one.name.as_str(), hash));
+        if is_known(earlier) && !is_known(one.hash) {
+            let text = (one.text.len() <= MAX_TEXT).then_some(&one.text);
+            put.execute(params![id, one.kind, one.name, earlier, one.hash, text])?;
+            upgraded = true;
+        }
+    }
+    Ok(upgraded)
+}
+
+/// Under what it is kept that somebody has seen what could be read.
+fn in_part(sight: &str) -> String {
+    format!("{sight} in part")
 }
 
 fn insert(

@@ -97,6 +97,52 @@ async fn a_changed_or_renamed_item_waits_and_the_others_go_on() {
     }
 }
 
+/// What was decided about a definition holds when a later version hashes more of it, and only for what it then is.
+#[tokio::test]
+async fn decisions_hold_for_definitions_that_are_hashed_anew() {
+    for trust in [Trust::Ask, Trust::FirstUse] {
+        let pins = Place::new().pins();
+        let seen = pins.see(sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]), trust).await.unwrap();
+        let accept = Decision::accept("it", digest("target"), seen.server.hash, "ann");
+        pins.decide(accept).await.unwrap().unwrap();
+        let reject = Decision::reject("it", digest("target"), "ann").about(ItemKind::Tool, "c");
+        pins.decide(reject).await.unwrap().unwrap();
+        let mut anew = sighting("p", &[("a", "1 more"), ("b", "2 more"), ("c", "1 more")]);
+        for (one, earlier) in anew.definitions.iter_mut().zip(["1", "2", "1"]) {
+            one.earlier = Some(digest(earlier));
+        }
+        let seen = pins.see(anew.clone(), trust).await.unwrap();
+        assert_eq!(accepted(&seen), [("a", digest("1 more"))], "{trust:?}");
+        assert_eq!(waiting(&seen.server), ["b"], "it had changed besides");
+        let c = seen.server.items.iter().find(|item| item.name == "c").unwrap();
+        assert_eq!((c.state, c.hash), (ItemState::Rejected, digest("1 more")));
+        assert!(pins.see(anew, trust).await.unwrap().news.is_empty());
+        // From then on what is covered more counts.
+        let mut other = sighting("p", &[("a", "1 other")]);
+        other.definitions[0].earlier = Some(digest("1"));
+        let seen = pins.see(other, trust).await.unwrap();
+        assert!(accepted(&seen).is_empty() && waiting(&seen.server) == ["a"], "{trust:?}: {seen:?}");
+    }
+}
+
+/// What could not be read the first time is seen for the first time later on, and that only once.
+#[tokio::test]
+async fn first_use_trusts_a_list_that_could_not_be_read_before_once() {
+    let pins = Place::new().pins();
+    let mut part = sighting("p", &[("a", "1")]);
+    part.is_whole = false;
+    let seen = pins.see(part.clone(), Trust::FirstUse).await.unwrap();
+    assert_eq!(accepted(&seen).len(), 1);
+    let seen = pins.see(sighting("p", &[("a", "1"), ("b", "1")]), Trust::FirstUse).await.unwrap();
+    assert_eq!(accepted(&seen).len(), 2, "{seen:?}");
+    for is_whole in [true, false] {
+        let mut more = sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]);
+        more.is_whole = is_whole;
+        let seen = pins.see(more, Trust::FirstUse).await.unwrap();
+        assert_eq!((accepted(&seen).len(), waiting(&seen.server)), (2, vec!["c"]), "{is_whole}");
+    }
+}
+
 #[tokio::test]
 async fn first_use_trusts_once() {
     let pins = Place::new().pins();

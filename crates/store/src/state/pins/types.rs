@@ -74,11 +74,13 @@ pub enum ItemKind {
     Prompt,
     /// A template of resources; its name is the template.
     Template,
+    /// What the list of resources says about one of them; its name is the URI.
+    Resource,
 }
 
 impl ItemKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Instructions, Self::Tool, Self::Prompt, Self::Template];
+    pub const ALL: [Self; 5] = [Self::Instructions, Self::Tool, Self::Prompt, Self::Template, Self::Resource];
 
     /// As it is written.
     #[must_use]
@@ -88,6 +90,7 @@ impl ItemKind {
             Self::Tool => "tool",
             Self::Prompt => "prompt",
             Self::Template => "template",
+            Self::Resource => "resource",
         }
     }
 }
@@ -160,12 +163,22 @@ pub struct Definition {
     pub hash: Digest,
     /// All that, as JSON.
     pub text: String,
+    /// The hash that an earlier version made of the same definition, which covered less of it. What was decided about that
+    /// one holds for this one, which takes its place.
+    pub earlier: Option<Digest>,
 }
 
 impl Definition {
     /// A definition with its hash.
     pub fn new(kind: ItemKind, name: impl Into<String>, hash: Digest, text: impl Into<String>) -> Self {
-        Self { kind, name: name.into(), hash, text: text.into() }
+        Self { kind, name: name.into(), hash, text: text.into(), earlier: None }
+    }
+
+    /// The same with the hash that an earlier version made of it.
+    #[must_use]
+    pub fn with_earlier(mut self, hash: Digest) -> Self {
+        self.earlier = Some(hash);
+        self
     }
 }
 

@@ -1,0 +1,302 @@
+//! A person accepts, allows and denies what was shown to them, at a desk and on a phone.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::sync::Arc;
+
+use hospes::client::CallError;
+use hospes::prelude::*;
+use hospes::transport::http_server::{Endpoint, HttpServer};
+use hospes_browser_tests::{Browser, Hospes, LIMIT, Up};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+const RULES: &str = "
+[[rule]]
+decide = 'ask'
+server = 'mail'
+";
+
+/// The two screens: a desk and a phone, in CSS pixels.
+const SCREENS: [(u32, u32); 2] = [(1280, 900), (390, 844)];
+
+/// A text that reads otherwise than it is.
+const HIDDEN: &str = "to\u{202e}gpj.exe \\u{41}\u{200b}";
+
+fn send_email(description: &str) -> Tool {
+    let schema = json!({ "type": "object", "properties": { "to": { "type": "string" }, "body": { "type": "string" } } });
+    Tool::new("send_email").description(description).input_schema(schema)
+}
+
+/// A mail server in front of a host, with its console in a browser.
+struct House {
+    browser: Browser,
+    _hospes: Hospes,
+    _up: Up,
+    server: ServerHandle,
+    serving: JoinHandle<()>,
+    client: Arc<Client>,
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl House {
+    async fn build(args: &[&str]) -> Option<Self> {
+        let (browser, hospes) = (Browser::start().await?, Hospes::find()?);
+        let edit = json!({ "type": "object", "properties": { "path": { "type": "string" }, "edits": { "type": "array", "items": {
+            "type": "object", "properties": { "old_text": { "type": "string" }, "new_text": { "type": "string" } } } } } });
+        let server = Server::new("mail", "1")
+            .tool(
+                send_email("Sends an email."),
+                |arguments: RawJson| async move { arguments.as_str().to_owned() },
+            )
+            .tool(Tool::new("list").description("Lists mails."), || async { "none" })
+            .tool(Tool::new("edit_file").input_schema(edit), |arguments: RawJson| async move {
+                arguments.as_str().to_owned()
+            });
+        let handle = server.handle();
+        let http = HttpServer::bind("127.0.0.1:0", Endpoint::new(server)).await.unwrap();
+        let config = format!("[servers.mail]\nurl = '{}'", http.url());
+        let serving = tokio::spawn(async move {
+            let _ended = http.serve().await;
+        });
+        let policy = hospes.path("policy.toml");
+        std::fs::write(&policy, RULES).unwrap();
+        let up = hospes.up_with(&config, &[&["--policy", policy.to_str().unwrap()], args].concat());
+        let link = hospes.console().await;
+        browser.open(&link).await;
+        browser.see("Nothing waits for you").await;
+        let client = Arc::new(Client::connect(up.url.as_str()).await.unwrap());
+        Some(Self { browser, _hospes: hospes, _up: up, server: handle, serving, client })
+    }
+
+    fn call(&self, tool: &str, arguments: &Value) -> JoinHandle<Result<CallToolResult, CallError>> {
+        let (client, tool) = (Arc::clone(&self.client), format!("mail__{tool}"));
+        let arguments = RawJson::parse(arguments.to_string()).unwrap();
+        tokio::spawn(async move { Client::call(&client, &tool, arguments).await })
+    }
+
+    async fn open(&self, path: &str) {
+        let origin = self.browser.url().await.origin().ascii_serialization();
+        self.browser.open(&format!("{origin}{path}")).await;
+    }
+
+    async fn is_enabled(&self, selector: &str) -> bool {
+        let script = format!(
+            "const node = document.querySelector({selector:?}); return !node.disabled && node.getAttribute('aria-disabled') !== 'true'"
+        );
+        self.browser.run(&script).await == true
+    }
+
+    /// Presses "show the next" until all was in view.
+    async fn show_all(&self) {
+        for _ in 0..200 {
+            if self.browser.run("return document.querySelector('[data-show-next]') === null").await == true {
+                return;
+            }
+            self.browser.run("document.querySelector('[data-show-next]')?.click()").await;
+            tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+        }
+        panic!("something cannot be shown: {}", self.browser.text().await);
+    }
+}
+
+async fn said(calling: JoinHandle<Result<CallToolResult, CallError>>) -> String {
+    let ended = tokio::time::timeout(LIMIT, calling).await.expect("an end").unwrap();
+    ended.map_or_else(|error| error.to_string(), |result| result.all_text())
+}
+
+/// What changed is open and first; neither it nor the server is accepted before it was in view, and the host wants to know
+/// what was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_tool_is_shown_before_it_is_accepted() {
+    for (width, height) in SCREENS {
+        let Some(house) = House::build(&["--pins", "ask"]).await else { return };
+        let browser = &house.browser;
+        browser.screen(width, height).await;
+        house.open("/servers/mail").await;
+        browser.see("It was never accepted").await;
+        browser.press("[data-trust]").await;
+        browser.see("The server itself").await;
+        browser.find(".definition .code").await;
+        house.show_all().await;
+        browser.press("[data-accept=server]").await;
+        browser.see("mail: accepted.").await;
+
+        // The poisoned text is long, so that its end is below the window.
+        let poison = format!("Sends an email.\n{}\u{202e}hidden{}", "and so on\n".repeat(120), "\u{200b}");
+        assert!(house.server.remove_tool("send_email"));
+        house.server.add_tool(send_email(&poison), || async { "sent" }).unwrap();
+        browser.see("changed").await;
+        browser.see("\\u{202e}hidden").await;
+        let first = browser.run("return document.querySelector('.definition .name').textContent").await;
+        assert_eq!(first, "send_email", "what changed comes first");
+        assert_eq!(browser.run("return document.querySelector('.definition details').open").await, true);
+        let button = browser.find("[data-accept=server]").await.text().await.unwrap();
+        assert_eq!(button, "Accept 1 changed tool: send_email");
+        assert!(!house.is_enabled("[data-accept=server]").await, "nothing of it was shown");
+        assert!(!house.is_enabled("[data-accept=send_email]").await);
+        browser.picture("trust-unshown").await;
+        browser.screen(width, height).await;
+        // The person's own programs cannot leave it out either.
+        let tried = browser
+            .run(
+                "const key = localStorage.getItem('hospes-key');
+                 const all = await (await fetch('/api/definitions/mail', { headers: { 'x-hospes-key': key } })).json();
+                 const answer = await fetch('/api/definitions/mail/accept', { method: 'POST', headers: { 'x-hospes-key': key, 'content-type': 'application/json' },
+                   body: JSON.stringify({ hash: all.hash }) });
+                 return [answer.status, await answer.text()];",
+            )
+            .await;
+        assert!(tried[0] == 409 && tried[1].as_str().unwrap().contains("send_email"), "{tried}");
+
+        house.show_all().await;
+        assert!(house.is_enabled("[data-accept=server]").await);
+        let sizes = browser
+            .run(
+                "return ['accept', 'reject'].map((what) => { const box = document.querySelector(`[data-${what}=server]`).getBoundingClientRect();
+                 return [Math.round(box.height), box.width]; })",
+            )
+            .await;
+        assert_eq!(sizes[0][0], sizes[1][0], "both weigh the same: {sizes}");
+        browser.picture("trust-shown").await;
+        browser.screen(width, height).await;
+        browser.press("[data-accept=server]").await;
+        browser.see("mail: accepted.").await;
+    }
+}
+
+/// One key decides one call: the next card is chosen by the person before a key decides anything about it.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_decision_the_same_key_decides_nothing_else() {
+    let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
+    let browser = &house.browser;
+    let first = house.call("send_email", &json!({ "to": "ann@example.com", "body": "x" }));
+    browser.see("1 of 1").await;
+    let second = house.call("send_email", &json!({ "to": "bob@example.com", "body": "x" }));
+    browser.see("1 of 2").await;
+    let third = house.call("edit_file", &json!({ "path": "/etc/hosts", "edits": [] }));
+    let page = browser.see("1 of 3").await;
+    // The rows tell them apart.
+    for words in ["to: ann@example.com", "to: bob@example.com", "path: /etc/hosts"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    browser.picture("queue-rows").await;
+    browser.find("[data-once][aria-disabled=false]").await;
+    browser.keys("o").await;
+    assert!(said(first).await.contains("ann@example.com"));
+    browser.see("choose the next one").await;
+    browser.picture("queue-choose").await;
+    // Long after a card would have been armed.
+    tokio::time::sleep(std::time::Duration::from_millis(900)).await;
+    browser.keys("o").await;
+    browser.keys("d").await;
+    assert!(!second.is_finished() && !third.is_finished());
+    // Chosen, it is decided.
+    browser.keys("j").await;
+    browser.see("1 of 2").await;
+    browser.find("[data-once][aria-disabled=false]").await;
+    browser.keys("o").await;
+    assert!(said(second).await.contains("bob@example.com"));
+    browser.see("choose the next one").await;
+    assert!(!third.is_finished());
+    browser.press(".queued").await;
+    browser.find("[data-deny][aria-disabled=false]").await;
+    browser.keys("d").await;
+    assert!(!said(third).await.contains("hosts"));
+    // A card that comes up by itself is not decided by the key that decided the last one either.
+    let fourth = house.call("list", &json!({}));
+    browser.see("1 of 1").await;
+    browser.find("[data-once][aria-disabled=false]").await;
+    browser.keys("o").await;
+    browser.see("Choose this card first").await;
+    assert!(!fourth.is_finished());
+    browser.press("[data-once]").await;
+    assert_eq!(said(fourth).await, "none");
+}
+
+/// What hides in a text is seen where it is changed, and what is not changed is sent as it came.
+#[tokio::test(flavor = "multi_thread")]
+async fn hidden_characters_are_escaped_where_they_are_edited_and_sent_as_they_were() {
+    let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
+    let browser = &house.browser;
+    let calling = house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }));
+    browser.see("1 of 1").await;
+    browser.find("[data-once][aria-disabled=false]").await;
+    browser.keys("e").await;
+    let field = browser.find("#field-to").await.value().await.unwrap().unwrap();
+    assert_eq!(field, "to\\u{202e}gpj.exe \\u{5c}u{41}\\u{200b}");
+    browser.picture("edit-hidden").await;
+    browser.fill("#field-body", "y").await;
+    browser.press(".tabs button:nth-child(2)").await;
+    let raw = browser.find("textarea[aria-label='As JSON']").await.value().await.unwrap().unwrap();
+    assert!(raw.contains("\\u202e") && !raw.contains('\u{202e}'), "{raw}");
+    browser.fill("textarea[aria-label='As JSON']", &raw.replace("\"y\"", "\"z\"")).await;
+    browser.press("[data-once]").await;
+    let got: Value = serde_json::from_str(&said(calling).await).unwrap();
+    assert_eq!(got, json!({ "to": HIDDEN, "body": "z" }));
+
+    // The same in a lasting rule: it fits the value that it was made of.
+    // What comes while the page still shows a decision has to be chosen.
+    browser.see("Nothing waits for you.").await;
+    let calling = house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }));
+    browser.see("1 of 1").await;
+    browser.find("[data-always][aria-disabled=false]").await;
+    browser.press("[data-always]").await;
+    let condition = browser.find("[data-condition=to]").await.value().await.unwrap().unwrap();
+    assert_eq!(condition, "to\\u{202e}gpj.exe \\u{5c}u{41}\\u{200b}");
+    browser.picture("rule-hidden").await;
+    browser.press("[data-give]").await;
+    said(calling).await;
+    let again = said(house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }))).await;
+    assert!(again.contains("exe"), "nobody is asked again: {again}");
+}
+
+/// Allowing waits until the arguments were in view to their end, on a desk and on a phone.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_allowed_before_its_arguments_were_shown() {
+    for (width, height) in SCREENS {
+        let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
+        let browser = &house.browser;
+        browser.screen(width, height).await;
+        let body = format!("{}\nand the last line", "a line of it\n".repeat(150));
+        let calling = house.call("send_email", &json!({ "to": "ann@example.com", "body": body }));
+        browser.see("1 of 1").await;
+        browser.find("[data-deny][aria-disabled=false]").await;
+        assert!(!house.is_enabled("[data-once]").await, "its end was not shown at {width} px");
+        browser.picture(&format!("unshown-{width}")).await;
+        browser.screen(width, height).await;
+        browser.keys("o").await;
+        browser.run("document.querySelector('[data-once]').click()").await;
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        assert!(!calling.is_finished());
+        house.show_all().await;
+        browser.find("[data-once][aria-disabled=false]").await;
+        browser.press("[data-once]").await;
+        assert!(said(calling).await.contains("the last line"));
+    }
+}
+
+/// An edit of a text is a difference of words, also where it is one of several.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_of_a_file_is_shown_as_a_difference() {
+    let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
+    let browser = &house.browser;
+    let edits = json!([{ "old_text": "pay 10 to ann", "new_text": "pay 1000 to mallory" }, { "old_text": "gone", "new_text": "" }]);
+    let calling = house.call("edit_file", &json!({ "path": "notes.txt", "edits": edits }));
+    browser.see("1 of 1").await;
+    let parts = browser
+        .run("return ['del', 'ins'].map((tag) => [...document.querySelectorAll(`.matter ${tag}`)].map((one) => one.textContent))")
+        .await;
+    assert_eq!(parts, json!([["10", "ann", "gone"], ["1000", "mallory"]]));
+    let page = browser.text().await;
+    assert!(!page.contains("\"old_text\""), "{page}");
+    browser.picture("edit-diff").await;
+    browser.find("[data-deny][aria-disabled=false]").await;
+    browser.keys("d").await;
+    said(calling).await;
+}

@@ -1,0 +1,52 @@
+//! Arguments that are edits of a text: what goes and what comes.
+
+use hospes::model::RawJson;
+use serde_json::{Map, Value};
+
+/// Pairs of names under which tools take the text that goes and the text that comes.
+const PAIRS: [(&str, &str); 9] = [
+    ("old_text", "new_text"),
+    ("oldText", "newText"),
+    ("old_string", "new_string"),
+    ("old_str", "new_str"),
+    ("oldString", "newString"),
+    ("old", "new"),
+    ("before", "after"),
+    ("search", "replace"),
+    ("find", "replace"),
+];
+
+/// One edit of a text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TextEdit {
+    pub(super) old: String,
+    pub(super) new: String,
+    /// The other members as JSON; empty where there are none.
+    pub(super) rest: String,
+}
+
+/// The edits that a value is; none if it, or one of its elements, is anything else.
+pub(super) fn text_edits(value: &RawJson) -> Option<Vec<TextEdit>> {
+    match value.decode::<Value>().ok()? {
+        Value::Array(all) if !all.is_empty() => all
+            .into_iter()
+            .map(|one| if let Value::Object(members) = one { edit(members) } else { None })
+            .collect(),
+        Value::Object(members) => Some(vec![edit(members)?]),
+        _ => None,
+    }
+}
+
+fn edit(mut members: Map<String, Value>) -> Option<TextEdit> {
+    let is_text = |members: &Map<String, Value>, name: &str| members.get(name).is_some_and(Value::is_string);
+    let (old, new) = PAIRS.into_iter().find(|(old, new)| is_text(&members, old) && is_text(&members, new))?;
+    let (Value::String(old), Value::String(new)) = (members.remove(old)?, members.remove(new)?) else {
+        return None;
+    };
+    // Numbers may have more digits than a tree of values keeps: what holds one is shown as it came.
+    if members.values().any(|value| !matches!(value, Value::String(_) | Value::Bool(_) | Value::Null)) {
+        return None;
+    }
+    let rest = if members.is_empty() { String::new() } else { Value::Object(members).to_string() };
+    Some(TextEdit { old, new, rest })
+}

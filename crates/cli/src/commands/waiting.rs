@@ -1,0 +1,71 @@
+//! What waits for a person, said on the terminal of a host.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use hospes_host::Host;
+use hospes_host::desk::{Matter, MatterState};
+
+use crate::approve::{gist, title};
+use crate::output::{BOLD, DIM, Output, YELLOW, paint, printable};
+
+/// Width of the argument in a line, in columns.
+const GIST: usize = 60;
+
+/// Says what waits for a decision as it comes, and what nobody decided in time. It never ends.
+pub(super) async fn report(host: &Host, output: Output) -> Infallible {
+    let Some(desk) = host.guard().map(|guard| guard.desk().clone()) else {
+        return std::future::pending().await;
+    };
+    let mut changes = desk.subscribe();
+    let mut known: HashMap<String, MatterState> = HashMap::new();
+    loop {
+        changes.mark_unchanged();
+        let (open, recent) = (desk.matters(), desk.recent());
+        let next = open.iter().map(|matter| matter.expires_at).min();
+        for matter in &open {
+            if known.insert(matter.id.clone(), MatterState::Open).is_none() {
+                output.say(asked(matter));
+            }
+        }
+        for matter in &recent {
+            let before = known.remove(&matter.id);
+            if before == Some(MatterState::Open) && matter.state == MatterState::Expired {
+                output.say(missed(matter));
+            }
+        }
+        known.retain(|id, _| open.iter().any(|matter| matter.id == *id));
+        // Nothing changes by itself when a time is over: the desk finds out when it is looked at.
+        let until_next = async {
+            match next.map(|at| at.duration_since(jiff::Timestamp::now())) {
+                Some(left) => {
+                    let left = left.unsigned_abs().min(std::time::Duration::from_secs(3600));
+                    tokio::time::sleep(left + std::time::Duration::from_millis(50)).await;
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return std::future::pending().await },
+            () = until_next => {}
+        }
+    }
+}
+
+/// The line about something that waits.
+fn asked(matter: &Matter) -> String {
+    let (sign, hint) = (paint(YELLOW, "?"), paint(DIM, "decide in the console or with `hospes approve`"));
+    format!("  {sign} {} {}  {hint}", paint(BOLD, "waiting for you:"), about(matter))
+}
+
+/// The line about something that nobody decided.
+fn missed(matter: &Matter) -> String {
+    format!("  {} {} {}", paint(YELLOW, "✗"), paint(BOLD, "missed, so refused:"), about(matter))
+}
+
+fn about(matter: &Matter) -> String {
+    let (what, server) = title(matter);
+    let who = matter.application.as_deref().map(|name| format!(", asked by {}", printable(name)));
+    let gist = gist(matter, GIST).map(|gist| format!(" ({gist})"));
+    format!("{what} of {server}{}{}", gist.unwrap_or_default(), who.unwrap_or_default())
+}

@@ -1,0 +1,161 @@
+//! Stands before an endpoint for which nobody signs in, and lets in programs of its user.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use hospes::transport::http_server::{
+    Caller as CallerWords, ConnectionMemory, Endpoint, Front, FrontFuture, RemoteAddress,
+};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::{Caller, Unknown};
+
+/// Who is let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// Programs of the same user that no host has started; others by the token.
+    SameUser,
+    /// Who shows the token.
+    Token,
+}
+
+/// Lets in whom its [`Rule`] lets in. Who it is is looked up once for each connection, and is in the record of what it
+/// calls.
+pub struct CallerFront {
+    rule: Rule,
+    local: SocketAddr,
+    /// The hash of the token, so that how long a comparison takes says nothing of it.
+    token: [u8; 32],
+}
+
+type Known = Result<Caller, Unknown>;
+
+impl CallerFront {
+    /// Before the endpoint that listens at `local`.
+    #[must_use]
+    pub fn new(rule: Rule, local: SocketAddr, token: &str) -> Self {
+        Self { rule, local, token: Sha256::digest(token).into() }
+    }
+
+    async fn known(&self, request: &Request<Incoming>) -> Known {
+        let extensions = request.extensions();
+        let Some(RemoteAddress(remote)) = extensions.get::<RemoteAddress>().copied() else {
+            return Err(Unknown::Elsewhere);
+        };
+        let local = self.local;
+        let find = async move {
+            // It reads much of `/proc`.
+            let looked = tokio::task::spawn_blocking(move || Caller::of_connection(local, remote)).await;
+            looked.unwrap_or(Err(Unknown::Elsewhere))
+        };
+        match extensions.get::<ConnectionMemory>() {
+            Some(memory) => memory
+                .get_or_init::<Known>(find)
+                .await
+                .map_or(Err(Unknown::Elsewhere), |known| (*known).clone()),
+            None => find.await,
+        }
+    }
+
+    fn shows_token(&self, headers: &HeaderMap) -> bool {
+        let mut shown = headers.get_all(AUTHORIZATION).iter();
+        let (Some(one), None) = (shown.next(), shown.next()) else { return false };
+        let Some((scheme, token)) = one.to_str().ok().and_then(|text| text.split_once(' ')) else {
+            return false;
+        };
+        let hash: [u8; 32] = Sha256::digest(token.trim()).into();
+        scheme.eq_ignore_ascii_case("bearer") && hash == self.token
+    }
+
+    /// Why the caller is not served.
+    fn refusal(&self, known: &Known, has_token: bool) -> Option<String> {
+        if let Ok(caller) = known
+            && caller.is_server
+            && self.rule == Rule::SameUser
+        {
+            return Some(format!(
+                "{caller} is a server that a host has started, and servers are no applications"
+            ));
+        }
+        if has_token {
+            return None;
+        }
+        let token = "show the endpoint's token, as `Authorization: Bearer TOKEN`";
+        match (self.rule, known) {
+            (Rule::SameUser, Ok(caller)) if caller.is_same_user() => None,
+            (Rule::SameUser, Ok(caller)) => {
+                Some(format!("{caller} is not of the user who runs this host: {token}"))
+            }
+            // From the administrator there are no secrets.
+            (Rule::SameUser, Err(Unknown::Hidden { uid: 0 })) => None,
+            (Rule::SameUser, Err(why)) => Some(format!(
+                "it is not known which program calls ({why}), and only those of one user may: {token}"
+            )),
+            (Rule::Token, _) => Some(format!("this endpoint wants its token of everybody: {token}")),
+        }
+    }
+}
+
+impl Front for CallerFront {
+    fn receive<'a>(&'a self, endpoint: &'a Endpoint, request: &'a mut Request<Incoming>) -> FrontFuture<'a> {
+        Box::pin(async move {
+            let known = self.known(request).await;
+            let has_token = self.shows_token(request.headers());
+            // The token goes no further.
+            request.headers_mut().remove(AUTHORIZATION);
+            // A browser asks for pages of elsewhere first, and cannot show a token with that.
+            let is_preflight = request.method() == http::Method::OPTIONS;
+            if let Some(why) = self.refusal(&known, has_token).filter(|_| !is_preflight) {
+                tracing::warn!(why, "a request was refused");
+                let (parts, ()) = {
+                    let mut head = Request::new(());
+                    *head.uri_mut() = request.uri().clone();
+                    *head.headers_mut() = request.headers().clone();
+                    head.into_parts()
+                };
+                let mut response = self.refuse(&why);
+                endpoint.show(&parts, &mut response);
+                return Some(response);
+            }
+            let words = match &known {
+                Ok(caller) => caller.to_string(),
+                Err(Unknown::Hidden { uid }) => format!("a program of user {uid}"),
+                Err(_) => "a program that could not be identified".to_owned(),
+            };
+            request.extensions_mut().insert(CallerWords::new(words));
+            None
+        })
+    }
+}
+
+impl CallerFront {
+    fn refuse(&self, why: &str) -> Response<Bytes> {
+        let body = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32_600, "message": why } });
+        let mut response = Response::new(Bytes::from(body.to_string()));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // What asks for a token sends clients to look for who makes them out; only where one is wanted of all is that right.
+        *response.status_mut() = match self.rule {
+            Rule::Token => {
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                StatusCode::UNAUTHORIZED
+            }
+            Rule::SameUser => StatusCode::FORBIDDEN,
+        };
+        response
+    }
+}
+
+impl fmt::Debug for CallerFront {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallerFront")
+            .field("rule", &self.rule)
+            .field("local", &self.local)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,279 @@
+//! What `/proc` says.
+
+use std::fs;
+use std::io::Read as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::process::{MAX_PARENTS, Process, Terminal, clean};
+use super::{Caller, HELPER_WORD, Unknown};
+
+/// The longest table of sockets that is read, in bytes: some 200 000 sockets.
+const MAX_TABLE: u64 = 32 << 20;
+/// How many ancestors are followed.
+const MAX_DEPTH: usize = 1024;
+/// How often a line of ancestors is read until it is the same twice: one may end meanwhile.
+const TRIES: usize = 4;
+
+pub(super) fn own_user() -> u32 {
+    fs::metadata("/proc/self").map_or(u32::MAX, |data| data.uid())
+}
+
+pub(super) fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<Caller, Unknown> {
+    let (uid, inode) = socket(local, remote).ok_or(Unknown::Elsewhere)?;
+    let hidden = Unknown::Hidden { uid };
+    let mut found: Option<Caller> = None;
+    // A socket may be held by several: what a server holds is the server's.
+    for pid in holders(uid, inode) {
+        let caller = of_process(pid, uid).map_err(|_| hidden)?;
+        if found.is_none() || caller.is_server {
+            found = Some(caller);
+        }
+    }
+    found.ok_or(hidden)
+}
+
+pub(super) fn of_process(pid: u32, uid: u32) -> Result<Caller, Unknown> {
+    let hidden = Unknown::Hidden { uid };
+    let line = line(pid).ok_or(hidden)?;
+    let own = own_line();
+    let parents = line.iter().skip(1).take(MAX_PARENTS).map(|stat| program(stat.pid, &stat.name));
+    let first = line.first().ok_or(hidden)?;
+    let process = Process {
+        pid,
+        program: program(pid, &first.name),
+        terminal: Terminal::from_device(first.terminal),
+        parents: parents.collect(),
+    };
+    Ok(Caller { uid, is_server: is_server(&line, &own), process })
+}
+
+/// Whether a line of ancestors leads through this process, or through what starts servers of another host.
+fn is_server(line: &[Stat], own: &[u32]) -> bool {
+    let this = std::process::id();
+    if line.first().is_some_and(|stat| stat.pid == this) {
+        return false;
+    }
+    // What is above us, too, says nothing of who is below.
+    let below = line.iter().take_while(|stat| stat.pid == this || !own.contains(&stat.pid));
+    below.into_iter().any(|stat| stat.pid == this || is_helper(stat.pid))
+}
+
+fn own_line() -> Vec<u32> {
+    line(std::process::id()).unwrap_or_default().iter().map(|stat| stat.pid).collect()
+}
+
+/// What starts servers is this program, or another copy of it, with a word that says so.
+fn is_helper(pid: u32) -> bool {
+    let Ok(command) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+    command.split(|byte| *byte == 0).nth(1) == Some(HELPER_WORD.as_bytes())
+}
+
+/// Whose socket is at the other end, and which it is.
+fn socket(local: SocketAddr, remote: SocketAddr) -> Option<(u32, u64)> {
+    let wanted = (plain(remote), plain(local));
+    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].into_iter().find_map(|table| {
+        let mut text = String::new();
+        fs::File::open(table).ok()?.take(MAX_TABLE).read_to_string(&mut text).ok()?;
+        text.lines().skip(1).find_map(|line| entry(line, wanted))
+    })
+}
+
+/// One line of the table, if it is about that connection. A socket that is closed already has no inode.
+fn entry(line: &str, wanted: (SocketAddr, SocketAddr)) -> Option<(u32, u64)> {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    if address(words.next()?)? != wanted.0 || !is_to(address(words.next()?)?, wanted.1) {
+        return None;
+    }
+    let uid = words.nth(4)?.parse().ok()?;
+    let inode = words.nth(1)?.parse().ok()?;
+    (inode != 0).then_some((uid, inode))
+}
+
+/// Whether a connection leads there: who listens at all addresses has those of one port.
+fn is_to(address: SocketAddr, wanted: SocketAddr) -> bool {
+    address == wanted || (wanted.ip().is_unspecified() && address.port() == wanted.port())
+}
+
+/// An address as the table has it: words of the machine's own order in hexadecimal, a colon, the port.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let word = |at: usize| Some(u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    let ip: IpAddr = match ip.len() {
+        8 => Ipv4Addr::from(word(0)?).into(),
+        32 => {
+            let mut bytes = [0; 16];
+            for (number, part) in bytes.chunks_exact_mut(4).enumerate() {
+                part.copy_from_slice(&word(number * 8)?);
+            }
+            Ipv6Addr::from(bytes).into()
+        }
+        _ => return None,
+    };
+    Some(plain(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?)))
+}
+
+/// An address of IPv4 is the same within IPv6.
+fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Who holds a socket, of those who could: the processes of its user, and of the administrator.
+fn holders(uid: u32, inode: u64) -> Vec<u32> {
+    let wanted = format!("socket:[{inode}]");
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let processes = entries.flatten().filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        // What does not let itself be looked at belongs to the administrator.
+        let owner = entry.metadata().ok()?.uid();
+        (owner == uid || owner == 0).then_some(pid)
+    });
+    processes.filter(|pid| holds(*pid, &wanted)).collect()
+}
+
+fn holds(pid: u32, wanted: &str) -> bool {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    descriptors
+        .flatten()
+        .any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == wanted))
+}
+
+/// What is needed of `/proc/PID/stat`.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    pid: u32,
+    parent: u32,
+    terminal: i64,
+    name: String,
+}
+
+/// A process and its ancestors up to the first; none where one of them cannot be read.
+fn line(pid: u32) -> Option<Vec<Stat>> {
+    let mut last = None;
+    for _ in 0..TRIES {
+        let read = read_line(pid);
+        if read.is_some() && read == last {
+            return read;
+        }
+        last = read;
+    }
+    None
+}
+
+fn read_line(pid: u32) -> Option<Vec<Stat>> {
+    let (mut line, mut next) = (Vec::new(), pid);
+    // A process whose parent lives where we do not see it has none.
+    while next != 0 {
+        if line.len() >= MAX_DEPTH {
+            return None;
+        }
+        let read = stat(next)?;
+        next = read.parent;
+        line.push(read);
+    }
+    Some(line)
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    parse(pid, &String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
+}
+
+/// The name may hold anything, so what counts stands behind the last bracket.
+fn parse(pid: u32, text: &str) -> Option<Stat> {
+    let (before, after) = text.rsplit_once(')')?;
+    let name = before.split_once('(')?.1.to_owned();
+    let mut words = after.split_ascii_whitespace();
+    let parent = words.nth(1)?.parse().ok()?;
+    let terminal = words.nth(2)?.parse().ok()?;
+    Some(Stat { pid, parent, terminal, name })
+}
+
+fn program(pid: u32, called: &str) -> String {
+    let file = fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let name = file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    clean(name.as_deref().unwrap_or(called))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn pair(at: &str) -> (TcpListener, TcpStream, TcpStream) {
+        let listener = TcpListener::bind(at).unwrap();
+        let there = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let here = listener.accept().unwrap().0;
+        (listener, there, here)
+    }
+
+    #[test]
+    fn addresses_are_read_as_the_kernel_writes_them() {
+        let read = |text: &str| address(text).map(|address| address.to_string());
+        if cfg!(target_endian = "little") {
+            assert_eq!(read("0100007F:1CA9").as_deref(), Some("127.0.0.1:7337"));
+            assert_eq!(read("0000000000000000FFFF00000100007F:0050").as_deref(), Some("127.0.0.1:80"));
+            assert_eq!(read("00000000000000000000000001000000:0050").as_deref(), Some("[::1]:80"));
+        }
+        for bad in ["", ":", "0100007F", "0100007F:", "0100007F:zz", "ä100007F:0050", "01:0050"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_of_processes_do_not_confuse() {
+        let read = |text| parse(7, text).map(|stat| (stat.parent, stat.terminal));
+        assert_eq!(read("7 (sh) S 5 7 7 34816 9 0"), Some((5, 34_816)));
+        assert_eq!(read("7 (a) S 1 1 1 0 (b) R 5 7 7 0 1"), Some((5, 0)));
+        assert_eq!(read("7 (sh"), None);
+    }
+
+    #[test]
+    fn who_connects_is_known_by_both_families() {
+        for at in ["127.0.0.1:0", "[::1]:0"] {
+            let (listener, there, here) = pair(at);
+            let (local, remote) = (here.local_addr().unwrap(), here.peer_addr().unwrap());
+            let caller = Caller::of_connection(local, remote).unwrap();
+            assert_eq!(caller.process.pid, std::process::id());
+            assert!(caller.is_same_user() && !caller.is_server, "{caller:?}");
+            assert!(!caller.process.program.is_empty() && !caller.process.parents.is_empty(), "{caller:?}");
+            drop((listener, there));
+            assert_eq!(Caller::of_connection(local, remote), Err(Unknown::Elsewhere));
+        }
+    }
+
+    #[test]
+    fn what_this_process_has_started_is_no_caller() {
+        let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let caller = of_process(child.id(), own_user()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(caller.is_server, "{caller:?}");
+        assert_eq!(of_process(child.id(), 0), Err(Unknown::Hidden { uid: 0 }));
+    }
+
+    /// What another host has started cannot be told by its line, but by what stays beside it.
+    #[test]
+    fn a_server_of_another_host_is_one_too() {
+        let mut child = Command::new("sh")
+            .arg0("/proc/self/exe")
+            .args(["-c", "read x"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(!is_helper(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        // The shell takes the word for the name of a script.
+        fs::write(folder.path().join(HELPER_WORD), "read x\n").unwrap();
+        let mut command = Command::new("sh");
+        let mut child = command.arg(HELPER_WORD).current_dir(&folder).stdin(Stdio::piped()).spawn().unwrap();
+        assert!(is_helper(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

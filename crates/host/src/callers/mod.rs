@@ -1,0 +1,124 @@
+//! Which program it is that connects: the process at the other end of a local connection, and whether it is a server of
+//! a host's.
+//!
+//! Known on Linux alone, from `/proc`: of a TCP connection over loopback the table of sockets says whose the other end is,
+//! and the descriptors of the processes say which of them hold it. What starts servers is the reaper of all that they
+//! start, so that no process of theirs gets out of the line of its ancestors.
+//!
+//! What cannot be read is [`Unknown`]: the process may have ended, be another user's, not let itself be looked at (as
+//! `sshd` does), or live where this one does not see it.
+
+mod front;
+#[cfg(target_os = "linux")]
+mod linux;
+mod process;
+
+use std::fmt;
+use std::net::SocketAddr;
+
+pub use front::{CallerFront, Rule};
+pub use process::{Process, Terminal};
+
+/// The first argument of this program where it starts a server and stays as the parent of all that comes of it: what has
+/// such an ancestor is a server of a host's, of this one's or of another.
+pub const HELPER_WORD: &str = "__run-child";
+
+/// Why it is not known which program it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unknown {
+    /// There is nothing on this system that would say it.
+    #[error("this system does not say which program a connection is from")]
+    System,
+    /// No such socket is open on this machine, or it is closed already.
+    #[error("no socket of this machine is at the other end")]
+    Elsewhere,
+    /// Nobody who can be looked at holds the other end.
+    #[error("no process that can be looked at holds the other end")]
+    Hidden {
+        /// Whose socket it is.
+        uid: u32,
+    },
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Caller {
+    /// Whose socket it is, by the number of the user.
+    pub uid: u32,
+    /// The process that holds it; one of several that do, where one is a server of a host's that one.
+    pub process: Process,
+    /// Whether it is a server that a host has started, this one or another.
+    pub is_server: bool,
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, process {} of user {}", self.process.program, self.process.pid, self.uid)
+    }
+}
+
+impl Caller {
+    /// Who holds the other end of a TCP connection over loopback. Reads much of `/proc`, so it blocks for milliseconds.
+    ///
+    /// # Errors
+    /// [`Unknown`]: it is not known.
+    pub fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<Self, Unknown> {
+        #[cfg(target_os = "linux")]
+        return linux::of_connection(local, remote);
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = (local, remote);
+            Err(Unknown::System)
+        }
+    }
+
+    /// The process with this id, of this user: who made a connection over a Unix socket, as the system says.
+    ///
+    /// # Errors
+    /// [`Unknown`]: there is no such process, or nothing of it can be read.
+    pub fn of_process(pid: u32, uid: u32) -> Result<Self, Unknown> {
+        #[cfg(target_os = "linux")]
+        return linux::of_process(pid, uid);
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = (pid, uid);
+            Err(Unknown::System)
+        }
+    }
+
+    /// This process.
+    ///
+    /// # Errors
+    /// [`Unknown`]: nothing of it can be read.
+    pub fn this() -> Result<Self, Unknown> {
+        #[cfg(target_os = "linux")]
+        return linux::of_process(std::process::id(), own_user());
+        #[cfg(not(target_os = "linux"))]
+        Err(Unknown::System)
+    }
+
+    /// Whether it is a program of the user that this one runs as, or of the administrator.
+    #[must_use]
+    pub fn is_same_user(&self) -> bool {
+        is_same_user(self.uid)
+    }
+}
+
+/// Whether this is the user that this program runs as, or the administrator, from whom there are no secrets.
+#[must_use]
+pub fn is_same_user(uid: u32) -> bool {
+    #[cfg(target_os = "linux")]
+    return uid == own_user() || uid == 0;
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = uid;
+        false
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn own_user() -> u32 {
+    linux::own_user()
+}

@@ -1,0 +1,99 @@
+//! What is said of a process.
+
+use serde::{Deserialize, Serialize};
+
+/// How many ancestors are named.
+#[cfg(target_os = "linux")]
+pub(super) const MAX_PARENTS: usize = 3;
+/// How long the name of a program may be, in characters.
+#[cfg(target_os = "linux")]
+const MAX_NAME: usize = 48;
+
+/// A process, as it was when it was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// The name of its program's file; where that cannot be read, what the process calls itself.
+    pub program: String,
+    /// Its controlling terminal.
+    pub terminal: Option<Terminal>,
+    /// The programs that started it, the nearest first; at most three.
+    pub parents: Vec<String>,
+}
+
+/// A terminal, `pts/3`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Terminal(String);
+
+impl Terminal {
+    /// What it is called below `/dev`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// From the number of its device, as `/proc/PID/stat` has it; none for 0.
+    #[cfg(target_os = "linux")]
+    pub(super) fn from_device(number: i64) -> Option<Self> {
+        let number = u32::try_from(number & 0xffff_ffff).ok().filter(|number| *number != 0)?;
+        let (major, minor) = ((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xf_ff00));
+        Some(Self(match (major, minor) {
+            (136..=143, minor) => format!("pts/{}", (major - 136) * 256 + minor),
+            (4, 0..64) => format!("tty{minor}"),
+            (4, minor) => format!("ttyS{}", minor - 64),
+            (major, minor) => format!("terminal {major}:{minor}"),
+        }))
+    }
+}
+
+impl Process {
+    /// What it is and where it comes from: `python3, process 5, started by bash, sshd`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let Self { pid, program, parents, .. } = self;
+        match parents.is_empty() {
+            true => format!("{program}, process {pid}"),
+            false => format!("{program}, process {pid}, started by {}", parents.join(", ")),
+        }
+    }
+}
+
+/// A name that can stand in a line: whoever starts a program chooses it.
+#[cfg(target_os = "linux")]
+pub(super) fn clean(name: &str) -> String {
+    let name = name.strip_suffix(" (deleted)").unwrap_or(name);
+    let plain = |c: char| match c {
+        ',' | '(' | ')' | '`' | '\u{7f}'.. => '?',
+        c if c.is_control() => '?',
+        c => c,
+    };
+    let clean: String = name.chars().take(MAX_NAME).map(plain).collect();
+    if clean.is_empty() { "?".to_owned() } else { clean }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminals_are_called_as_below_dev() {
+        let name = |number| Terminal::from_device(number).map(|terminal| terminal.0);
+        assert_eq!(name(0), None);
+        assert_eq!(name(34_816).as_deref(), Some("pts/0"));
+        assert_eq!(name(34_819).as_deref(), Some("pts/3"));
+        assert_eq!(name((1 << 20) | 34_817).as_deref(), Some("pts/257"));
+        assert_eq!(name(1025).as_deref(), Some("tty1"));
+        assert_eq!(name(1088).as_deref(), Some("ttyS0"));
+    }
+
+    #[test]
+    fn a_name_of_a_program_cannot_pass_for_more() {
+        assert_eq!(clean("node"), "node");
+        assert_eq!(clean("sh, process 1 of user 0\n\u{202e}"), "sh? process 1 of user 0??");
+        assert_eq!(clean(&"x".repeat(500)).len(), MAX_NAME);
+        assert_eq!(clean("python3 (deleted)"), "python3");
+    }
+}

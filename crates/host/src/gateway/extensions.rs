@@ -1,0 +1,313 @@
+//! Extensions of the protocol: which of them the servers have, and requests of methods that only an extension has.
+//!
+//! What such a request is about is not known here. So it goes to the server whose label its `uri`, `ref.uri` or `name`
+//! carries, or whose task it names; else to the only one that can be meant; and to none where several can. Its params and
+//! its result pass as they came, but for that label.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hospes::{Call, Outcome};
+use hospes_model::{Method, RawJson, Reply, RpcError, TASKS_EXTENSION};
+
+use super::forward::Way;
+use super::{Gateway, InUse, Kind, not_an_object, place, rewrite, unknown_resource};
+use crate::catalogue::names::SEPARATOR;
+use crate::catalogue::uris::RouteError;
+use crate::catalogue::{Catalogue, is_labelled, template_matches};
+use crate::guard::What;
+use crate::upstream::{Extensions, Live};
+
+/// What a method that only an extension has is called before rules, so that it is never taken for a tool.
+const SUBJECT: &str = "method:";
+/// The longest name of such a method, in bytes.
+const MAX_METHOD_BYTES: usize = 128;
+/// The members of results that hold further objects with URIs.
+const NESTED: [&str; 3] = ["skills", "skill", "resources"];
+/// How deep such members are followed.
+const MAX_DEPTH: usize = 4;
+
+impl Gateway {
+    /// The servers that this application sees and that are connected, with what each of them declares.
+    fn in_view(&self, using: &InUse) -> Vec<(usize, Arc<Live>)> {
+        let (user, abilities) = (using.view.user.as_ref(), using.view.abilities);
+        let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
+        let live = seen.filter_map(|(server, slot)| {
+            // Of what nobody has accepted, no word is passed on.
+            if slot.server.gate.as_ref().is_some_and(|gate| gate.whole().is_some()) {
+                return None;
+            }
+            let upstream = slot.of(user)?;
+            let own = upstream.own(&using.application, abilities);
+            let own = own.and_then(|line| line.phase().offers().cloned());
+            let live = own.or_else(|| upstream.line(abilities).phase().offers().cloned())?;
+            Some((server, live))
+        });
+        live.collect()
+    }
+
+    /// The extensions that the servers in view have. Settings are passed as they came where one server has the extension,
+    /// and of several what is equal in all of them.
+    pub(super) fn extensions(&self, using: &InUse) -> Extensions {
+        let mut all: BTreeMap<String, Vec<RawJson>> = BTreeMap::new();
+        for (_, live) in self.in_view(using) {
+            for (identifier, settings) in declared(&live) {
+                all.entry(identifier.clone()).or_default().push(settings.clone());
+            }
+        }
+        all.into_iter().map(|(identifier, settings)| (identifier, agreed(&settings))).collect()
+    }
+
+    /// A request of a method that the specification does not define.
+    pub(super) async fn unknown_method(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
+        let method = call.method.clone();
+        let name = method.name();
+        let is_name = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+        if name.len() > MAX_METHOD_BYTES || !name.bytes().all(is_name) {
+            return Err(RpcError::method_not_found(""));
+        }
+        if let Some(repeated) = call.params.view().repeated {
+            return Err(RpcError::invalid_params(format!("invalid params: `{repeated}` stands twice")));
+        }
+        self.shared.settle(&using.view, |slot| slot.server.start_wait).await;
+        let catalogue = using.catalogue();
+        let (server, params) = self.addressed(&call, using, &catalogue)?;
+        let subject = format!("{SUBJECT}{name}");
+        let shown = without_meta(&params);
+        let what = What::Method(&subject, &shown);
+        let mut passage = match self.admit(&call, server, &what, using).await {
+            Ok(passage) => passage,
+            Err(stopped) => return Ok(stopped),
+        };
+        let context = call.context.clone();
+        let outcome = match self.reach(server, using).await {
+            Ok(mut reached) => {
+                if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
+                    reached.lease.finish();
+                    return Ok(self.refuse(passage, &call, server, what, &why).await);
+                }
+                let way = Way { server, reached, catalogue: Arc::clone(&catalogue) };
+                self.forward(call, params, way).await
+            }
+            Err(unreached) => {
+                if let Some(passage) = &mut passage {
+                    passage.reaches_nobody();
+                }
+                Err(unreached.into())
+            }
+        };
+        let outcome = self.came_back(passage, &context, &method, outcome).await?;
+        Ok(match outcome {
+            Outcome::Complete(Reply::Raw { revision, json, bridge }) if names_uris(name) => {
+                let server = &self.shared.upstreams[server].server.name;
+                let show = |uri: &str| catalogue.uris.show(server, uri, &template_matches);
+                let json = if catalogue.is_alone { json } else { with_shown_uris(&json, 0, &show) };
+                Outcome::Complete(Reply::Raw { revision, json, bridge })
+            }
+            outcome => outcome,
+        })
+    }
+
+    /// Which server a request is for, and its params as that server knows what they name.
+    fn addressed(
+        &self,
+        call: &Call,
+        using: &InUse,
+        catalogue: &Catalogue,
+    ) -> Result<(usize, RawJson), RpcError> {
+        let (view, params) = (call.params.view(), call.params.raw());
+        let wrong = |error: serde_json::Error| not_an_object(&error);
+        if let Some(uri) = view.uri.as_deref() {
+            match self.route(catalogue, uri) {
+                Ok((server, own)) => {
+                    return Ok((server, rewrite::with_text(params, "uri", &own).map_err(wrong)?));
+                }
+                Err(error @ RouteError::Ambiguous { .. }) => return Err(unknown_resource(uri, &error)),
+                Err(_) => {}
+            }
+        }
+        let reference = params.members().filter(|member| member.key() == "ref").last();
+        if let Some(reference) = reference.map(|member| member.value())
+            && let Some(uri) = reference.members().filter(|member| member.key() == "uri").last()
+            && let Some(uri) = uri.text()
+        {
+            match catalogue.uris.route_template(&uri) {
+                Ok(target) => {
+                    if let Some(server) = self.position(target.server) {
+                        let own = rewrite::with_text(&reference, "uri", &target.uri).map_err(wrong)?;
+                        return Ok((server, params.with_member("ref", &own)));
+                    }
+                }
+                Err(error @ RouteError::Ambiguous { .. }) => return Err(unknown_resource(&uri, &error)),
+                Err(_) => {}
+            }
+        }
+        if let Some(shown) = view.name.as_deref()
+            && let Some((server, own)) = self.named_server(shown, using, catalogue)
+        {
+            return Ok((server, rewrite::with_text(params, "name", &own).map_err(wrong)?));
+        }
+        if let Some(shown) = view.task_id.as_deref()
+            && let Ok((server, own)) = self.task_place(shown, &call.context)
+            && using.view.sees(server)
+        {
+            return Ok((server, rewrite::with_text(params, "taskId", &own).map_err(wrong)?));
+        }
+        let server = self.only_candidate(call.method.name(), using)?;
+        Ok((server, params.clone()))
+    }
+
+    /// The server of a name with a label, and what that server calls it.
+    fn named_server(&self, shown: &str, using: &InUse, catalogue: &Catalogue) -> Option<(usize, String)> {
+        let known = [Kind::Tool, Kind::Prompt].into_iter().find_map(|kind| place(catalogue, kind, shown));
+        if let Some(known) = known {
+            return Some((known.server, known.name.to_string()));
+        }
+        let (prefix, own) = shown.split_once(SEPARATOR).filter(|_| using.view.only.is_none())?;
+        Some((self.position(self.shared.prefixes.server(prefix)?)?, own.to_owned()))
+    }
+
+    /// The only server that a request can mean which names none.
+    fn only_candidate(&self, method: &str, using: &InUse) -> Result<usize, RpcError> {
+        let seen = self.in_view(using);
+        let family = method.split('/').next().unwrap_or_default();
+        let is_of_family = |identifier: &str| {
+            identifier.rsplit_once('/').is_some_and(|(_, name)| name == family) && method.contains('/')
+        };
+        let servers = |wanted: &dyn Fn(&str) -> bool| -> Vec<usize> {
+            let has = |live: &Live| declared(live).any(|(identifier, _)| wanted(identifier));
+            seen.iter().filter(|(_, live)| has(live)).map(|(server, _)| *server).collect()
+        };
+        let extended = servers(&|_| true);
+        let of_family = servers(&is_of_family);
+        let candidates = if of_family.is_empty() { &extended } else { &of_family };
+        match (candidates.as_slice(), seen.as_slice()) {
+            ([one], _) => Ok(*one),
+            ([], [(one, _)]) => Ok(*one),
+            ([], _) => Err(RpcError::method_not_found(method)),
+            (several, _) => {
+                let labels = several.iter().filter_map(|server| {
+                    let prefix = self.shared.prefixes.of(&self.shared.upstreams[*server].server.name)?;
+                    Some(prefix.as_str().to_owned())
+                });
+                Err(ambiguous(method, labels.collect()))
+            }
+        }
+    }
+}
+
+/// The extensions that a server declares, but for tasks, which are carried by themselves.
+pub(crate) fn declared(live: &Live) -> impl Iterator<Item = (&String, &RawJson)> {
+    let all = live.capabilities().extensions.iter();
+    all.filter(|(identifier, settings)| *identifier != TASKS_EXTENSION && settings.is_object())
+}
+
+fn ambiguous(method: &str, servers: Vec<String>) -> RpcError {
+    #[derive(serde::Serialize)]
+    struct Data {
+        servers: Vec<String>,
+    }
+    let text = format!(
+        "{method}: several servers may be meant ({}); name one of them in `uri` or `name`, or use the endpoint of one \
+         server",
+        servers.join(", ")
+    );
+    RpcError::invalid_params(text).with_data(&Data { servers })
+}
+
+/// The settings as they came from one server; of several, those members that all have with equal values.
+fn agreed(settings: &[RawJson]) -> RawJson {
+    let Some((first, others)) = settings.split_first() else { return RawJson::empty_object() };
+    if others.is_empty() {
+        return first.clone();
+    }
+    let others: Vec<_> = others.iter().map(|other| other.to_value().unwrap_or_default()).collect();
+    let mut out = vec![b'{'];
+    for member in first.members() {
+        let value = member.value().to_value().ok();
+        if others.iter().all(|other| other.get(&*member.key()) == value.as_ref()) {
+            member.write(&mut out);
+        }
+    }
+    out.push(b'}');
+    RawJson::parse(out).unwrap_or_else(|_| RawJson::empty_object())
+}
+
+/// What the params say beside what belongs to the protocol.
+fn without_meta(params: &RawJson) -> RawJson {
+    let mut out = vec![b'{'];
+    let own = ["_meta", "inputResponses", "requestState"];
+    params
+        .members()
+        .filter(|member| !own.contains(&&*member.key()))
+        .for_each(|member| member.write(&mut out));
+    out.push(b'}');
+    RawJson::parse(out).unwrap_or_else(|_| RawJson::empty_object())
+}
+
+/// Whether the result of a method holds URIs of resources, and where is known.
+fn names_uris(method: &str) -> bool {
+    matches!(method, "skills/list" | "skills/get" | "resources/directory/read")
+}
+
+/// The result with the URIs of labelled schemes as they are shown.
+fn with_shown_uris(value: &RawJson, depth: usize, show: &impl Fn(&str) -> String) -> RawJson {
+    if depth > MAX_DEPTH {
+        return value.clone();
+    }
+    if value.as_bytes().first() == Some(&b'[') {
+        let Ok(items) = value.decode::<Vec<RawJson>>() else { return value.clone() };
+        let items: Vec<RawJson> = items.iter().map(|item| with_shown_uris(item, depth + 1, show)).collect();
+        return RawJson::from_serialize(&items).unwrap_or_else(|_| value.clone());
+    }
+    let mut shown = value.clone();
+    for member in value.members() {
+        let key = member.key();
+        if key == "uri" {
+            let uri = member.text().filter(|uri| is_labelled(uri)).map(|uri| show(&uri));
+            if let Some(uri) = uri.and_then(|uri| RawJson::from_serialize(&uri).ok()) {
+                shown = shown.with_member("uri", &uri);
+            }
+        } else if NESTED.contains(&&*key) {
+            shown = shown.with_member(&key, &with_shown_uris(&member.value(), depth + 1, show));
+        }
+    }
+    shown
+}
+
+/// Whether the catalogue's methods are somebody's own.
+pub(super) fn is_own(method: &Method) -> bool {
+    matches!(method, Method::Other(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> RawJson {
+        RawJson::parse(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn settings_of_several_servers_are_what_they_agree_on() {
+        let one = raw(r#"{"b":1, "a":{"x":1e400}}"#);
+        assert_eq!(agreed(std::slice::from_ref(&one)), one, "as they came");
+        let several =
+            [raw(r#"{"b":[1,2],"a":1,"c":3}"#), raw(r#"{"a":1.0,"b":[1,2]}"#), raw(r#"{"b":[1, 2]}"#)];
+        assert_eq!(agreed(&several).as_str(), r#"{"b":[1,2]}"#);
+        assert_eq!(agreed(&[raw("{}"), raw(r#"{"a":1}"#)]).as_str(), "{}");
+    }
+
+    #[test]
+    fn uris_are_shown_where_they_stand_and_nowhere_else() {
+        let result = raw(
+            r#"{"skills":[{"uri":"skill://x/SKILL.md","resources":[{"uri":"skill://x/a","size":1.0}],"text":"skill://x"}],
+            "uri":"https://x/","frontmatter":{"uri":"skill://x/y"}}"#,
+        );
+        let shown = with_shown_uris(&result, 0, &|uri: &str| uri.replacen("://", "://a/", 1));
+        let expected = result.as_str().replace("\"uri\":\"skill://x/SKILL", "\"uri\":\"skill://a/x/SKILL");
+        let expected = expected.replace("skill://x/a", "skill://a/x/a");
+        assert_eq!(shown.to_value().unwrap(), raw(&expected).to_value().unwrap());
+        assert!(shown.as_str().contains("1.0"), "numbers stay as they were written");
+    }
+}

@@ -1,0 +1,271 @@
+//! Extensions behind the gateway: what both sides declare, methods that only they know, and URIs that may not change their
+//! scheme.
+
+use hospes::model::{ClientCapabilities, RawJson, Reply, code};
+use hospes_policy::{Policy, Reading};
+use hospes_store::{Audit, Ending, Entry, EntryKind, Search};
+use serde_json::Value;
+
+use super::*;
+
+const APP: &str = "ui://get-time/mcp-app.html";
+const UI: &str = "io.modelcontextprotocol/ui";
+const SKILL: &str = "skill://refunds/SKILL.md";
+
+/// A program of which two instances run: its tool is shown by a document of its own, and it has methods of extensions.
+struct Clock {
+    inner: hospes::BoxService,
+    name: &'static str,
+}
+
+impl Service for Clock {
+    async fn call(&self, call: Call) -> Outcome {
+        let said = match call.method.name() {
+            "tools/call" => json!({
+                "content": [
+                    { "type": "resource_link", "uri": APP, "name": "app" },
+                    { "type": "text", "text": APP },
+                    { "type": "resource", "resource": { "uri": APP, "text": "<p>" } },
+                ],
+                "_meta": { "ui": { "resourceUri": APP }, "ui/resourceUri": APP },
+            }),
+            "skills/get" => json!({ "skill": { "uri": SKILL, "resources": [{ "uri": SKILL, "size": 1 }] } }),
+            "acme/where" => {
+                let params = call.params.raw().to_value().unwrap_or_default();
+                let without: serde_json::Map<String, Value> = params
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .filter(|(key, _)| *key != "_meta")
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect();
+                let mut declared = call.context.peer().capabilities.extensions.clone();
+                // That is no extension before 2026-07-28, and asked for by the host itself.
+                declared.remove("io.modelcontextprotocol/tasks");
+                let declared = serde_json::to_value(declared).unwrap();
+                json!({ "at": self.name, "params": without, "declared": declared })
+            }
+            _ => return self.inner.call(call).await,
+        };
+        Outcome::Complete(Reply::raw(Revision::LATEST, RawJson::from(said)))
+    }
+}
+
+fn clock(name: &'static str, extensions: &[(&str, Value)]) -> Make {
+    let extensions: Vec<(String, Value)> = extensions
+        .iter()
+        .map(|(identifier, settings)| ((*identifier).to_owned(), settings.clone()))
+        .collect();
+    Arc::new(move || {
+        let meta = json!({ "ui": { "resourceUri": APP, "visibility": ["model"] }, "ui/resourceUri": APP });
+        let tool = hospes::server::Tool::new("get-time").meta(serde_json::from_value(meta).unwrap());
+        let server = Server::new(name, "1").tool(tool, || async { "now" }).resource(APP, name);
+        let server = extensions
+            .iter()
+            .fold(server, |server, (identifier, settings)| server.extension(identifier, settings.clone()));
+        Ok(hospes::BoxService::new(Clock { inner: hospes::BoxService::new(server), name }))
+    })
+}
+
+fn two(up: Revision, a: &[(&str, Value)], b: &[(&str, Value)]) -> House {
+    House::default().made_by("a", up, Duration::ZERO, clock("a", a)).made_by(
+        "b",
+        up,
+        Duration::ZERO,
+        clock("b", b),
+    )
+}
+
+async fn with_extensions(gateway: crate::Gateway, down: Revision, extensions: Value) -> Client {
+    let capabilities: ClientCapabilities =
+        serde_json::from_value(json!({ "extensions": extensions })).unwrap();
+    Client::builder().revision(down).capabilities(capabilities).in_memory(gateway).await.unwrap()
+}
+
+async fn ask(client: &Client, method: &str, params: Value) -> Result<Value, hospes::model::RpcError> {
+    match client.raw(method, &RawJson::from(params)).await {
+        Ok(result) => Ok(result.to_value().unwrap()),
+        Err(CallError::Rpc(error)) => Err(error),
+        Err(error) => panic!("{method}: {error}"),
+    }
+}
+
+fn eras() -> impl Iterator<Item = (Revision, Revision)> {
+    ERAS.into_iter().flat_map(|up| ERAS.map(|down| (up, down)))
+}
+
+/// Extension rows EXT-22, EXT-25 and APPS-70 of the ledger of extensions.
+#[tokio::test]
+async fn two_instances_of_one_app_do_not_take_each_others_place() {
+    for (up, down) in eras() {
+        let host = two(up, &[], &[]).start();
+        let client = plain(&host, down).await;
+        let tools = client.tools().all().await.unwrap();
+        let named: Vec<Value> = tools.iter().map(|tool| serde_json::to_value(&tool.meta).unwrap()).collect();
+        let listed: Vec<String> =
+            client.resources().all().await.unwrap().into_iter().map(|resource| resource.uri).collect();
+        for (at, name) in ["a", "b"].into_iter().enumerate() {
+            let shown = format!("ui://{name}/get-time/mcp-app.html");
+            let what = format!("{name}, {up} behind {down}");
+            let want =
+                json!({ "ui": { "resourceUri": shown, "visibility": ["model"] }, "ui/resourceUri": shown });
+            assert_eq!(named[at], want, "{what}");
+            assert!(listed.contains(&shown), "{what}: {listed:?}");
+            let read = client.read(&shown).await.unwrap();
+            assert_eq!(
+                (read.contents[0].uri.as_str(), read.contents[0].as_text()),
+                (&*shown, Some(name)),
+                "{what}"
+            );
+
+            let result = client.call(&format!("{name}__get-time"), ()).await.unwrap();
+            let result = serde_json::to_value(&result).unwrap();
+            assert_eq!(result["content"][0]["uri"], *shown, "{what}");
+            assert_eq!(result["content"][1]["text"], APP, "{what}: text is nobody's to change");
+            assert_eq!(result["content"][2]["resource"]["uri"], *shown, "{what}");
+            assert_eq!(result["_meta"]["ui"]["resourceUri"], *shown, "{what}");
+            assert_eq!(result["_meta"]["ui/resourceUri"], *shown, "{what}");
+        }
+        assert!(!listed.iter().any(|uri| uri.contains("hospes://a") || uri == APP), "{listed:?}");
+        let refused = client.read(APP).await.unwrap_err().to_string();
+        assert!(refused.contains("ui://a/get-time/") && refused.contains("ui://b/get-time/"), "{refused}");
+    }
+}
+
+/// Extension rows EXT-02, EXT-16 to EXT-19.
+#[tokio::test]
+async fn what_either_side_declares_reaches_the_other() {
+    let (only, both) = ("acme.example/only", "acme.example/both");
+    for (up, down) in eras() {
+        let a = [(only, json!({ "x": { "y": 1 } })), (both, json!({ "same": [1], "other": 1 }))];
+        let b = [(both, json!({ "same": [1], "other": 2, "more": true }))];
+        let host = two(up, &a, &b).start();
+        let mine = json!({ UI: { "mimeTypes": ["text/html;profile=mcp-app"] }, "acme.example/x": {} });
+        let client = with_extensions(host.gateway(), down, mine.clone()).await;
+        let what = format!("{up} behind {down}");
+        let mut told = client.capabilities().unwrap().extensions.clone();
+        told.remove("io.modelcontextprotocol/tasks");
+        let told = serde_json::to_value(told).unwrap();
+        assert_eq!(told, json!({ only: { "x": { "y": 1 } }, both: { "same": [1] } }), "{what}");
+        let heard = ask(&client, "acme/where", json!({ "name": "b__x" })).await.unwrap();
+        assert_eq!(heard["declared"], mine, "{what}");
+
+        // Another application, which has none, is not taken for the first.
+        let plain = plain(&host, down).await;
+        let heard = ask(&plain, "acme/where", json!({ "name": "b__x" })).await.unwrap();
+        assert_eq!(heard["declared"], json!({}), "{what}");
+    }
+}
+
+/// Extension rows EXT-10, EXT-22, EXT-23 and EXT-25.
+#[tokio::test]
+async fn a_method_of_an_extension_reaches_the_one_server_that_is_meant() {
+    let skills = [("io.modelcontextprotocol/skills", json!({}))];
+    for (up, down) in eras() {
+        let what = format!("{up} behind {down}");
+        let none = two(up, &[], &[]).start();
+        let client = plain(&none, down).await;
+        let refused = ask(&client, "acme/where", json!({ "x": 1 })).await.unwrap_err();
+        assert_eq!(refused.code, code::METHOD_NOT_FOUND, "{what}: {refused}");
+
+        let host = two(up, &skills, &[("acme.example/acme", json!({}))]).start();
+        let client = plain(&host, down).await;
+        for (params, at, own) in [
+            (
+                json!({ "uri": "ui://A/get-time/x", "n": 1.5 }),
+                "a",
+                json!({ "uri": "ui://get-time/x", "n": 1.5 }),
+            ),
+            (
+                json!({ "ref": { "type": "t", "uri": "ui://b/x" } }),
+                "b",
+                json!({ "ref": { "type": "t", "uri": "ui://x" } }),
+            ),
+            (json!({ "name": "a__get-time" }), "a", json!({ "name": "get-time" })),
+            (json!({ "name": "a__else" }), "a", json!({ "name": "else" })),
+            // Nothing names a server, and one has the extension.
+            (json!({ "deep": { "uri": "ui://a/x" } }), "b", json!({ "deep": { "uri": "ui://a/x" } })),
+        ] {
+            let heard = ask(&client, "acme/where", params.clone()).await.unwrap();
+            assert_eq!((heard["at"].as_str(), &heard["params"]), (Some(at), &own), "{what}: {params}");
+        }
+        let got = ask(&client, "skills/get", json!({ "uri": "skill://a/refunds/SKILL.md" })).await.unwrap();
+        let shown = "skill://a/refunds/SKILL.md";
+        assert_eq!(got["skill"]["uri"], shown, "{what}");
+        assert_eq!(got["skill"]["resources"][0], json!({ "uri": shown, "size": 1 }), "{what}");
+
+        let host = two(up, &skills, &skills).start();
+        let client = plain(&host, down).await;
+        let refused = ask(&client, "skills/find", json!({})).await.unwrap_err();
+        assert_eq!(refused.code, code::INVALID_PARAMS, "{what}: {refused}");
+        let data = refused.data.unwrap().to_value().unwrap();
+        assert_eq!(data, json!({ "servers": ["a", "b"] }), "{what}");
+    }
+}
+
+/// Extension row EXT-26.
+#[tokio::test]
+async fn a_method_of_an_extension_goes_by_the_rules_and_is_recorded() {
+    let allow = "[[rule]]\ndecide = 'allow'\ntool = 'method:acme/*'\narguments.n = 1\n";
+    let deny = "[[rule]]\ndecide = 'deny'\ntool = 'method:**'\nreason = 'not today'\n";
+    // A rule for tools of that name is no rule for it.
+    let tools = "[[rule]]\ndecide = 'allow'\ntool = 'acme/where'\n";
+    for (rules, n, ending) in [
+        (allow.to_owned(), 1, Ending::Done),
+        (format!("{allow}{deny}"), 2, Ending::Refused),
+        (format!("{tools}{deny}"), 1, Ending::Refused),
+        (tools.to_owned(), 1, Ending::Refused),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = Audit::open(folder.path().join("db"), folder.path().join("key")).unwrap();
+        let policy = Policy::read(&rules, &Reading::default()).unwrap();
+        let guard = Arc::new(Guard::new(policy).with_audit(audit.clone()));
+        let host = two(Revision::LATEST, &[], &[]).guarded(&guard).start();
+        let client = plain(&host, Revision::LATEST).await;
+        let said = ask(&client, "acme/where", json!({ "name": "b__x", "n": n })).await;
+        assert_eq!(said.is_ok(), ending == Ending::Done, "{rules}: {said:?}");
+        audit.record(Entry::new(EntryKind::Server)).await.unwrap();
+        let found = audit.search(Search::new().with_kind(EntryKind::Call)).await.unwrap();
+        let entries: Vec<_> = found.iter().map(|one| &one.entry).collect();
+        let [entry] = entries[..] else { panic!("{rules}: {entries:?}") };
+        assert_eq!(entry.ending, Some(ending), "{rules}");
+        assert_eq!(
+            (entry.server.as_deref(), entry.subject.as_deref()),
+            (Some("b"), Some("method:acme/where"))
+        );
+    }
+}
+
+/// The names and URIs of one server alone are its own, and nothing of another is seen or reached.
+#[tokio::test]
+async fn an_endpoint_of_one_server_shows_that_servers_own_names() {
+    for (up, down) in eras() {
+        let what = format!("{up} behind {down}");
+        let host = two(up, &[(UI, json!({ "a": 1 }))], &[(UI, json!({ "b": 1 }))]).start();
+        assert!(host.gateway_of("c").is_none());
+        let gateway = host.gateway_of("b").unwrap();
+        let client = Client::builder().revision(down).in_memory(gateway).await.unwrap();
+        let tools = client.tools().all().await.unwrap();
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["get-time"], "{what}");
+        assert_eq!(serde_json::to_value(&tools[0].meta).unwrap()["ui"]["resourceUri"], APP, "{what}");
+        let listed: Vec<String> =
+            client.resources().all().await.unwrap().into_iter().map(|resource| resource.uri).collect();
+        assert_eq!(listed, [APP], "{what}");
+        assert_eq!(client.read(APP).await.unwrap().contents[0].as_text(), Some("b"), "{what}");
+        let result = client.call("get-time", ()).await.unwrap();
+        assert_eq!(serde_json::to_value(&result).unwrap()["content"][0]["uri"], APP, "{what}");
+        let told = &client.capabilities().unwrap().extensions[UI];
+        assert_eq!(told.to_value().unwrap(), json!({ "b": 1 }), "{what}");
+        let heard = ask(&client, "acme/where", json!({ "uri": "ui://a/x", "name": "a__x" })).await.unwrap();
+        assert_eq!(heard["at"], "b", "{what}");
+        assert_eq!(heard["params"], json!({ "uri": "ui://a/x", "name": "a__x" }), "{what}");
+
+        for foreign in ["a__get-time", "b__get-time"] {
+            assert!(client.call(foreign, ()).await.is_err(), "{what}: {foreign}");
+        }
+        for foreign in ["ui://a/get-time/mcp-app.html", "hospes://status", "hospes://a/x"] {
+            assert!(client.read(foreign).await.is_err(), "{what}: {foreign}");
+        }
+    }
+}

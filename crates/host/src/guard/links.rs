@@ -1,0 +1,116 @@
+//! The symbolic links of this machine, for rules about paths.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use hospes_policy::FollowLinks;
+
+/// Maximum number of links that one path leads through, as on Linux.
+const MAX_LINKS: usize = 40;
+
+/// The disk of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct LocalLinks;
+
+impl FollowLinks for LocalLinks {
+    fn follow(&self, path: &str) -> io::Result<String> {
+        let followed = follow(Path::new(path))?;
+        followed.into_os_string().into_string().map_err(|_| io::Error::other("the path is not UTF-8"))
+    }
+}
+
+/// Follows part by part: the end need not exist, as of a file that is to be written, also by a link.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    let parts =
+        |path: &Path| path.components().map(|part| part.as_os_str().to_owned()).collect::<Vec<OsString>>();
+    let mut left = VecDeque::from(parts(path));
+    let mut done = PathBuf::new();
+    let mut links = 0;
+    while let Some(part) = left.pop_front() {
+        match Path::new(&part).components().next() {
+            None | Some(Component::CurDir) => continue,
+            Some(Component::ParentDir) => {
+                done.pop();
+                continue;
+            }
+            Some(Component::Prefix(_) | Component::RootDir) => {
+                done.push(&part);
+                continue;
+            }
+            Some(Component::Normal(_)) => done.push(&part),
+        }
+        match std::fs::read_link(&done) {
+            Ok(target) => {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(io::Error::other("too many symbolic links"));
+                }
+                done.pop();
+                for part in parts(&target).into_iter().rev() {
+                    left.push_front(part);
+                }
+            }
+            // What is no link is `EINVAL`; what is not there leads nowhere else.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            Err(_) => (),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::Arc;
+
+    use hospes_policy::{Action, Arguments, Asked, Decision, Effects, Policy, Reading};
+
+    use super::*;
+
+    #[test]
+    fn a_link_below_an_allowed_folder_earns_no_permission_and_passes_no_denial() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = std::fs::canonicalize(folder.path()).unwrap();
+        for name in ["work/sub", "secret"] {
+            std::fs::create_dir_all(home.join(name)).unwrap();
+        }
+        symlink("../secret", home.join("work/out")).unwrap();
+        symlink(home.join("secret/new"), home.join("work/dangling")).unwrap();
+        symlink("loop", home.join("work/loop")).unwrap();
+        symlink("sub", home.join("work/in")).unwrap();
+        let reading = Reading::at_home(home.to_str().unwrap()).following(Arc::new(LocalLinks));
+        let decide = |rule: &str, path: String| {
+            let policy = Policy::read(&format!("[[rule]]\n{rule}"), &reading).unwrap();
+            let arguments = Arguments::read(&serde_json::json!({ "path": path }).to_string()).unwrap();
+            let asked = Asked::new("s", Action::tool("t", Effects::unknown(), &arguments));
+            policy.decide(&asked, jiff::Timestamp::now()).decision
+        };
+        for (path, inside) in [
+            ("work/out/key", false),
+            ("work/dangling", false),
+            ("work/sub/../out/../secret/key", false),
+            ("work/in/file", true),
+            ("work/sub/new", true),
+        ] {
+            let path = home.join(path).to_str().unwrap().to_owned();
+            for rule in [
+                "decide = 'allow'\narguments.path = { under = '~/work' }",
+                "decide = 'allow'\ndestinations = '~/work'",
+            ] {
+                let allowed = decide(rule, path.clone()) == Decision::Allow;
+                assert_eq!(allowed, inside, "{rule} {path}");
+            }
+            for rule in [
+                "decide = 'deny'\narguments.path = { under = '~/secret' }",
+                "decide = 'deny'\ndestinations = '~/secret'",
+            ] {
+                assert_eq!(decide(rule, path.clone()) == Decision::Deny, !inside, "{rule} {path}");
+            }
+        }
+        let rule = "decide = 'allow'\ndestinations = '~/work'";
+        assert_ne!(decide(rule, home.join("work/loop/x").to_str().unwrap().to_owned()), Decision::Allow);
+    }
+}

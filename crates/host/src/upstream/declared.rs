@@ -1,0 +1,148 @@
+//! The extensions that applications declare, each set of them kept once.
+//!
+//! A set is part of what tells connections apart, so it has to be small to copy and quick to compare: a number stands for
+//! it. How many sets are known at once is bounded; beyond that the one that nobody has come with for longest is forgotten,
+//! and a connection that is opened for it then declares none.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use hospes_model::{RawJson, TASKS_EXTENSION};
+
+/// The most sets that are known at once.
+const MAX_SETS: usize = 256;
+/// The longest set that is carried, as JSON, in bytes.
+const MAX_SET_BYTES: usize = 16 * 1024;
+
+/// Extensions with their settings, by identifier.
+pub(crate) type Settings = BTreeMap<String, RawJson>;
+
+/// A set of extensions; the default is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Declared(u32);
+
+#[derive(Default)]
+struct Table {
+    numbers: HashMap<Box<str>, u32>,
+    sets: HashMap<u32, Set>,
+    last: u32,
+    /// Counts how often somebody came with any.
+    times: u64,
+}
+
+struct Set {
+    settings: Settings,
+    text: Box<str>,
+    /// When somebody last came with it.
+    used: u64,
+}
+
+static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
+
+fn table() -> MutexGuard<'static, Table> {
+    // At worst one of the two maps has an entry that the other has not, so a panic elsewhere while it was held spoils
+    // nothing.
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Declared {
+    /// No extension.
+    pub(super) const NONE: Self = Self(0);
+
+    /// The extensions among these: what has an object for its settings is one. Tasks are not, which the host carries out
+    /// itself.
+    pub(super) fn of(extensions: &Settings) -> Self {
+        let is_one = |(identifier, settings): &(&String, &RawJson)| {
+            *identifier != TASKS_EXTENSION && settings.is_object()
+        };
+        if !extensions.iter().any(|one| is_one(&one)) {
+            return Self::NONE;
+        }
+        let settings: Settings =
+            extensions.iter().filter(is_one).map(|(name, value)| (name.clone(), value.detached())).collect();
+        let Ok(text) = serde_json::to_string(&settings) else { return Self::NONE };
+        if text.len() > MAX_SET_BYTES {
+            let bytes = text.len();
+            tracing::warn!(bytes, "the extensions of an application are too long, and not told to servers");
+            return Self::NONE;
+        }
+        Self(table().number(text.into(), settings))
+    }
+
+    /// With their settings.
+    pub(super) fn settings(self) -> Settings {
+        if self == Self::NONE {
+            return Settings::new();
+        }
+        table().sets.get(&self.0).map(|set| set.settings.clone()).unwrap_or_default()
+    }
+}
+
+impl Table {
+    fn number(&mut self, text: Box<str>, settings: Settings) -> u32 {
+        self.times += 1;
+        let used = self.times;
+        if let Some(number) = self.numbers.get(&text).copied()
+            && let Some(set) = self.sets.get_mut(&number)
+        {
+            set.used = used;
+            return number;
+        }
+        if self.sets.len() >= MAX_SETS
+            && let Some(oldest) = self.sets.iter().min_by_key(|(_, set)| set.used).map(|(number, _)| *number)
+            && let Some(set) = self.sets.remove(&oldest)
+        {
+            self.numbers.remove(&set.text);
+            tracing::warn!(
+                "applications come with more than {MAX_SETS} sets of extensions; one is forgotten"
+            );
+        }
+        // None is never given twice while anybody could remember it.
+        self.last = self.last.checked_add(1).unwrap_or(1);
+        self.numbers.insert(text.clone(), self.last);
+        self.sets.insert(self.last, Set { settings, text, used });
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(json: &str) -> Settings {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn equal_sets_are_one_and_what_is_no_declaration_is_none() {
+        let set = settings(r#"{"a/b":{"x":1},"c/d":{}}"#);
+        let one = Declared::of(&set);
+        assert_eq!(one, Declared::of(&set));
+        assert_eq!(one.settings(), set);
+        assert_ne!(one, Declared::of(&settings(r#"{"a/b":{"x":2},"c/d":{}}"#)));
+        assert_eq!(Declared::of(&settings(r#"{"a/b":{"x":1},"c/d":{},"e/f":true}"#)), one);
+        for none in ["{}", r#"{"a/b":1,"c/d":null}"#, r#"{"io.modelcontextprotocol/tasks":{}}"#] {
+            assert_eq!(Declared::of(&settings(none)), Declared::NONE, "{none}");
+        }
+        let long = format!(r#"{{"a/b":{{"x":"{}"}}}}"#, "y".repeat(MAX_SET_BYTES));
+        assert_eq!(Declared::of(&settings(&long)), Declared::NONE);
+        assert!(Declared::NONE.settings().is_empty());
+    }
+
+    #[test]
+    fn the_number_of_sets_is_bounded_and_the_oldest_makes_room() {
+        let mut table = Table::default();
+        let mut add = |text: String| {
+            let number = table.number(text.into(), Settings::new());
+            (number, table.sets.len(), table.numbers.len())
+        };
+        let (first, ..) = add("first".to_owned());
+        let (second, ..) = add("second".to_owned());
+        for number in 0..MAX_SETS * 2 {
+            assert_eq!(add("first".to_owned()).0, first, "what somebody comes with stays");
+            let (_, sets, numbers) = add(number.to_string());
+            assert!(sets <= MAX_SETS && numbers == sets, "{sets} {numbers}");
+        }
+        assert_ne!(add("second".to_owned()).0, second, "nobody gets the number of another set");
+    }
+}

@@ -1,0 +1,196 @@
+//! The strings that every reader takes for the same destination.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::destination::Destination;
+use crate::folders::is_absolute;
+use crate::paths;
+
+/// Schemes of URLs whose path is never on this machine's disk, with their ports.
+const NETWORK: [(&str, u16); 5] = [("https", 443), ("http", 80), ("wss", 443), ("ws", 80), ("ftp", 21)];
+
+/// The destination that all readers agree on.
+///
+/// # Errors
+/// Why there is none, as the end of a sentence.
+pub(crate) fn exact(text: &str) -> Result<Destination, String> {
+    if text.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    if let Some(odd) =
+        text.chars().find(|one| !one.is_ascii_graphic() && (!one.is_alphanumeric() || changes(*one)))
+    {
+        return Err(format!("readers differ about the character `{}`", odd.escape_default()));
+    }
+    if let Some((scheme, rest)) = text.split_once("://") {
+        return url(scheme, rest);
+    }
+    if is_absolute(text) {
+        return path(text);
+    }
+    let (user, host) = text.split_once('@').unwrap_or(("", text));
+    if !user.bytes().all(|one| one.is_ascii_alphanumeric() || b"._+-".contains(&one)) {
+        return Err("it is neither a host nor an absolute path".to_owned());
+    }
+    host_and_port(host, None)
+}
+
+/// Whether a text is a URL of a network scheme that all readers agree on.
+pub(super) fn is_network_url(text: &str) -> bool {
+    text.contains("://") && matches!(exact(text), Ok(Destination::Host { .. }))
+}
+
+/// Whether readers that normalize a text make something else of the character.
+fn changes(one: char) -> bool {
+    let text = one.to_string();
+    super::compatible(&text) != text
+}
+
+fn url(scheme: &str, rest: &str) -> Result<Destination, String> {
+    if !scheme.starts_with(|one: char| one.is_ascii_alphabetic())
+        || !scheme.bytes().all(|one| one.is_ascii_alphanumeric())
+    {
+        return Err(format!("readers differ about the scheme `{scheme}`"));
+    }
+    let scheme = scheme.to_ascii_lowercase();
+    if rest.contains(['\\', '{', '}', '[', ']', '^', '|', '`', '"', '<', '>', '$', '*', '\'', ';', ','])
+        && !rest.starts_with('[')
+    {
+        return Err("readers differ about a character in the URL".to_owned());
+    }
+    if scheme == "file" {
+        return match rest.strip_prefix("localhost").unwrap_or(rest) {
+            rest if rest.starts_with('/') && !rest.contains(['?', '#']) => path(rest),
+            _ => Err("readers differ about a `file` URL with a host, query or fragment".to_owned()),
+        };
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, tail) = rest.split_at(end);
+    if !tail.is_ascii()
+        || tail.contains("//")
+        || tail.contains("://")
+        || tail.contains('@')
+        || tail.contains('\\')
+    {
+        return Err("the URL has what may be another URL inside".to_owned());
+    }
+    let Some((_, port)) = NETWORK.iter().find(|(known, _)| *known == scheme) else {
+        // Where such a URL leads is clear; what its path means is not.
+        return host_and_port(without_user(authority)?, None);
+    };
+    host_and_port(without_user(authority)?, Some(*port))
+}
+
+fn without_user(authority: &str) -> Result<&str, String> {
+    match authority.split_once('@') {
+        None => Ok(authority),
+        Some((user, host))
+            if !host.contains('@')
+                && user.bytes().all(|one| one.is_ascii_alphanumeric() || b"_-".contains(&one)) =>
+        {
+            Ok(host)
+        }
+        Some(_) => Err("readers differ about where the user's name of the URL ends".to_owned()),
+    }
+}
+
+fn host_and_port(text: &str, scheme_port: Option<u16>) -> Result<Destination, String> {
+    let no = || Err(format!("`{}` is neither a host in its plain form nor an absolute path", clipped(text)));
+    if let Ok(address) = text.parse::<Ipv6Addr>()
+        && scheme_port.is_none()
+        && address.to_string() == text.to_ascii_lowercase()
+    {
+        return Ok(Destination::Host { name: address.to_string(), port: None, scheme_port: None });
+    }
+    let (name, port) = match text.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, "")) => (address, None),
+            Some((address, port)) if port.starts_with(':') => (address, Some(&port[1..])),
+            _ => return no(),
+        },
+        None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
+    };
+    let port = match port {
+        None => None,
+        Some(port) if !port.starts_with('0') && port.bytes().all(|one| one.is_ascii_digit()) => {
+            match port.parse() {
+                Ok(port) => Some(port),
+                Err(_) => return no(),
+            }
+        }
+        Some(_) => return no(),
+    };
+    let lower = name.to_lowercase();
+    let name = if text.starts_with('[') {
+        match lower.parse::<Ipv6Addr>() {
+            Ok(address) if address.to_string() == lower => lower,
+            _ => return no(),
+        }
+    } else if lower.starts_with(|one: char| one.is_ascii_digit())
+        && lower.rsplit('.').next().is_some_and(is_number)
+    {
+        match lower.parse::<Ipv4Addr>() {
+            Ok(address) if address.to_string() == lower => lower,
+            _ => return Err(format!("readers differ about the address `{}`", clipped(text))),
+        }
+    } else {
+        match ascii(&lower) {
+            Some(name) => name,
+            None => return no(),
+        }
+    };
+    Ok(Destination::Host { name, scheme_port: scheme_port.filter(|_| port.is_none()), port })
+}
+
+/// A name in its ASCII form, where all that know international names make the same of it.
+fn ascii(name: &str) -> Option<String> {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_plain = name.split('.').all(|label| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|one| one.is_alphanumeric() || one == '-' || one == '_')
+            && !label.contains(['ß', 'ς'])
+    });
+    let last = name.rsplit('.').next().unwrap_or_default();
+    if !is_plain || is_number(last) {
+        return None;
+    }
+    if name.is_ascii() {
+        return Some(name.to_owned());
+    }
+    let parsed = url::Host::parse(name).ok()?;
+    parsed.to_string().parse::<IpAddr>().is_err().then(|| parsed.to_string())
+}
+
+fn is_number(label: &str) -> bool {
+    label.bytes().all(|one| one.is_ascii_digit())
+        || label.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|one| one.is_ascii_hexdigit()))
+}
+
+fn path(text: &str) -> Result<Destination, String> {
+    let turned = text.replace('\\', "/");
+    if turned.starts_with("//") {
+        return Err("a path that begins with two slashes may name a host".to_owned());
+    }
+    if let Some(odd) = text.find([
+        '$', '`', '*', '?', '[', ']', '{', '}', ';', '|', '&', '<', '>', '(', ')', '"', '\'', '!', '#', ',',
+        '=',
+    ]) {
+        return Err(format!("a shell or a list may read `{}` in the path", &text[odd..=odd]));
+    }
+    if text.starts_with('/') && text.contains('\\') {
+        return Err("readers differ about the backslash in the path".to_owned());
+    }
+    if !paths::is_plain(text) || text.char_indices().any(|(at, one)| at > 1 && one == ':') {
+        return Err("the path has `..`, `:`, percent-encoding or hidden characters".to_owned());
+    }
+    if paths::is_magic(&turned) {
+        return Err("the path leads through `/proc` or `/dev`, which stand for other folders".to_owned());
+    }
+    Ok(Destination::Path(text.to_owned()))
+}
+
+fn clipped(text: &str) -> String {
+    paths::visible_line(&text.chars().take(60).collect::<String>())
+}

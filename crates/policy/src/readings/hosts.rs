@@ -1,0 +1,199 @@
+//! The hosts that a text may name.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::{Host, Url};
+
+use super::spans::{ANY, ONE, PART};
+use super::{Candidates, IsWord, exact, shell};
+use crate::destination::Destination;
+
+/// Maximum length of a host with its port, in bytes, in any spelling.
+const MAX_TOKEN: usize = 4096;
+
+/// Maximum length of an address in brackets, with its zone, in bytes.
+const MAX_ADDRESS: usize = 128;
+
+/// What ends a host for some reader. A colon is looked at apart from them.
+const AROUND: &str = "/\\?#@,;&=|(){}[]<>\"'`!*^~+$";
+
+/// Collects the hosts of one spelling.
+pub(super) fn collect(text: &str, to: &mut Candidates) {
+    let spanned = shell::spanned(text);
+    let alone = !text.trim().contains(super::is_between);
+    for word in text.split(super::is_between).filter(|word| !word.is_empty()) {
+        if to.is_full() {
+            return;
+        }
+        // The port of an ordinary URL is known; elsewhere it may be any.
+        if let Ok(Destination::Host { name, port, scheme_port }) = exact::exact(word) {
+            add(&name, port.or(scheme_port), false, to);
+            if exact::is_network_url(word) {
+                let rest = word.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+                collect_tokens(rest.map_or("", |(_, rest)| rest), false, to);
+                continue;
+            }
+        }
+        if let Ok(url) = Url::parse(word)
+            && let Some(host) = url.host()
+        {
+            add(&host.to_string(), url.port_or_known_default(), false, to);
+        }
+        collect_tokens(word, alone, to);
+    }
+    if spanned != text {
+        let words = spanned.split(super::is_between).filter(|word| word.contains([ANY, ONE, PART]));
+        words.for_each(|word| collect_tokens(word, false, to));
+    }
+    // A reader may drop blanks and line ends in the middle of a URL.
+    if text.contains("//") || text.contains('\\') {
+        let joined: String = text.chars().filter(|one| !one.is_whitespace()).collect();
+        if joined != text {
+            collect_tokens(&joined, true, to);
+        }
+    }
+}
+
+fn collect_tokens(word: &str, alone: bool, to: &mut Candidates) {
+    for (at, _) in word.match_indices('[') {
+        let near = word[at..].bytes().take(MAX_ADDRESS).position(|one| one == b']');
+        if let Some(end) = near {
+            let port = word[at + end + 1..].strip_prefix(':').and_then(leading_port);
+            add(&word[at + 1..at + end], port, false, to);
+        }
+    }
+    for token in word.split(|one: char| AROUND.contains(one)).filter(|token| !token.is_empty()) {
+        // No resolver takes longer names.
+        if to.is_full() || token.len() > MAX_TOKEN {
+            continue;
+        }
+        if token.matches(':').count() > 1 {
+            add(token, None, false, to);
+        }
+        let parts: Vec<&str> = token.split(':').collect();
+        for (at, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
+            let port = parts.get(at + 1).and_then(|part| leading_port(part));
+            let is_name = part.contains('.') || port.is_some();
+            let is_host = is_name || word.contains("//") || alone && token.len() == word.len();
+            add(part, port, !is_host, to);
+        }
+    }
+}
+
+fn leading_port(text: &str) -> Option<u16> {
+    let end = text.find(|one: char| !one.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+fn add(name: &str, port: Option<u16>, is_word: IsWord, to: &mut Candidates) {
+    // Most words stand in a text more than once.
+    let known = (name.to_owned(), port);
+    if to.hosts.get(&known).is_some_and(|word| *word <= is_word) {
+        return;
+    }
+    for name in normalized(name) {
+        to.add_host(name, port, is_word);
+    }
+}
+
+/// The names and addresses that resolvers make of one name: ASCII and lower case, without the dot at its end, odd forms of
+/// addresses written out, addresses in addresses taken out.
+fn normalized(name: &str) -> Vec<String> {
+    let name = name.trim().trim_matches(['[', ']']);
+    let name = name.split_once('%').map_or(name, |(address, zone)| {
+        if address.parse::<Ipv6Addr>().is_ok() || zone.is_empty() { address } else { name }
+    });
+    let name = name.trim_matches('.').to_lowercase();
+    if name.is_empty() {
+        return Vec::new();
+    }
+    let mut all = vec![name.clone()];
+    let mut push = |one: String| {
+        if !one.is_empty() && !all.contains(&one) {
+            all.push(one);
+        }
+    };
+    // The older rules of international names map some letters that the newer ones keep.
+    let older = name.replace('ß', "ss").replace('ς', "σ").replace(['\u{200c}', '\u{200d}'], "");
+    // Leading zeros are octal to some and decimal to others.
+    let decimal = name.split('.').map(|part| match part.trim_start_matches('0') {
+        "" if !part.is_empty() => "0",
+        rest if part.bytes().all(|one| one.is_ascii_digit()) => rest,
+        _ => part,
+    });
+    let decimal = decimal.collect::<Vec<_>>().join(".");
+    for spelling in [name.as_str(), &older, &decimal] {
+        match Host::parse(spelling) {
+            Ok(Host::Domain(domain)) => push(domain.trim_end_matches('.').to_owned()),
+            Ok(Host::Ipv4(address)) => addresses(IpAddr::V4(address)).into_iter().for_each(&mut push),
+            _ => (),
+        }
+        if let Some(address) = classic(spelling) {
+            addresses(IpAddr::V4(address)).into_iter().for_each(&mut push);
+        }
+        if let Ok(address) = spelling.parse::<Ipv6Addr>() {
+            addresses(IpAddr::V6(address)).into_iter().for_each(&mut push);
+        }
+    }
+    if name == "localhost"
+        || name.ends_with(".localhost")
+        || name == "localhost.localdomain"
+        || name == "ip6-localhost"
+    {
+        ["localhost", "127.0.0.1", "::1"].into_iter().for_each(|one| push(one.to_owned()));
+    }
+    all
+}
+
+/// An IPv4 address as `inet_aton` reads it: one to four parts, decimal, octal or hexadecimal, the last fills the rest.
+fn classic(text: &str) -> Option<Ipv4Addr> {
+    let parts: Vec<&str> = text.split('.').collect();
+    if parts.len() > 4 {
+        return None;
+    }
+    let values = parts.iter().map(|part| match part.strip_prefix("0x") {
+        Some("") => Some(0),
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None if part.starts_with('0') && part.len() > 1 => u64::from_str_radix(part, 8).ok(),
+        None => part.parse::<u64>().ok(),
+    });
+    let values: Vec<u64> = values.collect::<Option<_>>()?;
+    let (last, first) = values.split_last()?;
+    let mut address = 0_u64;
+    for (at, value) in first.iter().enumerate() {
+        address |= (value & 0xff) << (24 - 8 * at);
+    }
+    // Some readers take what is too large modulo its room.
+    let room = 32 - 8 * first.len();
+    address |= last & ((1_u64 << room) - 1);
+    u32::try_from(address).ok().map(Ipv4Addr::from)
+}
+
+/// An address with those that are reached by it: one inside another, and every loopback address for the unspecified one.
+fn addresses(address: IpAddr) -> Vec<String> {
+    let mut all = vec![address.to_string()];
+    match address {
+        IpAddr::V4(address) if address.is_loopback() => all.push("localhost".to_owned()),
+        IpAddr::V4(address) if address.is_unspecified() => {
+            all.extend(["127.0.0.1", "::1", "localhost"].map(str::to_owned));
+        }
+        IpAddr::V6(address) => {
+            let parts = address.segments();
+            let joined = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+            let inner = match parts {
+                [0, 0, 0, 0, 0, 0 | 0xffff, high, low] if high != 0 || low > 1 => Some(joined(high, low)),
+                [0, 0, 0, 0, 0xffff, 0, high, low] | [0x64, 0xff9b, .., high, low] => Some(joined(high, low)),
+                [0x2002, high, low, ..] => Some(joined(high, low)),
+                _ => None,
+            };
+            if let Some(inner) = inner {
+                all.extend(addresses(IpAddr::V4(inner)));
+            }
+            if address.is_loopback() || address.is_unspecified() {
+                all.extend(["127.0.0.1", "::1", "localhost"].map(str::to_owned));
+            }
+        }
+        IpAddr::V4(_) => (),
+    }
+    all
+}

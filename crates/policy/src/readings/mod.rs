@@ -1,0 +1,258 @@
+//! The readings of a string: every host and path that a common reader could take it for.
+//!
+//! A rule that permits goes by [`exact`]: the one destination that all readers agree on, or the reason why there is none.
+//! A rule that asks or denies goes by [`Candidates`]: a superset of what URL parsers, resolvers, shells and file systems
+//! make of the string, with the reason where the set cannot be enumerated.
+
+mod exact;
+mod hosts;
+mod shell;
+mod spans;
+
+pub(crate) use exact::exact;
+pub(crate) use spans::{ANY, may_be, may_be_under};
+
+use std::collections::HashMap;
+
+use unicode_normalization::UnicodeNormalization as _;
+
+use crate::paths::{self, MAX_TEXT};
+
+/// Maximum number of spellings of one string that are looked at.
+const MAX_SPELLINGS: usize = 48;
+/// Maximum number of hosts and of paths that are kept of one string.
+const MAX_CANDIDATES: usize = 1024;
+/// Maximum number of words of one string that are looked at, in all of its spellings.
+const MAX_STEPS: usize = 6 * 1024;
+/// Maximum number of bytes of all spellings of one string.
+const MAX_SPELLED: usize = 4 * MAX_TEXT;
+/// Maximum number of characters of a path that are compared; whatever follows is taken for [`ANY`].
+const MAX_PATH: usize = 1024;
+/// Maximum depth of JSON documents inside strings.
+const MAX_NESTING: usize = 4;
+
+/// A host that a string may name, with its port, where one is written or the scheme has one.
+///
+/// The name is in lower case and ASCII, or an address; a part that a shell would compute is [`ANY`].
+pub(crate) type HostCandidate = (String, Option<u16>);
+
+/// Whether a candidate is a word of a longer text that only an unusual reader takes for a host or a path.
+pub(crate) type IsWord = bool;
+
+/// Everything that one string, or one name of a member, may point to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Candidates {
+    pub(crate) hosts: HashMap<HostCandidate, IsWord>,
+    /// In lower case, slashes turned, not resolved; a part that a shell would compute is [`ANY`].
+    pub(crate) paths: HashMap<String, IsWord>,
+    /// Why the set is not complete.
+    pub(crate) unclear: Option<String>,
+    pub(crate) steps: usize,
+}
+
+impl Candidates {
+    pub(crate) fn of(text: &str) -> Self {
+        let mut all = Self::default();
+        all.read(text, 0);
+        all
+    }
+
+    fn read(&mut self, text: &str, depth: usize) {
+        if text.len() > MAX_TEXT {
+            self.doubt("it is longer than 64 KiB");
+            return;
+        }
+        // JSON inside a string is read by whoever the string is for.
+        if text.trim_start().starts_with(['{', '[', '"'])
+            && let Ok(value) = serde_json::from_str::<serde_json::Value>(text)
+        {
+            if depth < MAX_NESTING {
+                self.read_json(&value, depth + 1);
+            } else {
+                self.doubt("JSON documents are nested in strings more than four levels deep");
+            }
+        }
+        let (spellings, complete) = spellings(text);
+        if !complete {
+            self.doubt("it has more spellings than can be compared");
+        }
+        for spelling in &spellings {
+            if self.is_full() {
+                return;
+            }
+            if let Some(why) = shell::computed(spelling) {
+                self.doubt(why);
+            }
+            hosts::collect(spelling, self);
+            collect_paths(spelling, self);
+        }
+    }
+
+    fn read_json(&mut self, value: &serde_json::Value, depth: usize) {
+        match value {
+            serde_json::Value::String(text) => self.read(text, depth),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| self.read_json(item, depth)),
+            serde_json::Value::Object(members) => members.iter().for_each(|(name, value)| {
+                self.read(name, depth);
+                self.read_json(value, depth);
+            }),
+            _ => (),
+        }
+    }
+
+    /// Counts a word; whether there is no room for another. What is left out then leaves the set unclear.
+    fn is_full(&mut self) -> bool {
+        self.steps += 1;
+        let is_full = self.steps > MAX_STEPS
+            || self.hosts.len() >= MAX_CANDIDATES
+            || self.paths.len() >= MAX_CANDIDATES;
+        if is_full {
+            self.doubt("it may name more hosts or paths than can be compared");
+        }
+        is_full
+    }
+
+    fn doubt(&mut self, why: &str) {
+        self.unclear.get_or_insert_with(|| why.to_owned());
+    }
+
+    fn add_host(&mut self, name: String, port: Option<u16>, is_word: IsWord) {
+        *self.hosts.entry((name, port)).or_insert(is_word) &= is_word;
+    }
+
+    fn add_path(&mut self, path: String, is_word: IsWord) {
+        self.steps += path.len() / 64;
+        // What is computed as a whole is unclear, and matches everything.
+        if !path.chars().all(|one| one == ANY) {
+            *self.paths.entry(path).or_insert(is_word) &= is_word;
+        }
+    }
+}
+
+/// The string as it is and as it is after each step that a reader may take before it looks for hosts and paths:
+/// percent-decoding, compatibility normalization, removal of invisible characters, unquoting, escapes, brace expansion.
+fn spellings(text: &str) -> (Vec<String>, bool) {
+    let mut all: Vec<String> = Vec::new();
+    let (mut complete, mut bytes) = (true, 0);
+    let mut add = |all: &mut Vec<String>, one: String| {
+        if all.contains(&one) {
+            return;
+        }
+        bytes += one.len();
+        if all.len() == MAX_SPELLINGS || bytes > MAX_SPELLED {
+            complete = false;
+        } else {
+            all.push(one);
+        }
+    };
+    for one in paths::decodings(text) {
+        add(&mut all, one);
+    }
+    // Each step is applied to all that the steps before it gave, so that they combine in this order.
+    let steps: [fn(&str) -> Vec<String>; 5] = [
+        |text| vec![compatible(text)],
+        |text| vec![shell::unescaped(text)],
+        |text| vec![shell::unquoted(text)],
+        |text| shell::expanded(text).into_iter().map(|one| paths::without_hidden(&one)).collect(),
+        |text| vec![compatible(text)],
+    ];
+    for step in steps {
+        for at in 0..all.len() {
+            for one in step(&all[at].clone()) {
+                add(&mut all, one);
+            }
+        }
+    }
+    (all, complete)
+}
+
+/// The string after compatibility normalization, and with the characters that resolvers and browsers treat as `.` and `/`.
+pub(crate) fn compatible(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_owned();
+    }
+    let turned = text.chars().map(|one| match one {
+        '\u{3002}' | '\u{ff0e}' | '\u{ff61}' | '\u{fe52}' | '\u{2024}' => '.',
+        '\u{2044}' | '\u{2215}' | '\u{29f8}' | '\u{ff0f}' => '/',
+        '\u{2216}' | '\u{29f5}' | '\u{29f9}' | '\u{fe68}' | '\u{ff3c}' => '\\',
+        other => other,
+    });
+    turned.nfkc().collect()
+}
+
+/// The characters between which words of a text stand.
+fn is_between(one: char) -> bool {
+    one.is_whitespace() || "\"'`<>".contains(one)
+}
+
+/// The characters at which a path may begin or end inside a word.
+const AROUND_PATHS: &str = "()[]{}|;,=&@!?#:";
+
+fn collect_paths(text: &str, to: &mut Candidates) {
+    let whole = text.trim();
+    let spanned = shell::spanned(text);
+    let is_url =
+        |word: &str| exact::is_network_url(word.trim_end_matches([')', '.', ',', ';', ':', '!', '?']));
+    if whole.contains(char::is_whitespace) && whole.contains(['/', '\\']) && !whole.contains("://") {
+        to.add_path(lowered(whole), false);
+    }
+    for source in [text, spanned.as_str()] {
+        let alone = !source.trim().contains(is_between);
+        for word in source.split(is_between).filter(|word| !word.is_empty()) {
+            if to.is_full() {
+                return;
+            }
+            // All readers agree that what follows the host of such a URL is no path on this machine.
+            if is_url(word) {
+                continue;
+            }
+            to.add_path(lowered(word), !alone && !is_like_path(word));
+            for (at, one) in word.char_indices() {
+                if to.is_full() {
+                    break;
+                }
+                let starts = AROUND_PATHS.contains(one) || one == '-';
+                let rest = if starts { &word[at + one.len_utf8()..] } else { continue };
+                if !rest.is_empty() {
+                    to.add_path(lowered(rest), !is_like_path(rest));
+                    let end = rest.find(|one| AROUND_PATHS.contains(one)).unwrap_or(rest.len());
+                    if end > 0 && end < rest.len() {
+                        to.add_path(lowered(&rest[..end]), !is_like_path(&rest[..end]));
+                    }
+                }
+            }
+            if let Some(end) = word.find(|one| AROUND_PATHS.contains(one)).filter(|end| *end > 0) {
+                to.add_path(lowered(&word[..end]), !is_like_path(&word[..end]));
+            }
+            // `-I/usr/include`, `-f~/x`, `x>/etc/y`.
+            if !word.starts_with(['/', '~', '.'])
+                && let Some(at) = word.find(['/', '~', '$', ANY])
+            {
+                to.add_path(lowered(&word[at..]), false);
+            }
+            // The host part of `scheme://host/path` may be dropped or kept.
+            let turned = word.replace('\\', "/");
+            for (at, _) in turned.match_indices("//") {
+                let rest = turned[at..].trim_start_matches('/');
+                if let Some(at) = rest.find('/') {
+                    to.add_path(lowered(&rest[at..]), false);
+                }
+            }
+        }
+    }
+}
+
+fn is_like_path(word: &str) -> bool {
+    word.contains(['/', '\\']) || word.starts_with(['~', '.', '%']) && word.len() > 1
+}
+
+/// As paths are compared.
+fn lowered(text: &str) -> String {
+    match text.char_indices().nth(MAX_PATH) {
+        None => text.replace('\\', "/").to_lowercase(),
+        Some((at, _)) => format!("{}{ANY}", text[..at].replace('\\', "/").to_lowercase()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

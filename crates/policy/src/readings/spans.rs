@@ -1,0 +1,61 @@
+//! Paths of which parts are not known, compared with folders.
+
+/// Any text, slashes too.
+pub(crate) const ANY: char = '\u{f0000}';
+/// Any text without a slash.
+pub(super) const PART: char = '\u{f0001}';
+/// One character that is no slash.
+pub(super) const ONE: char = '\u{f0002}';
+
+/// Whether what the path stands for may be the folder, or below it.
+pub(crate) fn may_be_under(path: &str, folder: &str) -> bool {
+    if !path.contains([ANY, PART, ONE]) {
+        return crate::paths::is_under(path, folder);
+    }
+    let folder = folder.trim_end_matches('/');
+    // Up to the first wildcard there is nothing to try out.
+    let known = path.find([ANY, PART, ONE]).unwrap_or(path.len());
+    let Some(rest) = folder.strip_prefix(&path[..known]) else {
+        return path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    };
+    let path: Vec<char> = path[known..].chars().collect();
+    let mut states = vec![0];
+    skip(&path, &mut states);
+    for one in rest.chars() {
+        let mut next = Vec::new();
+        for &at in &states {
+            match path.get(at) {
+                Some(&ANY) => next.push(at),
+                Some(&PART) if one != '/' => next.push(at),
+                Some(&ONE) if one != '/' => next.push(at + 1),
+                Some(&other) if other == one => next.push(at + 1),
+                _ => (),
+            }
+        }
+        next.sort_unstable();
+        next.dedup();
+        skip(&path, &mut next);
+        states = next;
+    }
+    states.iter().any(|&at| matches!(path.get(at), None | Some(&('/' | ANY))))
+}
+
+/// A wildcard may stand for nothing. The states are in order.
+fn skip(path: &[char], states: &mut Vec<usize>) {
+    let mut from = 0;
+    while let Some(&at) = states.get(from) {
+        let may_be_nothing = matches!(path.get(at), Some(&(ANY | PART)));
+        if may_be_nothing && states.get(from + 1) != Some(&(at + 1)) {
+            states.insert(from + 1, at + 1);
+        }
+        from += 1;
+    }
+}
+
+/// Whether what the name stands for may be the other, which is known.
+pub(crate) fn may_be(name: &str, known: &str) -> bool {
+    name.contains([ANY, PART, ONE]) && {
+        let ended = format!("{name}/");
+        may_be_under(&ended, known) && !known.contains('/')
+    }
+}
