@@ -1,6 +1,7 @@
 //! One matter, and what may be decided about it.
 
 use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
 use tokio::time::{Duration, Instant};
 
 use super::decision::{DecideError, Decided, Decision, MAX_REASON};
@@ -19,6 +20,8 @@ pub(super) struct Entry {
     pub(super) until: Instant,
     pub(super) bond: Digest,
     pub(super) asker: Digest,
+    /// The program of the asker.
+    pub(super) share: Digest,
     /// Whether the application that asks may say what its person decided.
     pub(super) is_weak: bool,
     pub(super) timeout: Duration,
@@ -27,6 +30,14 @@ pub(super) struct Entry {
     pub(super) target: String,
     pub(super) check: Option<Check>,
     pub(super) keeping: Keeping,
+}
+
+/// Tells the programs of one asker apart: by what the transport found out, else by the name that the application gave.
+pub(super) fn share(caller: Option<&str>, application: Option<&str>) -> Digest {
+    let mut text = Sha256::new();
+    text.update([u8::from(caller.is_some()), u8::from(application.is_some())]);
+    text.update(caller.or(application).unwrap_or_default());
+    text.finalize().into()
 }
 
 impl Entry {

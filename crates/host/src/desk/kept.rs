@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::decision::{DecideError, Decided};
-use super::entry::Entry;
+use super::entry::{self, Entry};
 use super::grant::Grant;
 use super::matter::{Matter, MatterState};
 use super::{Desk, Digest, FOREVER, Lists, Refused};
@@ -253,8 +253,10 @@ impl Written {
         let Self { matter, bond, asker, weak, timeout_ms, definition, target } = self;
         let size = serde_json::to_vec(&matter.card).map_or(0, |card| card.len());
         let timeout = Duration::from_millis(timeout_ms);
+        let share = entry::share(None, matter.application.as_deref());
         let mut entry = Entry {
             matter,
+            share,
             size,
             number,
             until: Instant::now(),

@@ -6,8 +6,8 @@
 pub struct DeskLimits {
     /// How many matters: the setting `max_waiting`; by default 1024.
     pub waiting: usize,
-    /// How many of them of one user, or of all together who are not signed in: what an application calls itself makes no
-    /// difference. The setting `max_waiting_of_one`; by default 256.
+    /// The largest number of them of one user, or of all together who are not signed in. One program may have at most as
+    /// many as are left for the others. The setting `max_waiting_of_one`; by default 256.
     pub of_one: usize,
     /// How many bytes of what would be shown: the setting `max_waiting_bytes`; by default 64 MiB.
     pub bytes: usize,
@@ -24,6 +24,11 @@ impl Default for DeskLimits {
 pub(crate) enum Full {
     Waiting(usize),
     OfOne(usize),
+    /// One program has its share of the limit.
+    OfProgram {
+        waiting: usize,
+        limit: usize,
+    },
     Bytes(usize),
     /// Approved calls that are under way.
     Running(usize),
@@ -41,6 +46,10 @@ impl Full {
                     "{most} matters of the same user wait for a decision already (setting max_waiting_of_one)"
                 )
             }
+            Self::OfProgram { waiting, limit } => format!(
+                "{waiting} matters of the same application wait for a decision already, its share of {limit} (setting \
+                 max_waiting_of_one)"
+            ),
             Self::Bytes(most) => format!(
                 "what waits for a decision would be more than {most} bytes with it (setting max_waiting_bytes)"
             ),

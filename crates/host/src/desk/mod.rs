@@ -117,6 +117,8 @@ pub(crate) struct Asking {
     pub(crate) bond: Digest,
     /// Who asks: of one there may be only so many.
     pub(crate) asker: Digest,
+    /// The program that asks, where it is known: it has a share of what its user may have waiting.
+    pub(crate) caller: Option<Arc<str>>,
     /// Whether the application that asks may say what its person decided.
     pub(crate) is_weak: bool,
     pub(crate) definition: Option<String>,
@@ -409,11 +411,12 @@ impl Desk {
     pub(crate) fn put(&self, asking: Asking) -> Result<Waiting, Refused> {
         let id = id()?;
         let Asking { principal, application, server, offers, card, .. } = asking;
-        let Asking { timeout, bond, asker, is_weak, definition, target, check, returns, .. } = asking;
+        let Asking { timeout, bond, asker, caller, is_weak, definition, target, check, returns, .. } = asking;
         let (now, asked_at) = (Instant::now(), Timestamp::now());
         let until = now.checked_add(timeout).unwrap_or(now + FOREVER);
         let span = SignedDuration::try_from(timeout).ok();
         let expires_at = span.and_then(|span| asked_at.checked_add(span).ok()).unwrap_or(Timestamp::MAX);
+        let share = entry::share(caller.as_deref(), application.as_deref());
         let matter = Matter {
             id: id.clone(),
             asked_at,
@@ -434,8 +437,15 @@ impl Desk {
             if state.entries.len() >= limits.waiting {
                 return Err(Refused::TooMany(Full::Waiting(limits.waiting)));
             }
-            if state.entries.values().filter(|entry| entry.asker == asker).count() >= limits.of_one {
+            let of_asker = || state.entries.values().filter(|entry| entry.asker == asker);
+            let free = limits.of_one.saturating_sub(of_asker().count());
+            if free == 0 {
                 return Err(Refused::TooMany(Full::OfOne(limits.of_one)));
+            }
+            // A program that already waits leaves as much room as it takes: whoever comes next has a share as well.
+            let of_program = of_asker().filter(|entry| entry.share == share).count();
+            if of_program >= free {
+                return Err(Refused::TooMany(Full::OfProgram { waiting: of_program, limit: limits.of_one }));
             }
             if state.bytes.saturating_add(size) > limits.bytes {
                 return Err(Refused::TooMany(Full::Bytes(limits.bytes)));
@@ -452,6 +462,7 @@ impl Desk {
                 until,
                 bond,
                 asker,
+                share,
                 is_weak,
                 timeout,
                 definition,

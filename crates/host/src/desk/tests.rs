@@ -1,5 +1,6 @@
 mod kept;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use hospes_policy::{Action, Arguments, Asked, Effects};
@@ -37,6 +38,7 @@ fn asking(bond: u8, asker: u8) -> Asking {
         timeout: TIMEOUT,
         bond: [bond; 32],
         asker: [asker; 32],
+        caller: None,
         is_weak: true,
         definition: Some("d1".to_owned()),
         target: "t1".to_owned(),
@@ -121,7 +123,13 @@ async fn a_strong_approval_is_not_an_applications_to_give() {
 #[tokio::test(start_paused = true)]
 async fn silence_is_a_no_and_makes_room() {
     let desk = Desk::new();
-    let open = |who: u8| desk.put(asking(1, who)).map(Waiting::detach);
+    let number = Cell::new(0);
+    // Each of another program: these have shares of their own.
+    let open = |who: u8| {
+        number.set(number.get() + 1);
+        let caller = Some(format!("process {}", number.get()).into());
+        desk.put(Asking { caller, ..asking(1, who) }).map(Waiting::detach)
+    };
     let limits = DeskLimits { waiting: 16, of_one: 4, ..DeskLimits::default() };
     desk.set_limits(limits);
     let first: Vec<String> = (0..4).map(|_| open(0).unwrap()).collect();
@@ -140,6 +148,34 @@ async fn silence_is_a_no_and_makes_room() {
     assert_eq!(desk.redeem(&first[0], &[1; 32], None).await, Err(Refused::Expired));
     assert!(desk.matters().is_empty() && desk.recent().iter().all(|m| m.state == MatterState::Expired));
     assert!(open(0).is_ok());
+}
+
+/// An application that asks without end leaves room for the others of the same user, and they for each other.
+#[tokio::test]
+async fn an_application_that_asks_without_end_leaves_room_for_the_others() {
+    let desk = Desk::new();
+    let limit = DeskLimits::default().of_one;
+    let ask = |application: &str, caller: Option<&str>| {
+        let application = Some(application.to_owned());
+        let asking = Asking { application, caller: caller.map(Into::into), ..asking(1, 1) };
+        desk.put(asking).map(Waiting::detach)
+    };
+    let fill = |application: &str, caller: Option<&str>| {
+        (0..=limit).map_while(|_| ask(application, caller).ok()).count()
+    };
+    assert_eq!(fill("greedy", None), limit / 2);
+    let full = ask("greedy", None).unwrap_err();
+    assert_eq!(full, Refused::TooMany(Full::OfProgram { waiting: limit / 2, limit }));
+    assert!(full.words().contains("max_waiting_of_one"), "{full:?}");
+    let first = ask("editor", None).unwrap();
+    assert_eq!(fill("greedy", None), 0, "it has its share");
+    // What it calls itself makes no difference where it is known which program it is.
+    let one = "node, process 4711 of user 1000";
+    let taken = fill("a", Some(one));
+    assert!(taken >= limit / 8, "{taken}");
+    assert_eq!(fill("b", Some(one)), 0);
+    ask("b", Some("node, process 4712 of user 1000")).unwrap();
+    desk.decide(&first, Decision::allow(), CONSOLE).await.unwrap();
 }
 
 /// Few large matters are as many as many small ones; what is decided makes room, and what is over is not kept without end.

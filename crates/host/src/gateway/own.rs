@@ -232,6 +232,7 @@ async fn elicit(
         timeout: guard.approval_timeout(),
         bond: Sha256::digest(shown.as_bytes()).into(),
         asker: Sha256::digest(cause.server).into(),
+        caller: call.context.peer().caller.clone(),
         is_weak: false,
         definition: None,
         target: String::new(),

@@ -297,6 +297,7 @@ impl Guard {
             timeout: self.approval_timeout,
             bond: asking.bond.call,
             asker: asking.bond.asker,
+            caller: peer.caller.clone(),
             is_weak: by_form,
             definition: asking.definition.clone(),
             target: going.target.to_owned(),

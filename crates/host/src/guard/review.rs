@@ -69,6 +69,7 @@ impl Review {
             timeout: guard.approval_timeout.max(Duration::from_secs(1)),
             bond: Sha256::digest(shown.as_bytes()).into(),
             asker: asker(self.call.context.principal()),
+            caller: peer.caller.clone(),
             is_weak: false,
             definition: None,
             target: String::new(),

@@ -126,6 +126,7 @@ impl Sampler {
             bond: Sha256::digest(shown.as_bytes()).into(),
             // One server's questions leave room for those of others.
             asker: Sha256::digest(server).into(),
+            caller: call.context.peer().caller.clone(),
             is_weak: false,
             definition: None,
             target: String::new(),
