@@ -34,7 +34,9 @@ cargo xtask CHORE
   conformance server|client|authorization [--revision R] [--scenario S] [--url URL | --command PROGRAM] [--no-build]
                            the official suite against `hospes serve everything`, or our client fixture
   requirements [--check]   coverage of docs/requirements.md by tests; writes docs/coverage.md
-  peers [--no-build]       `hospes` between the Inspector and servers of others, in both eras
+  peers [--no-build] [--only GROUP]
+                           `hospes` between the Inspector and servers of others, in both eras; the groups are judges,
+                           apps, python and fronts
   bridge [--no-build]      `hospes` between applications and servers of every pair of revisions
   browser [--no-build] [--pictures FOLDER]
                            our pages in Chromium, sign-in through npm oidc-provider, the system's keyring

@@ -2,9 +2,11 @@
 //! the Inspector in front of it, once speaking the old protocol and once the new. And programs by others sign in at its authorization server.
 
 mod application;
+mod apps;
 mod asking;
 mod inspector;
 mod judges;
+mod python_servers;
 mod upstreams;
 
 use std::collections::BTreeSet;
@@ -26,7 +28,10 @@ use inspector::{Era, Inspector};
 use upstreams::{Upstream, Upstreams};
 
 /// What the command line may say.
-pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["no-build"] };
+pub(crate) const FLAGS: Accepted = Accepted { values: &["only"], switches: &["no-build"] };
+
+/// The groups of checks that `--only` picks one of.
+const GROUPS: [&str; 4] = ["judges", "apps", "python", "fronts"];
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 
@@ -42,7 +47,11 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     if !flags.has("no-build") {
         cargo::build("hospes-cli")?;
     }
-    match part() {
+    let only = flags.value("only");
+    if let Some(only) = only {
+        ensure!(GROUPS.contains(&only), "--only knows {}", GROUPS.join(", "));
+    }
+    match groups(only) {
         Outcome::Passed(_) => Ok(()),
         Outcome::Failed(why) => bail!(why),
         Outcome::CannotRun(why) => bail!("could not run: {why}"),
@@ -51,36 +60,53 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
 
 /// The same as a part of `cargo xtask test`; the program is built.
 pub(crate) fn part() -> Outcome {
+    groups(None)
+}
+
+/// All groups of checks, or this one.
+fn groups(only: Option<&str>) -> Outcome {
     let (node, python) = match Node::ready().and_then(|node| Ok((node, Python::ready()?))) {
         Ok(ready) => ready,
         Err(error) => return Outcome::CannotRun(format!("{error:#}")),
     };
     let mut checks = Checks::default();
-    if let Err(error) = examine(&node, &python, &mut checks) {
+    if let Err(error) = examine(&node, &python, only, &mut checks) {
         checks.add("set-up", Err(error));
     }
     checks.outcome()
 }
 
-fn examine(node: &Node, python: &Python, checks: &mut Checks) -> Result<()> {
+fn examine(node: &Node, python: &Python, only: Option<&str>, checks: &mut Checks) -> Result<()> {
     let folder = scratch()?;
-    judges::examine(node, python, &folder, checks)?;
+    for group in GROUPS.into_iter().filter(|group| only.is_none_or(|only| only == *group)) {
+        match group {
+            "judges" => judges::examine(node, python, &folder, checks)?,
+            "apps" => apps::examine(node, &folder, checks)?,
+            "python" => python_servers::examine(node, &folder, checks)?,
+            _ => fronts(node, &folder, checks)?,
+        }
+    }
+    Ok(())
+}
+
+/// Everything that is offered behind every way in, and what the servers ask.
+fn fronts(node: &Node, folder: &Path, checks: &mut Checks) -> Result<()> {
     let ours =
-        start(node, &folder, "peers serve everything", &["serve", "everything", "--http", "127.0.0.1:0"])?;
-    let Upstreams { servers: upstreams, running } = Upstreams::start(node, &folder, &ours.url)?;
-    let mut inspector = Inspector::new(node, folder.clone());
+        start(node, folder, "peers serve everything", &["serve", "everything", "--http", "127.0.0.1:0"])?;
+    let Upstreams { servers: upstreams, running } = Upstreams::start(node, folder, &ours.url)?;
+    let mut inspector = Inspector::new(node, folder.to_path_buf());
 
     let mut expected = BTreeSet::new();
     let mut known = true;
     for upstream in &upstreams {
         checks.add(
             &format!("{} asked by us", upstream.name),
-            asked_by_us(node, &folder, upstream, &upstream.entry),
+            asked_by_us(node, folder, upstream, &upstream.entry),
         );
         if upstream.entry["type"] == "sse" {
             // The same without being told which transport it is.
             let bare = json!({ "url": upstream.entry["url"] });
-            let answer = asked_by_us(node, &folder, upstream, &bare);
+            let answer = asked_by_us(node, folder, upstream, &bare);
             checks.add(&format!("{} found and asked by us", upstream.name), answer);
         }
         inspector.add(upstream.name, upstream.entry.clone());
@@ -100,7 +126,7 @@ fn examine(node: &Node, python: &Python, checks: &mut Checks) -> Result<()> {
 
     let gateway = start(
         node,
-        &folder,
+        folder,
         "peers up",
         // Nobody answers at a console, where questions would wait for a person.
         &["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off", "--start-wait", WAIT],
@@ -139,7 +165,7 @@ fn examine(node: &Node, python: &Python, checks: &mut Checks) -> Result<()> {
     drop(running);
     checks.stop("up: stops when asked to", gateway);
     checks.stop("serve: stops when asked to", ours);
-    defaults(node, &folder, &mut inspector, checks)
+    defaults(node, folder, &mut inspector, checks)
 }
 
 /// `hospes call`, our client, without a gateway in between.
@@ -217,9 +243,21 @@ fn contains(text: &str, part: &str) -> Result<String> {
 
 /// Starts `hospes`, away from the configuration files of whoever runs this.
 fn start(node: &Node, folder: &Path, label: &str, arguments: &[&str]) -> Result<Server> {
+    start_with(node, folder, label, arguments, |_| {})
+}
+
+/// The same with more set of the command.
+fn start_with(
+    node: &Node,
+    folder: &Path,
+    label: &str,
+    arguments: &[&str],
+    set: impl FnOnce(&mut Command),
+) -> Result<Server> {
     let mut command = Command::new(place::program("hospes")?);
     node.dress(&mut command);
     command.args(arguments).current_dir(folder).env("XDG_CONFIG_HOME", folder.join("config"));
+    set(&mut command);
     Server::start(command, label, START_LIMIT)
 }
 

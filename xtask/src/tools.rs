@@ -31,6 +31,7 @@ pub(crate) fn run(_: &Flags) -> Result<()> {
     say!("npm packages are in {}", node.modules.display());
     let python = Python::ready()?;
     say!("Python packages are in {}", python.folder.display());
+    say!("Python servers are in {}", Python::servers()?.folder.display());
     say!("those of `cargo xtask models` are in {}", Python::models()?.folder.display());
     match Node::llama() {
         Ok(folder) => say!("what runs a small model is in {}", folder.display()),
@@ -48,6 +49,8 @@ pub(crate) struct Versions {
     node: Option<String>,
     /// Python package to exact version.
     pypi: BTreeMap<String, String>,
+    /// The same of the servers that `cargo xtask peers` puts behind the gateway.
+    pypi_servers: BTreeMap<String, String>,
     /// The same of `cargo xtask models`.
     pypi_models: BTreeMap<String, String>,
     /// The npm packages that run a small model, if there are some for this machine.
@@ -81,6 +84,7 @@ impl Versions {
         let node = node.remove(machine);
         npm.extend(node.clone().map(|package| (package, version)));
         let (pypi, pypi_models) = (section("pypi")?, section("pypi-models")?);
+        let pypi_servers = section("pypi-servers")?;
         let mut parts = section("llama")?;
         let version = parts.remove("version").context("[llama] has no version")?;
         let native = parts.remove(machine).into_iter();
@@ -88,7 +92,9 @@ impl Versions {
             .flat_map(|native| ["node-llama-cpp".to_owned(), native])
             .map(|package| (package, version.clone()))
             .collect();
-        for (package, version) in npm.iter().chain(&pypi).chain(&pypi_models).chain(&llama) {
+        for (package, version) in
+            npm.iter().chain(&pypi).chain(&pypi_servers).chain(&pypi_models).chain(&llama)
+        {
             // `npm:NAME@VERSION` installs another package, or another version, under this name.
             let version = version
                 .strip_prefix("npm:")
@@ -97,7 +103,16 @@ impl Versions {
                 version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains([' ', 'x', '*']);
             ensure!(exact, "{package}: `{version}` is no exact version");
         }
-        Ok(Self { npm, node, pypi, pypi_models, llama, debian: section("debian")?, cargo: section("cargo")? })
+        Ok(Self {
+            npm,
+            node,
+            pypi,
+            pypi_servers,
+            pypi_models,
+            llama,
+            debian: section("debian")?,
+            cargo: section("cargo")?,
+        })
     }
 
     /// The `package.json` that names exactly these.
@@ -209,6 +224,12 @@ impl Python {
     pub(crate) fn ready() -> Result<Self> {
         let versions = Versions::read()?;
         Self::in_folder("python", &versions.pypi, &versions)
+    }
+
+    /// The same of the servers that `cargo xtask peers` puts behind the gateway.
+    pub(crate) fn servers() -> Result<Self> {
+        let versions = Versions::read()?;
+        Self::in_folder("python-servers", &versions.pypi_servers, &versions)
     }
 
     /// The same of what `cargo xtask models` runs.
@@ -340,7 +361,7 @@ pub(crate) fn works(command: &str) -> bool {
 mod tests {
     use super::*;
 
-    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
+    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-servers]\ne = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
 
     #[test]
     fn node_is_one_of_the_packages_where_there_is_one() {

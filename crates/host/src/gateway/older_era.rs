@@ -81,7 +81,10 @@ fn asks_with_requests(method: &Method, outcome: &Outcome) -> bool {
             match decoded(method, reply.clone()) {
                 Ok(Reply::CallTool(result)) => {
                     let text = result.all_text();
-                    result.failed() && text.contains(WORDS) && text.contains(Revision::LATEST.as_str())
+                    // One names the revision, the other the request.
+                    let names_cause = text.contains(Revision::LATEST.as_str())
+                        || REQUESTS.iter().any(|name| text.contains(name));
+                    result.failed() && text.contains(WORDS) && names_cause
                 }
                 _ => false,
             }

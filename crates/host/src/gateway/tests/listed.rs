@@ -1,6 +1,6 @@
 //! What is listed of servers that are ready, of those that are still starting, and of those that speak another era.
 
-use hospes::model::{RpcError, code};
+use hospes::model::{CallToolResult, RpcError, code};
 use hospes::{BoxService, Service};
 
 use super::*;
@@ -157,19 +157,39 @@ async fn a_tool_of_a_server_that_is_still_starting_is_not_called_unknown() {
 /// Speaks both eras, and asks with requests of its own, which only the older one has.
 struct TwoEras {
     eras: Arc<Mutex<Vec<Revision>>>,
+    failure: Failure,
 }
 
-struct AsksWithRequests(BoxService);
+/// How a call ends in the newer era: what the official Python SDK (2.3.0) and FastMCP (4.1.2) answer.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    Error(&'static str),
+    Result(&'static str),
+}
+
+const FAILURES: [Failure; 4] = [
+    Failure::Error(
+        "Cannot send 'elicitation/create': this transport context has no back-channel for server-initiated requests.",
+    ),
+    Failure::Result("elicitation via server-initiated requests is unavailable on 2026-07-28 connections."),
+    Failure::Result(
+        "Error calling tool 'compose': Cannot send 'sampling/createMessage': this transport context has no \
+         back-channel for server-initiated requests.",
+    ),
+    Failure::Result(
+        "Error calling tool 'folders': Cannot send 'roots/list': this transport context has no back-channel for \
+         server-initiated requests.",
+    ),
+];
+
+struct AsksWithRequests(BoxService, Failure);
 
 impl Service for AsksWithRequests {
     async fn call(&self, call: Call) -> Outcome {
-        match call.method {
-            Method::ToolsCall => Outcome::Failed(RpcError::new(
-                code::INVALID_REQUEST,
-                "Cannot send 'elicitation/create': this transport context has no back-channel for \
-                 server-initiated requests.",
-            )),
-            _ => self.0.call(call).await,
+        match (call.method == Method::ToolsCall, self.1) {
+            (true, Failure::Error(said)) => Outcome::Failed(RpcError::new(code::INVALID_REQUEST, said)),
+            (true, Failure::Result(said)) => Outcome::Complete(CallToolResult::error(said).into()),
+            (false, _) => self.0.call(call).await,
         }
     }
 }
@@ -183,7 +203,7 @@ impl Connector for TwoEras {
             let builder = declaring(Client::builder().revision(revision), wish.abilities, &[]);
             let client = match is_older {
                 true => builder.in_memory(curious()).await,
-                false => builder.in_memory(AsksWithRequests(BoxService::new(curious()))).await,
+                false => builder.in_memory(AsksWithRequests(BoxService::new(curious()), self.failure)).await,
             };
             Ok(in_memory(&Arc::from("asker"), client.unwrap()))
         })
@@ -193,12 +213,12 @@ impl Connector for TwoEras {
 /// Servers on the Python SDK 2 speak 2026-07-28, but ask with requests that exist only up to 2025-11-25.
 #[tokio::test]
 async fn a_server_that_asks_with_requests_is_spoken_to_in_the_older_era_from_then_on() {
-    for down in ERAS {
+    for (failure, down) in FAILURES.into_iter().flat_map(|failure| ERAS.map(|down| (failure, down))) {
         let folder = tempfile::tempdir().unwrap();
         let eras: Arc<Mutex<Vec<Revision>>> = Arc::default();
         let start = || {
             let transport = Transport::target("python asker.py").unwrap();
-            host_of("asker", transport, TwoEras { eras: Arc::clone(&eras) })
+            host_of("asker", transport, TwoEras { eras: Arc::clone(&eras), failure })
                 .memory(folder.path().join("memory.json"))
                 .start()
                 .unwrap()
@@ -208,7 +228,7 @@ async fn a_server_that_asks_with_requests_is_spoken_to_in_the_older_era_from_the
         let result = client.call("asker__elicit", ()).await.unwrap();
         let said = result.all_text();
         assert!(result.failed(), "nothing is done twice by itself: {result:?}");
-        assert!(said.contains("call again") && said.contains("era = \"legacy\""), "{said}");
+        assert!(said.contains("call again") && said.contains("era = \"legacy\""), "{failure:?}: {said}");
         assert_eq!(client.call("asker__elicit", ()).await.unwrap().all_text(), "window", "{down}");
         assert_eq!(host.status().servers[0].revision.as_deref(), Some(Revision::LATEST_LEGACY.as_str()));
         host.stop().await;
