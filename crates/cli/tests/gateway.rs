@@ -57,9 +57,15 @@ fn servers_that_are_dead_or_noisy_or_silent_hide_nothing() {
     let listed = host.ask(1, "tools/list", &json!({}));
     assert_eq!(names(&listed["result"], "tools"), ["noisy__shout", "well__greet"]);
 
-    let read = host.ask(2, "resources/read", &json!({ "uri": "hospes://status" }));
-    let status: Value =
-        serde_json::from_str(read["result"]["contents"][0]["text"].as_str().unwrap()).unwrap();
+    let mut status = Value::Null;
+    // On a busy machine the time to start is over before the first try of each has failed.
+    eventually("the dead and the missing one have failed once", || {
+        let read = host.ask(2, "resources/read", &json!({ "uri": "hospes://status" }));
+        status = serde_json::from_str(read["result"]["contents"][0]["text"].as_str().unwrap()).unwrap();
+        let servers = status["servers"].as_array().unwrap();
+        let problems = servers.iter().filter(|server| server["problem"].is_string()).count();
+        problems >= 2
+    });
     let state = |name: &str| {
         let servers = status["servers"].as_array().unwrap();
         servers.iter().find(|server| server["name"] == name).unwrap().clone()
