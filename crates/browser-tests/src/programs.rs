@@ -132,7 +132,10 @@ impl Hospes {
         let file = self.path("hospes.toml");
         std::fs::write(&file, config).expect("a file");
         let mut command = self.command(&["up", "--listen", "127.0.0.1:0", "--console", "0", "--config"]);
-        command.arg(&file).args(args);
+        // The tests have links made without a terminal.
+        let links = self.path("links.toml");
+        std::fs::write(&links, "[console]\ndecisions_from = \"programs\"\n").expect("a file");
+        command.arg(&file).arg("--config").arg(&links).args(args);
         let (process, _, lines) = start(command);
         let mut said = String::new();
         let url = loop {

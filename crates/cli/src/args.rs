@@ -217,12 +217,25 @@ pub(crate) struct Approve {
     /// Deny the same tool from now on, too
     #[arg(long, requires = "deny")]
     pub(crate) block: bool,
+    /// Make a token with which a program may decide, and print it; only at a terminal
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["allow", "deny", "list", "follow"])]
+    pub(crate) make_token: Option<String>,
+    /// How many days the token holds
+    #[arg(long, value_name = "DAYS", default_value = "30", requires = "make_token", value_parser = clap::value_parser!(u16).range(1..=3650))]
+    pub(crate) days: u16,
+    /// Print the tokens with which programs may decide, without their secrets
+    #[arg(long, conflicts_with_all = ["allow", "deny", "list", "follow", "make_token"])]
+    pub(crate) tokens: bool,
+    /// End a token
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["allow", "deny", "list", "follow", "make_token", "tokens"])]
+    pub(crate) end_token: Option<String>,
 }
 
 const APPROVE_HELP: &str = "\
 In a terminal it opens a screen: d denies, o allows once, e edits first, ? says the rest.
 
-For scripts:
+For programs, which decide only with a token that you make, in HOSPES_APPROVE_TOKEN:
+  hospes approve --make-token ci                                make one, at your terminal
   hospes approve --json --follow                                what waits and what comes, a line each
   hospes approve --allow 3f9a --edit arguments.json             allow other arguments
   hospes approve --deny 3f9a --reason 'not in this folder'      the model is told why";

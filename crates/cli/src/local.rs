@@ -3,16 +3,17 @@
 use hospes_console::{ClientError, LocalConsole};
 
 use crate::exit::{Code, Failure, Outcome};
-use crate::place;
+use crate::{deciders, place};
 
 /// Asks the host that was started last and answers; `what` it was asked for, as the beginning of a sentence.
 pub(crate) async fn ask<T>(
     what: &str,
     asked: impl AsyncFn(&LocalConsole) -> Result<T, ClientError>,
 ) -> Outcome<(LocalConsole, T)> {
+    let token = deciders::token();
     let mut without = false;
     for (file, note) in place::notes() {
-        let console = LocalConsole::at(place::socket_beside(&file));
+        let console = LocalConsole::at(place::socket_beside(&file)).with_token(token.as_deref());
         match asked(&console).await {
             Ok(answer) => return Ok((console, answer)),
             Err(error @ ClientError::Refused { .. }) => {

@@ -9,6 +9,7 @@ mod callers;
 mod chat;
 mod commands;
 mod credentials;
+mod deciders;
 mod exit;
 mod guard;
 mod limits;

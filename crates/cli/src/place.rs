@@ -60,6 +60,11 @@ pub(crate) fn endpoint_token() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/endpoint.token"))
 }
 
+/// Where the tokens are with which programs may decide.
+pub(crate) fn decision_tokens() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/decision-tokens.json"))
+}
+
 /// A secret in a file for its owner alone, made where there is none.
 pub(crate) fn kept_secret(file: &Path, make: impl FnOnce() -> Outcome<String>) -> Outcome<String> {
     let kept =

@@ -22,7 +22,7 @@ struct Up {
 
 impl Up {
     fn new(options: &[&str]) -> Self {
-        let house = House::new();
+        let house = House::new().with_token();
         let config = house.config(&[("one", house.server("one", &[], TYPED))]);
         let rules = text(&house.write("rules.toml", "[[rule]]\ndecide = 'ask'\n"));
         let args =

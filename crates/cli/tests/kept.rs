@@ -31,7 +31,7 @@ struct Up {
 
 impl Machine {
     fn new(branches: &str) -> Self {
-        let house = House::new();
+        let house = House::new().with_token();
         let config = house.config(&[("one", house.server("one", &[], branches))]);
         let rules = text(&house.write("rules.toml", "[[rule]]\ndecide = 'ask'\n"));
         Self { house, config, rules }

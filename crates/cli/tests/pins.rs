@@ -53,7 +53,7 @@ fn json(house: &House, args: &[&str]) -> Value {
 /// covers: HOST-03 SECP-01
 #[test]
 fn a_person_accepts_a_new_server_and_each_change_of_it() {
-    let house = House::new();
+    let house = House::new().with_token();
     house.server("one", &["greet", "part"], "");
     let script = house.path("one.sh").display().to_string();
     let entry = json!({ "command": "sh", "args": ["-c", format!("exec sh {script}")] });
@@ -62,7 +62,7 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
     let root = house.path("").display().to_string();
     let mut host = start(&house, &config, &["--pins", "ask", "--root", &root]);
     let (went, said) = call(&mut host, &mut id, "one__greet");
-    assert!(!went && said.contains("`hospes pins accept one`"), "{said}");
+    assert!(!went && said.contains("look at one in the console") && !said.contains("hospes "), "{said}");
     let listed = host.ask(900, "tools/list", &json!({}));
     assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 2, "{listed}");
     let log = house.read("one.log");
@@ -122,7 +122,9 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
         .iter()
         .rev()
         .map(|one| &one["entry"])
-        .filter(|entry| entry["by"] == "the person, on the command line")
+        .filter(|entry| {
+            entry["by"].as_str().is_some_and(|by| by.starts_with("a program with the token tests: hospes"))
+        })
         .map(|entry| {
             (entry["kind"].as_str().unwrap(), entry["decision"].as_str().unwrap(), entry["subject"].as_str())
         })
@@ -139,7 +141,7 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
 /// The README's first try asks nobody; what changes afterwards waits all the same.
 #[test]
 fn without_rules_what_is_seen_first_is_taken_and_a_change_waits() {
-    let house = House::new();
+    let house = House::new().with_token();
     let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
     let mut id = 0;
     let mut host = start(&house, &config, &[]);
@@ -168,7 +170,7 @@ fn without_rules_what_is_seen_first_is_taken_and_a_change_waits() {
 #[test]
 fn with_rules_a_new_server_waits_and_a_replaced_program_is_not_started() {
     use std::os::unix::fs::PermissionsExt as _;
-    let house = House::new();
+    let house = House::new().with_token();
     let rules = house.write("rules.toml", "[[rule]]\ndecide = 'allow'\n");
     let entry = house.server("one", &["greet"], "");
     let program = house.path("program");
@@ -213,7 +215,7 @@ fn with_rules_a_new_server_waits_and_a_replaced_program_is_not_started() {
 #[test]
 fn nothing_starts_where_it_cannot_be_read_what_was_accepted() {
     use std::os::unix::fs::PermissionsExt as _;
-    let house = House::new();
+    let house = House::new().with_token();
     let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
     std::fs::create_dir_all(house.path("state/hospes")).unwrap();
     let file = house.write("state/hospes/state.db", "no database, however long one looks at it");

@@ -140,7 +140,7 @@ function entry(recorded, app) {
       h("span", { class: `ending ${kindOf(one)}` }, word(one)),
       h("span", { class: "what" }, h("span", { class: "soft" }, one.server ?? KINDS[one.kind] ?? one.kind), " ", h("span", { class: "mono" }, one.subject ?? "")),
       h("span", { class: "took" }, one.micros === undefined ? "" : micros(one.micros)),
-      h("span", { class: "who soft" }, (one.kind === "decision" ? one.by : one.kind === "server" ? one.how ?? one.by : undefined) ?? one.principal ?? one.application ?? one.by ?? "")),
+      h("span", { class: "who soft" }, (one.kind === "decision" ? one.by?.split(/, browser session|:/)[0] : one.kind === "server" ? one.how ?? one.by : undefined) ?? one.principal ?? one.application ?? one.by ?? "")),
     isOpen && details(recorded, opened.get(seq), app));
 }
 

@@ -216,7 +216,7 @@ function decided(one) {
   return h("li", { class: "entry", key: one.id }, h("a", { class: "entry-line decided", href: `/approvals/${one.id}`, onclick: (event) => { event.preventDefault(); go(`/approvals/${one.id}`); } },
     h("span", { class: "when" }, ago(new Date(one.decided?.at ?? one.asked_at))), h("span", { class: `ending ${kind}` }, word),
     h("span", { class: "what" }, h("span", { class: "soft" }, server), " ", h("span", { class: "mono" }, what), gist(one) && h("span", { class: "soft small mono" }, ` ${gist(one)}`)),
-    h("span", { class: "who soft" }, one.decided ? [one.decided.by, one.decided.edited !== undefined && one.card.kind !== "form" && ", edited"] : "")));
+    h("span", { class: "who soft" }, one.decided ? [one.decided.by.split(/, browser session|:/)[0], one.decided.edited !== undefined && one.card.kind !== "form" && ", edited"] : "")));
 }
 
 function over(matter) {

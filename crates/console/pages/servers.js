@@ -116,7 +116,7 @@ function trouble(server, pinned) {
       h("p", null, server.problem.split("\n")[0]),
       h("p", { class: "soft" }, failures, next, server.hint && `Hint: ${server.hint}`),
       server.problem.includes("\n") && h("details", { key: "details" }, h("summary", null, "All of it"), h("pre", { class: "code" }, server.problem))),
-    [...new Set(server.warnings ?? [])].filter((text) => !(waits(pinned) && text.includes("`hospes pins "))).map((text) => h("p", { class: "warn" }, text)),
+    [...new Set(server.warnings ?? [])].filter((text) => !(waits(pinned) && text.endsWith("accepts or rejects it there"))).map((text) => h("p", { class: "warn" }, text)),
   ];
 }
 

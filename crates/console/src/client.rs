@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST};
-use http::{Request, StatusCode};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -48,13 +48,26 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 pub struct LocalConsole {
     socket: PathBuf,
+    /// The token for decisions, for the header; marked as a secret.
+    token: Option<HeaderValue>,
 }
 
 impl LocalConsole {
     /// At this socket.
     #[must_use]
     pub fn at(socket: impl AsRef<Path>) -> Self {
-        Self { socket: socket.as_ref().to_owned() }
+        Self { socket: socket.as_ref().to_owned(), token: None }
+    }
+
+    /// The same for a program that decides with a token of the person's; one that cannot stand in a header is none.
+    #[must_use]
+    pub fn with_token(mut self, token: Option<&str>) -> Self {
+        let value = token.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
+        self.token = value.map(|mut value| {
+            value.set_sensitive(true);
+            value
+        });
+        self
     }
 
     /// What is at a path below `/api/`, such as `servers`.
@@ -115,6 +128,10 @@ impl LocalConsole {
         let (mut sender, connection) =
             http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await.map_err(wrong)?;
         let connection = tokio::spawn(connection).abort_handle();
+        let request = match &self.token {
+            Some(token) => request.header(AUTHORIZATION, token),
+            None => request,
+        };
         let request = request.header(HOST, "localhost").body(Full::new(body));
         let request = request.map_err(|error| self.unreachable(io::Error::other(error)))?;
         let response = sender.send_request(request).await.map_err(wrong)?;

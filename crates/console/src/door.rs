@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use hospes_host::callers::{Caller as Known, Unknown};
+use hospes_host::deciders::Decider;
 use hospes_proto::http::AllowedHosts;
-use http::header::{COOKIE, HOST, ORIGIN};
+use http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
+use http::request::Parts;
 use http::{HeaderMap, Method};
 
 use crate::Console;
@@ -24,17 +26,16 @@ pub(crate) const KEY: &str = "x-hospes-key";
 pub(crate) enum Caller {
     /// A browser, by its session.
     Browser(String),
-    /// A program of the same user, over the Unix socket: who decides there, in words, as the system says it and not the
-    /// program.
-    Program(Arc<str>),
+    /// A program of the same user, over the Unix socket: who it is, as the system says it and not the program.
+    Program(Arc<Decider>),
 }
 
 impl Caller {
     /// As the record has it.
-    pub(crate) fn words(&self) -> &str {
+    pub(crate) fn words(&self) -> String {
         match self {
-            Self::Browser(_) => "the person at the console",
-            Self::Program(words) => words,
+            Self::Browser(id) => format!("the person at the console, browser session {id}"),
+            Self::Program(decider) => decider.words(None),
         }
     }
 
@@ -102,9 +103,38 @@ pub(crate) async fn enter(
 pub(crate) async fn program(mut request: Request, next: Next) -> Response {
     let extensions = request.extensions_mut();
     if extensions.get::<Caller>().is_none() {
-        extensions.insert(Caller::Program("a program that could not be identified".into()));
+        extensions.insert(Caller::Program(Arc::new(Decider::Unidentified)));
     }
     next.run(request).await
+}
+
+/// Who decides, in words for the record: an extractor of what may be asked only by those who may decide.
+pub(crate) struct MayDecide(pub(crate) String);
+
+impl FromRequestParts<Console> for MayDecide {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Refused> {
+        let caller = parts.extensions.get::<Caller>().ok_or(Refused::NoSession)?;
+        let Caller::Program(decider) = caller else { return Ok(Self(caller.words())) };
+        let deciders = console.deciders();
+        let token = match (bearer(&parts.headers)?, &deciders.tokens) {
+            (Some(secret), Some(tokens)) => Some(tokens.name_of(secret).ok_or(Refused::NoToken)?),
+            (Some(_), None) => return Err(Refused::NoToken),
+            (None, _) => None,
+        };
+        let allowed = decider.check(deciders.from, token.as_deref());
+        allowed
+            .inspect_err(|why| tracing::warn!(who = decider.words(None), %why, "a decision was refused"))?;
+        Ok(Self(decider.words(token.as_deref())))
+    }
+}
+
+/// The secret that a program shows.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
+    let Some(text) = single(headers, AUTHORIZATION.as_str())? else { return Ok(None) };
+    let (scheme, secret) = text.split_once(' ').ok_or(Refused::NoToken)?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(Some(secret.trim())).ok_or(Refused::NoToken)
 }
 
 /// Who it is that connects over the Unix socket; nothing for whom it is not: another user, or a server that a host has
@@ -114,21 +144,18 @@ pub(crate) fn connected(pid: Option<u32>, uid: u32, own: u32) -> Option<Caller> 
         return None;
     }
     let known = pid.ok_or(Unknown::System).and_then(|pid| Known::of_process(pid, uid));
-    let words = match known {
+    let decider = match known {
         Ok(known) if known.is_server => {
             tracing::warn!(%known, "a server that a host has started was refused at the console's socket");
             return None;
         }
-        Ok(known) => match &known.process.terminal {
-            Some(terminal) => format!("at the terminal {}: {}", terminal.name(), known.process.words()),
-            None => format!("a program without a terminal: {}", known.process.words()),
-        },
+        Ok(known) => Decider::of(&known),
         // Nothing says it on this system.
-        Err(Unknown::System) => "a program of the same user, over the socket".to_owned(),
+        Err(Unknown::System) => Decider::Unidentified,
         // It is gone already, or hides.
         Err(_) => return None,
     };
-    Some(Caller::Program(words.into()))
+    Some(Caller::Program(Arc::new(decider)))
 }
 
 /// A header that stands at most once and is text.

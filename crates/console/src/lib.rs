@@ -29,6 +29,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
+use hospes_host::deciders::{DecisionTokens, DecisionsFrom};
 use hospes_host::{Desk, Guard, Host, Pins, Sampler, Servers};
 use hospes_store::Audit;
 
@@ -43,6 +44,31 @@ use sessions::Sessions;
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7338);
 
+/// From where decisions are taken, and the tokens with which programs may make them.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Deciders {
+    /// From where.
+    pub from: DecisionsFrom,
+    /// The tokens; without, none holds.
+    pub tokens: Option<DecisionTokens>,
+}
+
+impl Deciders {
+    /// Decisions from there alone, without tokens.
+    #[must_use]
+    pub fn new(from: DecisionsFrom) -> Self {
+        Self { from, tokens: None }
+    }
+
+    /// The same with tokens for programs.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: Option<DecisionTokens>) -> Self {
+        self.tokens = tokens;
+        self
+    }
+}
+
 /// The console of a host. Cheap to clone.
 #[derive(Clone)]
 pub struct Console(Arc<Inner>);
@@ -54,6 +80,7 @@ struct Inner {
     sampler: Option<Arc<Sampler>>,
     sessions: Sessions,
     news: News,
+    deciders: Deciders,
     /// Where it listens, once it does.
     address: OnceLock<SocketAddr>,
 }
@@ -62,12 +89,12 @@ impl Console {
     /// The console of this host, with what the host records.
     #[must_use]
     pub fn new(host: &Host) -> Self {
-        Self::with_lifetimes(host, Lifetimes::default())
+        Self::with(host, Lifetimes::default(), Deciders::default())
     }
 
-    /// The same, where links and sessions last as long as told.
+    /// The same, where links and sessions last as long as told, and these may decide.
     #[must_use]
-    pub fn with_lifetimes(host: &Host, lifetimes: Lifetimes) -> Self {
+    pub fn with(host: &Host, lifetimes: Lifetimes, deciders: Deciders) -> Self {
         let (sessions, news) = (Sessions::new(lifetimes), News::default());
         Self(Arc::new(Inner {
             servers: host.servers(),
@@ -76,6 +103,7 @@ impl Console {
             sampler: host.sampler().cloned(),
             sessions,
             news,
+            deciders,
             address: OnceLock::new(),
         }))
     }
@@ -125,6 +153,10 @@ impl Console {
 
     fn sessions(&self) -> &Sessions {
         &self.0.sessions
+    }
+
+    fn deciders(&self) -> &Deciders {
+        &self.0.deciders
     }
 
     fn news(&self) -> &News {

@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod callers;
 pub mod catalogue;
 pub mod config;
+pub mod deciders;
 pub mod desk;
 mod gateway;
 mod guard;

@@ -25,10 +25,20 @@ use reach::look;
 pub(crate) use state::{ARMING, done, ending};
 
 use crate::args::Approve;
+use crate::deciders;
 use crate::exit::Outcome;
 use crate::output::{Output, is_screen};
 
 pub(crate) async fn run(args: Approve, output: Output) -> Outcome {
+    if let Some(name) = &args.make_token {
+        return deciders::make(name, args.days, output);
+    }
+    if args.tokens {
+        return deciders::list(output);
+    }
+    if let Some(name) = &args.end_token {
+        return deciders::end(name, output);
+    }
     if let Some(decided) = script::Decided::of(&args)? {
         return script::decide(&decided, output).await;
     }

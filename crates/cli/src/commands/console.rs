@@ -3,16 +3,17 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use hospes_console::{Console, Listening, LocalConsole};
+use hospes_console::{Console, Deciders, Lifetimes, Listening, LocalConsole};
 use hospes_host::Host;
 use hospes_host::config::ConsoleConfig;
+use hospes_host::deciders::DecisionsFrom;
 use serde::Deserialize;
 
 use super::serve::taken;
 use crate::args;
 use crate::exit::Outcome;
 use crate::output::{DIM, Output, is_result_seen, paint};
-use crate::{local, place};
+use crate::{deciders, local, place};
 
 /// How long the page is left for the browser that was started to read it.
 const READ: Duration = Duration::from_secs(5);
@@ -53,9 +54,16 @@ pub(crate) async fn run(args: &args::Console, output: Output) -> Outcome {
 pub(super) async fn serve(
     host: &Host,
     place: Option<ConsoleConfig>,
+    from: DecisionsFrom,
     output: Output,
 ) -> Outcome<Option<Listening>> {
-    let console = Console::new(host);
+    if from == DecisionsFrom::Programs {
+        output.warn(
+            "every program of this user can decide in your place: `console.decisions_from` is \"programs\"",
+        );
+    }
+    let deciders = Deciders::new(from).with_tokens(deciders::tokens());
+    let console = Console::with(host, Lifetimes::default(), deciders);
     let listening = match place {
         Some(ConsoleConfig::Off) => return Ok(None),
         Some(ConsoleConfig::Listen(address)) => {

@@ -13,10 +13,7 @@ use crate::exit::{Failure, Outcome};
 use crate::output::{
     BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, announce, is_interactive, paint, printable,
 };
-use crate::{guard, place};
-
-/// Who decides here.
-const BY: &str = "the person, on the command line";
+use crate::{deciders, guard, place};
 
 /// How many lines of one text are shown.
 const MAX_LINES: usize = 60;
@@ -193,6 +190,7 @@ fn lints(text: &mut String, lints: &[Lint], margin: usize) {
 }
 
 async fn accept(pins: &Pinned, args: &PinsAccept, output: Output) -> Outcome {
+    let by = deciders::decider().await?;
     let name = &args.of.server;
     let server = pins.server(name).await.map_err(failed)?;
     let wanted = args.of.item.as_deref().map(item).transpose()?;
@@ -216,7 +214,7 @@ async fn accept(pins: &Pinned, args: &PinsAccept, output: Output) -> Outcome {
         }
     };
     let about = wanted.as_ref().map(|(kind, name)| (*kind, name.as_str()));
-    let server = pins.accept(name, about, hash, BY).await.map_err(failed)?;
+    let server = pins.accept(name, about, hash, &by).await.map_err(failed)?;
     done(&server, output)
 }
 
@@ -268,9 +266,10 @@ fn accepted(server: &PinnedServer, differences: &[Difference]) -> String {
 }
 
 async fn reject(pins: &Pinned, args: &PinsItem, output: Output) -> Outcome {
+    let by = deciders::decider().await?;
     let wanted = args.item.as_deref().map(item).transpose()?;
     let about = wanted.as_ref().map(|(kind, name)| (*kind, name.as_str()));
-    let server = pins.reject(&args.server, about, BY).await.map_err(failed)?;
+    let server = pins.reject(&args.server, about, &by).await.map_err(failed)?;
     done(&server, output)
 }
 

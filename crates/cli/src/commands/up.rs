@@ -9,6 +9,7 @@ use std::time::Duration;
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
 use hospes_console::Listening;
 use hospes_host::config::{CONSOLE_FORM, Config, ConsoleConfig, parse_console};
+use hospes_host::pins::PERSON_LOOKS;
 use hospes_host::upstream::{State, UpstreamStatus};
 use hospes_host::{Accounts, Gateway, Host, RequestState};
 
@@ -50,6 +51,7 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
         config.servers = defaults();
     }
 
+    let decisions_from = config.decisions_from.unwrap_or_default();
     // Where an application cannot show its person a form, the console can.
     config.console_questions.get_or_insert(!matches!(place, Some(ConsoleConfig::Off)));
 
@@ -102,7 +104,7 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
             server.front(authorization.front)
         }
     };
-    let console = console::serve(&host, place, output).await?;
+    let console = console::serve(&host, place, decisions_from, output).await?;
     greet(output, &url, (by.as_deref(), pasted.as_deref()), &files, &host, console.as_ref());
 
     let last_calls = || output.say(paint(DIM, "finishing the calls that run … (Ctrl-C again cuts them off)"));
@@ -398,7 +400,8 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
                 let _ = write!(text, "\n{}", paint(DIM, folded(&printable(line), MARGIN, width)));
             }
             if let Some(hint) = &server.hint {
-                let hint = folded(&format!("hint: {}", printable(hint)), MARGIN, width);
+                let hint = with_commands(hint, &server.name);
+                let hint = folded(&format!("hint: {}", printable(&hint)), MARGIN, width);
                 let _ = write!(text, "\n{}", hint.replacen("hint", &paint(CYAN, "hint"), 1));
             }
         }
@@ -408,10 +411,17 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
         if server.warnings[..at].contains(warning) {
             continue;
         }
-        let warning = folded(&format!("warning: {}", printable(warning)), MARGIN, width);
+        let warning = with_commands(warning, &server.name);
+        let warning = folded(&format!("warning: {}", printable(&warning)), MARGIN, width);
         let _ = write!(text, "\n{}", warning.replacen("warning", &paint(YELLOW, "warning"), 1));
     }
     text
+}
+
+/// What a host says of a server that waits, with the commands that do the same: a person reads it here, no model.
+fn with_commands(text: &str, server: &str) -> String {
+    let commands = format!("`hospes pins show {server}` shows it, `hospes pins accept {server}` accepts it");
+    text.replace(PERSON_LOOKS, &commands)
 }
 
 fn wait_text(millis: u64) -> String {

@@ -7,6 +7,7 @@ pub(crate) mod terminal;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -19,11 +20,13 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 /// A folder with nothing of the person's own in it.
 pub(crate) struct House {
     folder: TempDir,
+    /// The token with which programs decide here.
+    token: OnceLock<String>,
 }
 
 impl House {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self { folder: tempfile::tempdir().unwrap(), token: OnceLock::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -41,7 +44,12 @@ impl House {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hospes"));
+        self.program(env!("CARGO_BIN_EXE_hospes"), args)
+    }
+
+    /// Another program, with the same surroundings.
+    pub(crate) fn program(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).current_dir(self.folder.path());
         for (name, folder) in [
             ("HOME", "home"),
@@ -51,13 +59,27 @@ impl House {
         ] {
             command.env(name, self.path(folder));
         }
-        command.env_remove("HOSPES_LOG").env_remove("HOSPES_CONFIG");
+        command.env_remove("HOSPES_LOG").env_remove("HOSPES_CONFIG").env_remove("HOSPES_APPROVE_TOKEN");
+        if let Some(token) = self.token.get() {
+            command.env("HOSPES_APPROVE_TOKEN", token);
+        }
         // The person's own keyring is none of the tests' business; elsewhere than on Linux no variable leads to it.
         command.env_remove("DBUS_SESSION_BUS_ADDRESS").env_remove("HOSPES_CREDENTIALS_STORE");
         if !cfg!(target_os = "linux") {
             command.env("HOSPES_CREDENTIALS_STORE", "file");
         }
         command
+    }
+
+    /// Has the person make a token, at a terminal, with which what is started from now on decides.
+    pub(crate) fn with_token(self) -> Self {
+        let command = self.command(&["--json", "approve", "--make-token", "tests"]);
+        let mut terminal = terminal::Terminal::start(&command, 200, 24);
+        assert_eq!(terminal.wait(), 0, "{}", terminal.text());
+        let text = terminal.sees("\"token\"");
+        let token = text.split('"').find(|part| part.starts_with("hospes-")).unwrap().to_owned();
+        self.token.set(token).unwrap();
+        self
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Ran {

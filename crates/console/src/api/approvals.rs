@@ -1,7 +1,7 @@
 //! What waits for a person, and their decisions.
 
+use axum::Json;
 use axum::extract::{Path, State};
-use axum::{Extension, Json};
 use hospes_host::Desk;
 use hospes_host::desk::{DecideError, Decision, Grant, Matter};
 use hospes_store::{Entry, EntryKind};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::servers::Nothing;
 use super::{Answer, Body, Refused};
 use crate::Console;
-use crate::door::Caller;
+use crate::door::MayDecide;
 
 /// How many of those that are over are told.
 const MAX_RECENT: usize = 50;
@@ -49,11 +49,11 @@ pub(super) async fn one(State(console): State<Console>, Path(id): Path<String>) 
 
 pub(super) async fn decide(
     State(console): State<Console>,
-    Extension(caller): Extension<Caller>,
+    MayDecide(by): MayDecide,
     Path(id): Path<String>,
     Body(decision): Body<Decision>,
 ) -> Answer<Matter> {
-    Ok(Json(desk(&console)?.decide(&id, decision, caller.words()).await?))
+    Ok(Json(desk(&console)?.decide(&id, decision, &by).await?))
 }
 
 #[derive(Serialize)]
@@ -67,7 +67,7 @@ pub(super) async fn grants(State(console): State<Console>) -> Json<Grants> {
 
 pub(super) async fn revoke(
     State(console): State<Console>,
-    Extension(caller): Extension<Caller>,
+    MayDecide(by): MayDecide,
     Path(id): Path<String>,
     Body(Nothing {}): Body<Nothing>,
 ) -> Answer<Value> {
@@ -77,7 +77,7 @@ pub(super) async fn revoke(
         (entry.server, entry.subject) = (Some(grant.server), Some(grant.name));
         (entry.principal, entry.application) = (grant.principal, grant.application);
         entry.decision = Some("revoke".to_owned());
-        entry.by = Some(caller.words().to_owned());
+        entry.by = Some(by);
         audit.record(entry).await?;
     }
     Ok(Json(json!({})))

@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 
+use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::{Extension, Json};
 use hospes_host::Pins;
 use hospes_host::pins::{Difference, Digest, ItemKind, PinState, PinnedServer, Recorded};
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Body, Refused};
 use crate::Console;
-use crate::door::Caller;
+use crate::door::MayDecide;
 
 fn pins(console: &Console) -> Result<&Pins, Refused> {
     console
@@ -96,7 +96,7 @@ impl Decided {
 
 pub(super) async fn accept(
     State(console): State<Console>,
-    Extension(caller): Extension<Caller>,
+    MayDecide(by): MayDecide,
     Path(server): Path<String>,
     Body(decided): Body<Decided>,
 ) -> Answer<PinnedServer> {
@@ -117,14 +117,14 @@ pub(super) async fn accept(
             return Err(Refused::Unseen(unseen));
         }
     }
-    Ok(Json(pins.accept(&server, decided.about(), seen, caller.words()).await?))
+    Ok(Json(pins.accept(&server, decided.about(), seen, &by).await?))
 }
 
 pub(super) async fn reject(
     State(console): State<Console>,
-    Extension(caller): Extension<Caller>,
+    MayDecide(by): MayDecide,
     Path(server): Path<String>,
     Body(decided): Body<Decided>,
 ) -> Answer<PinnedServer> {
-    Ok(Json(pins(&console)?.reject(&server, decided.about(), caller.words()).await?))
+    Ok(Json(pins(&console)?.reject(&server, decided.about(), &by).await?))
 }

@@ -5,6 +5,7 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use hospes_host::NoSuchServer;
+use hospes_host::deciders::NotADecider;
 use hospes_host::desk::DecideError;
 use hospes_host::pins::PinsError;
 use hospes_policy::visible_line;
@@ -22,6 +23,10 @@ pub(crate) enum Refused {
     NoSession,
     #[error("this link was used already, or its time is over; `hospes console` makes a new one")]
     NoLink,
+    #[error(transparent)]
+    NotADecider(#[from] NotADecider),
+    #[error("this token is none with which programs may decide here, or no longer")]
+    NoToken,
     #[error("{0}")]
     Nothing(String),
     #[error("{0}")]
@@ -53,6 +58,8 @@ impl Refused {
             Self::Elsewhere(_) => (StatusCode::FORBIDDEN, "elsewhere"),
             Self::NoSession => (StatusCode::UNAUTHORIZED, "no-session"),
             Self::NoLink => (StatusCode::FORBIDDEN, "no-link"),
+            Self::NotADecider(_) => (StatusCode::FORBIDDEN, "not-a-decider"),
+            Self::NoToken => (StatusCode::FORBIDDEN, "no-token"),
             Self::Nothing(_) => (StatusCode::NOT_FOUND, "nothing"),
             Self::Misread(_) => (StatusCode::BAD_REQUEST, "misread"),
             Self::NotRecorded => (StatusCode::NOT_FOUND, "not-recorded"),

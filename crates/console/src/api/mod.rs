@@ -98,6 +98,8 @@ struct About {
     session: Option<String>,
     /// Whether what is called is recorded.
     records: bool,
+    /// From where decisions are taken: `browser`, `terminal` or `programs`.
+    decisions_from: &'static str,
 }
 
 async fn about(State(console): State<Console>, Extension(caller): Extension<Caller>) -> Json<About> {
@@ -107,6 +109,7 @@ async fn about(State(console): State<Console>, Extension(caller): Extension<Call
         address: console.address().to_string(),
         session: caller.session().map(str::to_owned),
         records: console.audit().is_some(),
+        decisions_from: console.deciders().from.as_str(),
     })
 }
 

@@ -56,7 +56,7 @@ pub(super) async fn restart(
         let mut entry = Entry::new(EntryKind::Server);
         entry.server = Some(name);
         entry.subject = Some("restart".to_owned());
-        entry.by = Some(caller.words().to_owned());
+        entry.by = Some(caller.words());
         audit.record(entry).await?;
     }
     Ok(Json(json!({})))

@@ -30,7 +30,7 @@ pub(super) async fn open(
     let browser = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let opened = console.sessions().open(&token, browser).ok_or(Refused::NoLink)?;
     tracing::info!(session = opened.id, "a browser was let in to the console");
-    note(&console, "opened", "a link of the console").await?;
+    note(&console, "a session was opened", "a link of the console").await?;
     console.news().sessions_changed();
     // Without `Max-Age` it goes with the browser; when it runs out is known here.
     let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(&console), opened.secret);
@@ -44,11 +44,19 @@ pub(super) struct NewLink {
     lifetime_ms: u64,
 }
 
-/// A link for a browser.
-pub(super) async fn link(State(console): State<Console>, Body(Nothing {}): Body<Nothing>) -> Json<NewLink> {
+/// A link for a browser: whoever opens it decides as the person does.
+pub(super) async fn link(
+    State(console): State<Console>,
+    Extension(caller): Extension<Caller>,
+    Body(Nothing {}): Body<Nothing>,
+) -> Answer<NewLink> {
+    if let Caller::Program(decider) = &caller {
+        decider.check_link(console.deciders().from)?;
+    }
     let link = console.link();
+    note(&console, "a link was made", &caller.words()).await?;
     let lifetime_ms = u64::try_from(link.lifetime.as_millis()).unwrap_or(u64::MAX);
-    Json(NewLink { url: link.url().to_owned(), lifetime_ms })
+    Ok(Json(NewLink { url: link.url().to_owned(), lifetime_ms }))
 }
 
 #[derive(Serialize)]
@@ -72,7 +80,7 @@ pub(super) async fn end(
         return Err(Refused::Nothing("this session is over already".to_owned()));
     }
     console.news().sessions_changed();
-    note(&console, "ended", caller.words()).await?;
+    note(&console, "a session was ended", &caller.words()).await?;
     Ok(Json(json!({})))
 }
 
@@ -89,7 +97,7 @@ pub(super) async fn sign_out(
 async fn note(console: &Console, what: &str, by: &str) -> Result<(), Refused> {
     let Some(audit) = console.audit() else { return Ok(()) };
     let mut entry = Entry::new(EntryKind::SignIn);
-    entry.subject = Some(format!("the console: a session was {what}"));
+    entry.subject = Some(format!("the console: {what}"));
     entry.by = Some(by.to_owned());
     audit.record(entry).await?;
     Ok(())

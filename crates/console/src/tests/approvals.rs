@@ -50,10 +50,9 @@ async fn a_call_waits_for_the_console_and_goes_as_it_was_edited() {
     }
     let right = json!({ "decision": "allow", "edited": { "path": "/b", "text": "xyz" } });
     let decided = browser.post(&path(&matter), right.clone()).await.json();
-    assert_eq!(
-        (&decided["state"], &decided["decided"]["by"]),
-        (&json!("allowed"), &json!("the person at the console"))
-    );
+    assert_eq!(decided["state"], "allowed");
+    let by = decided["decided"]["by"].as_str().unwrap();
+    assert!(by.starts_with("the person at the console, browser session "), "{by}");
     assert_eq!(browser.post(&path(&matter), right).await.code(), "over");
     let result = tokio::time::timeout(LIMIT, call).await.unwrap().unwrap().unwrap();
     assert_eq!(result.all_text(), "3 bytes are in /b");

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hospes::prelude::*;
 use hospes_host::config::Loader;
+use hospes_host::deciders::DecisionsFrom;
 use hospes_host::{Guard, Host};
 use hospes_policy::{Policy, Reading};
 use hospes_store::Audit;
@@ -19,7 +20,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::{Console, Lifetimes, Listening};
+use crate::{Console, Deciders, Lifetimes, Listening};
 
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -76,7 +77,7 @@ impl House {
         let config = Loader::new().parse("h.toml", "[servers.notes]\nbuiltin = \"notes\"").unwrap();
         let notes = |_: &str, _: &[String]| Ok(hospes::BoxService::new(notes()));
         let host = Host::builder(config).builtins(Arc::new(notes)).guard(Arc::new(guard)).start().unwrap();
-        let console = Console::with_lifetimes(&host, lifetimes);
+        let console = Console::with(&host, lifetimes, Deciders::new(DecisionsFrom::Programs));
         let listening = console.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
         Self { host, audit, listening, folder }
     }

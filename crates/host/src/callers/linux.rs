@@ -49,6 +49,20 @@ pub(super) fn of_process(pid: u32, uid: u32) -> Result<Caller, Unknown> {
     Ok(Caller { uid, is_server: is_server(&line, &own), process })
 }
 
+/// The device that stands for the controlling terminal of whoever opens it, `/dev/tty`.
+const OWN_TERMINAL: u64 = 5 << 8;
+
+/// Whether a process is in the foreground of its controlling terminal and has it as standard input, output or error.
+pub(super) fn is_at_terminal(pid: u32) -> bool {
+    let Some(stat) = stat(pid).filter(|stat| stat.terminal != 0 && stat.group == stat.foreground) else {
+        return false;
+    };
+    // Both are numbers of devices in the kernel's one encoding.
+    let Ok(terminal) = u64::try_from(stat.terminal & 0xffff_ffff) else { return false };
+    let device = |number| fs::metadata(format!("/proc/{pid}/fd/{number}")).map(|data| data.rdev());
+    (0..=2).any(|number| device(number).is_ok_and(|device| device == terminal || device == OWN_TERMINAL))
+}
+
 /// Whether a line of ancestors leads through this process, or through what starts servers of another host.
 fn is_server(line: &[Stat], own: &[u32]) -> bool {
     let this = std::process::id();
@@ -144,7 +158,12 @@ fn holds(pid: u32, wanted: &str) -> bool {
 struct Stat {
     pid: u32,
     parent: u32,
+    /// Its process group.
+    group: i64,
+    /// The device of its controlling terminal; 0 without one.
     terminal: i64,
+    /// The process group in the foreground of that terminal.
+    foreground: i64,
     name: String,
 }
 
@@ -185,8 +204,10 @@ fn parse(pid: u32, text: &str) -> Option<Stat> {
     let name = before.split_once('(')?.1.to_owned();
     let mut words = after.split_ascii_whitespace();
     let parent = words.nth(1)?.parse().ok()?;
-    let terminal = words.nth(2)?.parse().ok()?;
-    Some(Stat { pid, parent, terminal, name })
+    let group = words.next()?.parse().ok()?;
+    let terminal = words.nth(1)?.parse().ok()?;
+    let foreground = words.next()?.parse().ok()?;
+    Some(Stat { pid, parent, group, terminal, foreground, name })
 }
 
 fn program(pid: u32, called: &str) -> String {
@@ -200,6 +221,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::process::CommandExt as _;
     use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -272,7 +294,13 @@ mod tests {
         fs::write(folder.path().join(HELPER_WORD), "read x\n").unwrap();
         let mut command = Command::new("sh");
         let mut child = command.arg(HELPER_WORD).current_dir(&folder).stdin(Stdio::piped()).spawn().unwrap();
-        assert!(is_helper(child.id()));
+        // The kernel lets the parent go on before the arguments of the new program are in place.
+        let file = format!("/proc/{}/cmdline", child.id());
+        let until = Instant::now() + Duration::from_secs(20);
+        while fs::read(&file).unwrap().is_empty() && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert!(is_helper(child.id()), "{}", String::from_utf8_lossy(&fs::read(&file).unwrap()));
         child.kill().unwrap();
         child.wait().unwrap();
     }

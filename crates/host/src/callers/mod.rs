@@ -99,6 +99,16 @@ impl Caller {
         Err(Unknown::System)
     }
 
+    /// The terminal that it works at now: its controlling terminal, of which it is in the foreground and which is its
+    /// standard input, output or error. None of what a person's programs start for themselves.
+    #[must_use]
+    pub fn terminal_in_use(&self) -> Option<&Terminal> {
+        #[cfg(target_os = "linux")]
+        return self.process.terminal.as_ref().filter(|_| linux::is_at_terminal(self.process.pid));
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
     /// Whether it is a program of the user that this one runs as, or of the administrator.
     #[must_use]
     pub fn is_same_user(&self) -> bool {

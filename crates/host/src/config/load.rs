@@ -18,6 +18,7 @@ use super::models::ModelsConfig;
 use super::own::read_own;
 use super::server::Reading;
 use super::table::Report;
+use crate::deciders::DecisionsFrom;
 
 /// The largest configuration file, in bytes. Some applications keep their whole history in one.
 pub const MAX_FILE: usize = 16 << 20;
@@ -209,6 +210,7 @@ pub(super) struct Part {
     pub(super) audit_kept_for: Option<Setting<Duration>>,
     pub(super) models: ModelsConfig,
     pub(super) console_questions: Option<bool>,
+    pub(super) decisions_from: Option<DecisionsFrom>,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
     servers: Vec<ServerConfig>,
@@ -268,6 +270,11 @@ impl Merge {
         if let Some(answers) = part.console_questions {
             let before = self.config.console_questions.unwrap_or_default();
             self.config.console_questions = Some(before | answers);
+        }
+        // The strictest of all files holds.
+        if let Some(from) = part.decisions_from {
+            let before = self.config.decisions_from.unwrap_or(from);
+            self.config.decisions_from = Some(before.min(from));
         }
         extend(&mut self.config.allowed_hosts, part.allowed_hosts);
         extend(&mut self.config.allowed_origins, part.allowed_origins);

@@ -16,6 +16,7 @@ use super::models::ModelsConfig;
 use super::sandbox::Sandbox;
 use super::secret::{Expanded, Secret, ServerUrl, redact_command};
 use super::words::{WordsError, split_command};
+use crate::deciders::DecisionsFrom;
 use crate::pins::PinMode;
 
 /// Everything the host was told, from one or several files.
@@ -41,6 +42,8 @@ pub struct Config {
     /// Whether what servers ask of a person is answered at the console, where the application cannot ask. By default
     /// wherever a console is served.
     pub console_questions: Option<bool>,
+    /// From where decisions are taken, if anything is said of that; of several files the strictest.
+    pub decisions_from: Option<DecisionsFrom>,
     /// Models, and what servers may spend on them.
     pub models: ModelsConfig,
     /// How long the first lists wait for servers that are being started.

@@ -16,6 +16,7 @@ use super::nearest::hint;
 use super::server::{Defaults, read};
 use super::spellings::OWN;
 use super::table::{Report, Table};
+use crate::deciders::DecisionsFrom;
 use crate::settings::DEFAULT_HEALTH_CHECK;
 
 /// Reads a file in Hospes' own format.
@@ -45,6 +46,9 @@ pub(super) fn read_own(root: &Node, scope: &Scope<'_>, part: &mut Part) {
             part.console = value.map(|value| Setting { value, at: entry.at.clone() });
         }
         part.console_questions = console.boolean(&["questions"], report);
+        if let Some(entry) = console.take(&["decisions_from"], report) {
+            part.decisions_from = decisions_from(&console, entry, report);
+        }
         console.refuse_unread(report);
     }
     if let Some(entry) = table.take(&["auth"], report)
@@ -162,6 +166,16 @@ fn console_place(table: &Table<'_>, entry: &Entry, report: &mut Report) -> Optio
         Some(place) => Some(place),
         None => table.invalid(&entry.node.at, &table.field(entry), CONSOLE_FORM, "", report),
     }
+}
+
+fn decisions_from(table: &Table<'_>, entry: &Entry, report: &mut Report) -> Option<DecisionsFrom> {
+    let text = entry.node.as_str().unwrap_or_default();
+    let found = DecisionsFrom::ALL.into_iter().find(|from| from.as_str() == text);
+    found.or_else(|| {
+        let hint = hint(text, DecisionsFrom::ALL.map(DecisionsFrom::as_str));
+        let expected = "\"browser\", \"terminal\" or \"programs\"";
+        table.invalid(&entry.node.at, &table.field(entry), expected, hint, report)
+    })
 }
 
 fn callers(table: &Table<'_>, entry: &Entry, report: &mut Report) -> Option<Callers> {

@@ -15,6 +15,9 @@ use super::standing::{Standing, Withheld};
 use crate::config::{ServerConfig, ToolFilter, Transport};
 use crate::upstream::{ConnectProblem, Listing};
 
+/// What a person does about a server that waits, as the end of a sentence. Models can read it, so it names no command.
+pub const PERSON_LOOKS: &str = "the person looks at it in the console and accepts or rejects it there";
+
 /// What stands between a server and whoever would use it.
 pub(crate) struct Gate {
     pub(crate) server: Arc<str>,
@@ -80,15 +83,9 @@ impl Gate {
         match whole {
             Some(Withheld::NewServer) if is_new => Ok(self.trust == Trust::Ask),
             None => Ok(false),
-            Some(why) => {
-                let hint = format!(
-                    "`hospes pins show {0}` says more, `hospes pins accept {0}` accepts it",
-                    self.server
-                );
-                Err(ConnectProblem::new(format!("it is not started: {}", why.as_str()))
-                    .with_hint(Some(hint))
-                    .withheld())
-            }
+            Some(why) => Err(ConnectProblem::new(format!("it is not started: {}", why.as_str()))
+                .with_hint(Some(PERSON_LOOKS))
+                .withheld()),
         }
     }
 
@@ -222,7 +219,7 @@ impl Gate {
                 format!("{count} things that it offers are new or have changed, and wait to be accepted")
             }
         };
-        Some(format!("{what}: `hospes pins show {0}`, `hospes pins accept {0}`", self.server))
+        Some(format!("{what}; {PERSON_LOOKS}"))
     }
 }
 

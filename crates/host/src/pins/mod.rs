@@ -27,6 +27,7 @@ pub(crate) use book::{Book, follow};
 pub(crate) use definition::Hashes;
 pub(crate) use fingerprint::target;
 pub(crate) use gate::Gate;
+pub use gate::PERSON_LOOKS;
 pub(crate) use handle::Member;
 pub use handle::{Pins, PinsError};
 pub use hospes_store::pins::{Digest, ItemKind, ItemState, Recorded};

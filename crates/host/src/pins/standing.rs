@@ -48,8 +48,8 @@ impl Withheld {
             }
         };
         format!(
-            "{why}. The person has to look at it (`hospes pins show {server}`) and can accept it{item} \
-             (`hospes pins accept {server}`); until then calls are refused"
+            "{why}. The person has to look at {server} in the console of the host and can accept it{item}; until \
+             then calls are refused"
         )
     }
 

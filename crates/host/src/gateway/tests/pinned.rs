@@ -101,7 +101,10 @@ async fn a_new_server_is_in_quarantine_until_it_is_accepted_as_it_was_seen() {
         assert_eq!(listed.len(), 2, "{up} behind {down}");
         for tool in &listed {
             let said = tool.description.as_deref().unwrap_or_default();
-            assert!(said.contains("hospes pins show files") && !said.contains("Reads"), "{said}");
+            assert!(
+                said.contains("look at files") && !said.contains("hospes ") && !said.contains("Reads"),
+                "{said}"
+            );
         }
         let said = refused(&client, "files__read").await;
         assert!(said.contains("nobody has accepted this server yet"), "{said}");

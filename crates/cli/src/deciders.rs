@@ -1,0 +1,130 @@
+//! Who decides on the command line: the person at a terminal, or a program with a token that the person made.
+
+use hospes_auth::Seed;
+use hospes_console::LocalConsole;
+use hospes_host::deciders::{Decider, DecisionTokens, DecisionsFrom, TokenError};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use crate::args::Files;
+use crate::exit::{Failure, Outcome};
+use crate::output::{DIM, Output, is_interactive, paint, printable};
+use crate::{local, place, settings};
+
+/// The variable with the token of a program that decides.
+pub(crate) const TOKEN: &str = "HOSPES_APPROVE_TOKEN";
+
+/// The token that this program was given, if any.
+pub(crate) fn token() -> Option<String> {
+    std::env::var(TOKEN).ok().filter(|token| !token.is_empty())
+}
+
+/// The tokens of this user; none without a home folder.
+pub(crate) fn tokens() -> Option<DecisionTokens> {
+    place::decision_tokens().map(DecisionTokens::at)
+}
+
+/// Who decides here, in words for the record.
+///
+/// # Errors
+/// When a program runs this that may not decide.
+pub(crate) async fn decider() -> Outcome<String> {
+    let this = this();
+    let shown = match token() {
+        None => None,
+        Some(secret) => {
+            let name = tokens().and_then(|tokens| tokens.name_of(&secret));
+            let wrong =
+                || Failure::usage(format!("{TOKEN} holds no token of this user, or its time is over"));
+            Some(name.ok_or_else(wrong)?)
+        }
+    };
+    this.check(from().await?, shown.as_deref()).map_err(|why| Failure::usage(why.to_string()))?;
+    Ok(this.words(shown.as_deref()))
+}
+
+/// This process. Where the system does not say whether it is at a terminal, the process itself does.
+fn this() -> Decider {
+    match Decider::this() {
+        Decider::Unidentified if is_interactive() => {
+            Decider::Terminal { terminal: "of this process".to_owned(), program: "hospes".to_owned() }
+        }
+        this => this,
+    }
+}
+
+/// What the configuration says, or the host that runs here: the strictest.
+async fn from() -> Outcome<DecisionsFrom> {
+    let config = std::env::var_os("HOSPES_CONFIG").map(Into::into).into_iter().collect();
+    // A mistake in a server's entry is no reason to let more decide.
+    let said = settings::load(&Files { config, allow_unset: true, strict: false })?.config.decisions_from;
+    let asked = async |console: &LocalConsole| console.get::<serde_json::Value>("console").await;
+    let running =
+        local::ask("the console does not say who decides", asked).await.ok().and_then(|(_, about)| {
+            DecisionsFrom::ALL.into_iter().find(|from| about["decisionsFrom"] == from.as_str())
+        });
+    Ok(said.into_iter().chain(running).min().unwrap_or_default())
+}
+
+/// Makes a token and prints it, once.
+pub(crate) fn make(name: &str, days: u16, output: Output) -> Outcome {
+    // A program that could make a token would need none.
+    if !matches!(this(), Decider::Terminal { .. }) {
+        return Err(Failure::usage("a token is made by a person, in the foreground of a terminal"));
+    }
+    let mut seed =
+        Seed::from_system().map_err(|error| Failure::usage("there is no randomness").because(&error))?;
+    let secret = format!("hospes-{}", seed.draw_text());
+    let expires = Timestamp::now()
+        .checked_add(SignedDuration::from_hours(24 * i64::from(days)))
+        .map_err(|error| Failure::usage("--days").because(&error))?;
+    let made = kept()?.add(name, &secret, expires).map_err(|error| failed(&error))?;
+    if output.json {
+        output.value(&json!({ "name": made.name, "token": secret, "expires": made.expires }));
+        return Ok(());
+    }
+    output.result(&secret);
+    output.say(paint(
+        DIM,
+        format!(
+            "shown this once; a program that has it in {TOKEN} decides in your place until {}",
+            made.expires.strftime("%Y-%m-%d")
+        ),
+    ));
+    Ok(())
+}
+
+/// Prints the tokens, without their secrets.
+pub(crate) fn list(output: Output) -> Outcome {
+    let all = kept()?.list().map_err(|error| failed(&error))?;
+    if output.json {
+        let shown = |token: &hospes_host::deciders::DecisionToken| json!({ "name": token.name, "created": token.created, "expires": token.expires });
+        output.value(&all.iter().map(shown).collect::<Vec<_>>());
+        return Ok(());
+    }
+    if all.is_empty() {
+        output.say(paint(DIM, "no program has a token to decide with"));
+    }
+    let now = Timestamp::now();
+    for token in &all {
+        let day = token.expires.strftime("%Y-%m-%d");
+        let until = if token.expires > now { format!("until {day}") } else { format!("ended {day}") };
+        output.line(&format!("{:<24} {until}", printable(&token.name)));
+    }
+    Ok(())
+}
+
+/// Ends a token.
+pub(crate) fn end(name: &str, output: Output) -> Outcome {
+    kept()?.end(name).map_err(|error| failed(&error))?;
+    output.say(paint(DIM, format!("the token {} holds no longer", printable(name))));
+    Ok(())
+}
+
+fn kept() -> Outcome<DecisionTokens> {
+    tokens().ok_or_else(|| Failure::usage("there is no home folder to keep tokens in").hint("set HOME"))
+}
+
+fn failed(error: &TokenError) -> Failure {
+    Failure::usage(crate::exit::chain(error))
+}

@@ -1,0 +1,175 @@
+//! Who may decide, and how a decision was made: in a browser of the console, at a terminal, or by a program.
+//!
+//! Processes of one user are not protected from each other by the system: a program that opens a terminal of its own, or
+//! writes into the state folder, passes for the person. What is checked here keeps out programs that simply run a
+//! command, and has the record say where each decision came from.
+
+mod tokens;
+
+use std::fmt;
+
+pub use tokens::{DecisionToken, DecisionTokens, MAX_TOKENS, TokenError};
+
+use crate::callers::{Caller, Unknown};
+
+/// From where decisions are taken, `console.decisions_from`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DecisionsFrom {
+    /// Browsers that were let in to the console, and nothing else.
+    Browser,
+    /// Browsers, programs at a person's terminal, and other programs that show a token that the person made.
+    #[default]
+    Terminal,
+    /// Browsers and every program of the same user.
+    Programs,
+}
+
+impl DecisionsFrom {
+    /// All values, the strictest first.
+    pub const ALL: [Self; 3] = [Self::Browser, Self::Terminal, Self::Programs];
+
+    /// The word in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Browser => "browser",
+            Self::Terminal => "terminal",
+            Self::Programs => "programs",
+        }
+    }
+}
+
+impl fmt::Display for DecisionsFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A program of the same user that may want to decide, as the system describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decider {
+    /// A program in the foreground of a terminal that it reads from or writes to.
+    Terminal {
+        /// Its name below `/dev`: `pts/3`.
+        terminal: String,
+        /// The program: `hospes, process 5, started by bash`.
+        program: String,
+    },
+    /// Any other program.
+    Program {
+        /// The program: `python3, process 5, started by node`.
+        program: String,
+    },
+    /// A program on a system that does not say which one it is.
+    Unidentified,
+}
+
+impl Decider {
+    /// What the system says of this process.
+    #[must_use]
+    pub fn of(caller: &Caller) -> Self {
+        let program = caller.process.words();
+        match caller.terminal_in_use() {
+            Some(terminal) => Self::Terminal { terminal: terminal.name().to_owned(), program },
+            None => Self::Program { program },
+        }
+    }
+
+    /// This process.
+    #[must_use]
+    pub fn this() -> Self {
+        match Caller::this() {
+            Ok(caller) => Self::of(&caller),
+            Err(Unknown::System) => Self::Unidentified,
+            Err(_) => Self::Program { program: format!("process {}", std::process::id()) },
+        }
+    }
+
+    /// Whether it may decide; `token` is the name of the person's token that it has shown.
+    ///
+    /// # Errors
+    /// [`NotADecider`]: why not.
+    pub fn check(&self, from: DecisionsFrom, token: Option<&str>) -> Result<(), NotADecider> {
+        match (from, self) {
+            (DecisionsFrom::Browser, _) => Err(NotADecider::BrowserOnly),
+            (DecisionsFrom::Programs, _) | (_, Self::Terminal { .. }) => Ok(()),
+            _ if token.is_some() => Ok(()),
+            _ => Err(NotADecider::NoTerminal),
+        }
+    }
+
+    /// Whether it may have a link that lets a browser in: whoever has one decides as the person does.
+    ///
+    /// # Errors
+    /// [`NotADecider`]: why not.
+    pub fn check_link(&self, from: DecisionsFrom) -> Result<(), NotADecider> {
+        match (from, self) {
+            (DecisionsFrom::Programs, _) | (_, Self::Terminal { .. }) => Ok(()),
+            _ => Err(NotADecider::NoTerminal),
+        }
+    }
+
+    /// As the record has it: `the person at the terminal pts/3: hospes, process 5, started by bash`.
+    #[must_use]
+    pub fn words(&self, token: Option<&str>) -> String {
+        match (self, token) {
+            (Self::Terminal { terminal, program }, _) => {
+                format!("the person at the terminal {terminal}: {program}")
+            }
+            (Self::Program { program }, None) => format!("a program without a terminal: {program}"),
+            (Self::Program { program }, Some(token)) => {
+                format!("a program with the token {token}: {program}")
+            }
+            (Self::Unidentified, None) => "a program of the same user, over the socket".to_owned(),
+            (Self::Unidentified, Some(token)) => format!("a program with the token {token}"),
+        }
+    }
+}
+
+/// Why a program may not decide. A model may read it through the program that it runs, so it names no command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotADecider {
+    /// [`DecisionsFrom::Browser`] holds.
+    #[error(
+        "decisions are made in the browser alone: the configuration says `decisions_from = \"browser\"`; \
+         the person decides on the console's page"
+    )]
+    BrowserOnly,
+    /// It is at no terminal and has shown no token.
+    #[error(
+        "only a person decides this, in the browser or in a terminal of theirs; this program runs in the \
+         foreground of no terminal, and it has shown no token that the person made for programs"
+    )]
+    NoTerminal,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_decide_depends_on_the_setting() {
+        let terminal = Decider::Terminal { terminal: "pts/1".to_owned(), program: "hospes".to_owned() };
+        let program = Decider::Program { program: "python3".to_owned() };
+        for (from, who, token, may, may_link) in [
+            (DecisionsFrom::Browser, &terminal, None, false, true),
+            (DecisionsFrom::Browser, &program, Some("ci"), false, false),
+            (DecisionsFrom::Terminal, &terminal, None, true, true),
+            (DecisionsFrom::Terminal, &program, None, false, false),
+            (DecisionsFrom::Terminal, &program, Some("ci"), true, false),
+            (DecisionsFrom::Terminal, &Decider::Unidentified, None, false, false),
+            (DecisionsFrom::Terminal, &Decider::Unidentified, Some("ci"), true, false),
+            (DecisionsFrom::Programs, &program, None, true, true),
+            (DecisionsFrom::Programs, &Decider::Unidentified, None, true, true),
+        ] {
+            assert_eq!(who.check(from, token).is_ok(), may, "{from} {who:?} {token:?}");
+            assert_eq!(who.check_link(from).is_ok(), may_link, "{from} {who:?}");
+        }
+        for why in [NotADecider::BrowserOnly, NotADecider::NoTerminal] {
+            assert!(!why.to_string().contains("hospes "), "{why}");
+        }
+    }
+}

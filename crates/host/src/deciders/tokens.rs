@@ -1,0 +1,216 @@
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// Maximum number of tokens at once.
+pub const MAX_TOKENS: usize = 64;
+/// Maximum length of a token's name, in characters.
+const MAX_NAME: usize = 40;
+/// Maximum size of the file, in bytes.
+const MAX_FILE: u64 = 64 * 1024;
+/// Minimum length of a secret, in characters.
+const MIN_SECRET: usize = 20;
+
+/// A token with which a program may decide in the person's place, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct DecisionToken {
+    /// The name that the person gave it.
+    pub name: String,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it ends.
+    pub expires: Timestamp,
+    /// SHA-256 of the secret, in hexadecimal digits.
+    sha256: String,
+}
+
+/// Why a token is not made or found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// The name is no name.
+    #[error("a token's name has 1 to {MAX_NAME} letters, digits, `-`, `_` or `.`")]
+    Name,
+    /// There is one of that name.
+    #[error("there is a token of the name {0} already")]
+    Taken(String),
+    /// There is none of that name.
+    #[error("there is no token of the name {0}")]
+    Missing(String),
+    /// There are [`MAX_TOKENS`].
+    #[error("there are {MAX_TOKENS} tokens already; end one of them first")]
+    TooMany,
+    /// The secret could be guessed.
+    #[error("the secret is shorter than {MIN_SECRET} characters")]
+    Short,
+    /// The file cannot be read or written.
+    #[error("{}: {source}", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// The tokens with which programs may decide, in a file of the state folder. A host that runs reads it at each use.
+#[derive(Clone, Debug)]
+pub struct DecisionTokens {
+    file: PathBuf,
+}
+
+impl DecisionTokens {
+    /// The tokens in this file, which need not be there.
+    #[must_use]
+    pub fn at(file: impl AsRef<Path>) -> Self {
+        Self { file: file.as_ref().to_owned() }
+    }
+
+    /// All tokens, also those whose time is over.
+    ///
+    /// # Errors
+    /// When the file cannot be read or holds something else.
+    pub fn list(&self) -> Result<Vec<DecisionToken>, TokenError> {
+        let file = match fs::File::open(&self.file) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.failed(error)),
+        };
+        let mut text = String::new();
+        file.take(MAX_FILE).read_to_string(&mut text).map_err(|error| self.failed(error))?;
+        serde_json::from_str(&text).map_err(|error| self.failed(error.into()))
+    }
+
+    /// Adds a token with this secret. Tokens whose time is over make room.
+    ///
+    /// # Errors
+    /// When the name is none or is taken, there are too many, or the file cannot be written.
+    pub fn add(&self, name: &str, secret: &str, expires: Timestamp) -> Result<DecisionToken, TokenError> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
+            return Err(TokenError::Name);
+        }
+        if secret.len() < MIN_SECRET {
+            return Err(TokenError::Short);
+        }
+        let now = Timestamp::now();
+        let mut tokens = self.list()?;
+        tokens.retain(|token| token.expires > now);
+        if tokens.iter().any(|token| token.name == name) {
+            return Err(TokenError::Taken(name.to_owned()));
+        }
+        if tokens.len() >= MAX_TOKENS {
+            return Err(TokenError::TooMany);
+        }
+        let token = DecisionToken { name: name.to_owned(), created: now, expires, sha256: hash(secret) };
+        tokens.push(token.clone());
+        self.write(&tokens)?;
+        Ok(token)
+    }
+
+    /// Ends a token.
+    ///
+    /// # Errors
+    /// When there is none of that name, or the file cannot be written.
+    pub fn end(&self, name: &str) -> Result<(), TokenError> {
+        let mut tokens = self.list()?;
+        let before = tokens.len();
+        tokens.retain(|token| token.name != name);
+        if tokens.len() == before {
+            return Err(TokenError::Missing(name.to_owned()));
+        }
+        self.write(&tokens)
+    }
+
+    /// The name of the token with this secret, while its time lasts.
+    #[must_use]
+    pub fn name_of(&self, secret: &str) -> Option<String> {
+        let tokens = self.list().inspect_err(|error| tracing::warn!(%error, "no token for decisions holds"));
+        // How long the comparison of two hashes takes says nothing of the secret.
+        let (hash, now) = (hash(secret), Timestamp::now());
+        let mut tokens = tokens.ok()?.into_iter();
+        tokens.find(|token| token.sha256 == hash && token.expires > now).map(|token| token.name)
+    }
+
+    fn write(&self, tokens: &[DecisionToken]) -> Result<(), TokenError> {
+        let text = serde_json::to_vec_pretty(tokens).map_err(|error| self.failed(error.into()))?;
+        let written = || {
+            let folder = self.file.parent().unwrap_or_else(|| Path::new("."));
+            fs::create_dir_all(folder)?;
+            // Made beside it and moved, so that a reader sees one or the other.
+            let beside = folder.join(format!(".decision-tokens.{}", std::process::id()));
+            let _gone = fs::remove_file(&beside);
+            let mut options = fs::OpenOptions::new();
+            options.write(true).create_new(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            let mut file = options.open(&beside)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&beside, &self.file)
+        };
+        written().map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, source: io::Error) -> TokenError {
+        TokenError::File { file: self.file.clone(), source }
+    }
+}
+
+fn hash(secret: &str) -> String {
+    let digest = Sha256::digest(secret);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::ToSpan as _;
+
+    use super::*;
+
+    const SECRET: &str = "0123456789abcdefghijklmnopqrstuvwxyz";
+
+    #[test]
+    fn a_token_holds_until_it_is_ended_or_its_time_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = DecisionTokens::at(folder.path().join("state/tokens.json"));
+        assert_eq!(tokens.list().unwrap(), []);
+        assert_eq!(tokens.name_of(SECRET), None);
+        let later = Timestamp::now() + 1.hour();
+        tokens.add("ci", SECRET, later).unwrap();
+        assert_eq!(tokens.name_of(SECRET).as_deref(), Some("ci"));
+        assert_eq!(tokens.name_of(&SECRET[1..]), None);
+        let kept = fs::read_to_string(folder.path().join("state/tokens.json")).unwrap();
+        assert!(!kept.contains(SECRET), "the secret is not kept");
+        assert!(matches!(tokens.add("ci", SECRET, later), Err(TokenError::Taken(_))));
+        tokens.end("ci").unwrap();
+        assert_eq!(tokens.name_of(SECRET), None);
+        assert!(matches!(tokens.end("ci"), Err(TokenError::Missing(_))));
+        tokens.add("old", SECRET, Timestamp::now() - 1.second()).unwrap();
+        assert_eq!(tokens.name_of(SECRET), None, "its time is over");
+        tokens.add("old", SECRET, later).unwrap();
+    }
+
+    #[test]
+    fn names_and_numbers_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = DecisionTokens::at(folder.path().join("tokens.json"));
+        let later = Timestamp::now() + 1.hour();
+        for bad in ["", "a b", "x\u{202e}", &"x".repeat(41)] {
+            assert!(matches!(tokens.add(bad, SECRET, later), Err(TokenError::Name)), "{bad}");
+        }
+        assert!(matches!(tokens.add("short", "1234", later), Err(TokenError::Short)));
+        for number in 0..MAX_TOKENS {
+            tokens.add(&format!("t{number}"), &format!("{SECRET}{number}"), later).unwrap();
+        }
+        assert!(matches!(tokens.add("more", SECRET, later), Err(TokenError::TooMany)));
+        fs::write(folder.path().join("tokens.json"), "nonsense").unwrap();
+        assert_eq!(tokens.name_of(SECRET), None, "what cannot be read lets nobody decide");
+    }
+}
