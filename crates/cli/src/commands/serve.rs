@@ -2,13 +2,13 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::pin::pin;
 
 use hospes::BoxService;
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
 use hospes::transport::stdio_server::StdioServer;
 use hospes_host::config::{Callers, parse_listen};
 
-use super::Ending;
 use crate::args::Serve;
 use crate::builtins;
 use crate::callers;
@@ -39,7 +39,6 @@ async fn over_http(service: BoxService, address: &str, args: &Serve, output: Out
                  who may come",
             ));
     }
-    let mut ending = Ending::new()?;
     let endpoint = Endpoint::builder(service).sse(true);
     let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host)).build();
     let server =
@@ -55,9 +54,14 @@ async fn over_http(service: BoxService, address: &str, args: &Serve, output: Out
     };
     // As it is bound: all addresses of a machine are not its loopback.
     let url = format!("http://{bound}{DEFAULT_PATH}");
-    // A promise to whoever started us, not talk: they read the port from it.
-    crate::output::announce(format_args!("listening on {url}"));
-    let served = ending.serve(|shutdown| server.serve_until(shutdown), || {}).await;
+    let mut serving = pin!(server.serve_until_signal());
+    let served = tokio::select! {
+        // First, so that signals are waited for by the time that the port is known.
+        biased;
+        served = &mut serving => served,
+        // A promise to whoever started us, not talk: they read the port from it.
+        () = async { crate::output::announce(format_args!("listening on {url}")) } => serving.await,
+    };
     served.map_err(|error| Failure::usage("cannot serve").because(&error))
 }
 
