@@ -31,7 +31,7 @@ fn send_email(description: &str) -> Tool {
 /// A mail server in front of a host, with its console in a browser.
 struct House {
     browser: Browser,
-    _hospes: Hospes,
+    hospes: Hospes,
     _up: Up,
     server: ServerHandle,
     serving: JoinHandle<()>,
@@ -71,7 +71,7 @@ impl House {
         browser.open(&link).await;
         browser.see("Nothing waits for you").await;
         let client = Arc::new(Client::connect(up.url.as_str()).await.unwrap());
-        Some(Self { browser, _hospes: hospes, _up: up, server: handle, serving, client })
+        Some(Self { browser, hospes, _up: up, server: handle, serving, client })
     }
 
     fn call(&self, tool: &str, arguments: &Value) -> JoinHandle<Result<CallToolResult, CallError>> {
@@ -173,87 +173,102 @@ async fn a_changed_tool_is_shown_before_it_is_accepted() {
 /// One key decides one call: the next card is chosen by the person before a key decides anything about it.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_decision_the_same_key_decides_nothing_else() {
-    let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
-    let browser = &house.browser;
-    let first = house.call("send_email", &json!({ "to": "ann@example.com", "body": "x" }));
-    browser.see("1 of 1").await;
-    let second = house.call("send_email", &json!({ "to": "bob@example.com", "body": "x" }));
-    browser.see("1 of 2").await;
-    let third = house.call("edit_file", &json!({ "path": "/etc/hosts", "edits": [] }));
-    let page = browser.see("1 of 3").await;
-    // The rows tell them apart.
-    for words in ["to: ann@example.com", "to: bob@example.com", "path: /etc/hosts"] {
-        assert!(page.contains(words), "{words}: {page}");
+    for (width, height) in SCREENS {
+        let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
+        let browser = &house.browser;
+        browser.screen(width, height).await;
+        let first = house.call("send_email", &json!({ "to": "ann@example.com", "body": "x" }));
+        browser.see("1 of 1").await;
+        let second = house.call("send_email", &json!({ "to": "bob@example.com", "body": "x" }));
+        browser.see("1 of 2").await;
+        let third = house.call("edit_file", &json!({ "path": "/etc/hosts", "edits": [] }));
+        let page = browser.see("1 of 3").await;
+        // The rows tell them apart.
+        for words in ["to: ann@example.com", "to: bob@example.com", "path: /etc/hosts"] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+        browser.picture(&format!("queue-rows-{width}")).await;
+        browser.screen(width, height).await;
+        house.show_all().await;
+        browser.find("[data-once][aria-disabled=false]").await;
+        browser.keys("o").await;
+        assert!(said(first).await.contains("ann@example.com"));
+        browser.see("choose the next one").await;
+        browser.picture(&format!("queue-choose-{width}")).await;
+        browser.screen(width, height).await;
+        // Long after a card would have been armed.
+        tokio::time::sleep(std::time::Duration::from_millis(900)).await;
+        browser.keys("o").await;
+        browser.keys("d").await;
+        assert!(!second.is_finished() && !third.is_finished());
+        // Chosen, it is decided.
+        browser.keys("j").await;
+        browser.see("1 of 2").await;
+        house.show_all().await;
+        browser.find("[data-once][aria-disabled=false]").await;
+        browser.keys("o").await;
+        assert!(said(second).await.contains("bob@example.com"));
+        browser.see("choose the next one").await;
+        assert!(!third.is_finished());
+        browser.press(".queued").await;
+        browser.find("[data-deny][aria-disabled=false]").await;
+        browser.keys("d").await;
+        assert!(!said(third).await.contains("hosts"));
+        // A card that comes up by itself is not decided by the key that decided the last one either.
+        let fourth = house.call("list", &json!({}));
+        browser.see("1 of 1").await;
+        house.show_all().await;
+        browser.find("[data-once][aria-disabled=false]").await;
+        browser.keys("o").await;
+        browser.see("Choose this card first").await;
+        assert!(!fourth.is_finished());
+        browser.press("[data-once]").await;
+        assert_eq!(said(fourth).await, "none");
     }
-    browser.picture("queue-rows").await;
-    browser.find("[data-once][aria-disabled=false]").await;
-    browser.keys("o").await;
-    assert!(said(first).await.contains("ann@example.com"));
-    browser.see("choose the next one").await;
-    browser.picture("queue-choose").await;
-    // Long after a card would have been armed.
-    tokio::time::sleep(std::time::Duration::from_millis(900)).await;
-    browser.keys("o").await;
-    browser.keys("d").await;
-    assert!(!second.is_finished() && !third.is_finished());
-    // Chosen, it is decided.
-    browser.keys("j").await;
-    browser.see("1 of 2").await;
-    browser.find("[data-once][aria-disabled=false]").await;
-    browser.keys("o").await;
-    assert!(said(second).await.contains("bob@example.com"));
-    browser.see("choose the next one").await;
-    assert!(!third.is_finished());
-    browser.press(".queued").await;
-    browser.find("[data-deny][aria-disabled=false]").await;
-    browser.keys("d").await;
-    assert!(!said(third).await.contains("hosts"));
-    // A card that comes up by itself is not decided by the key that decided the last one either.
-    let fourth = house.call("list", &json!({}));
-    browser.see("1 of 1").await;
-    browser.find("[data-once][aria-disabled=false]").await;
-    browser.keys("o").await;
-    browser.see("Choose this card first").await;
-    assert!(!fourth.is_finished());
-    browser.press("[data-once]").await;
-    assert_eq!(said(fourth).await, "none");
 }
 
 /// What hides in a text is seen where it is changed, and what is not changed is sent as it came.
 #[tokio::test(flavor = "multi_thread")]
 async fn hidden_characters_are_escaped_where_they_are_edited_and_sent_as_they_were() {
-    let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
-    let browser = &house.browser;
-    let calling = house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }));
-    browser.see("1 of 1").await;
-    browser.find("[data-once][aria-disabled=false]").await;
-    browser.keys("e").await;
-    let field = browser.find("#field-to").await.value().await.unwrap().unwrap();
-    assert_eq!(field, "to\\u{202e}gpj.exe \\u{5c}u{41}\\u{200b}");
-    browser.picture("edit-hidden").await;
-    browser.fill("#field-body", "y").await;
-    browser.press(".tabs button:nth-child(2)").await;
-    let raw = browser.find("textarea[aria-label='As JSON']").await.value().await.unwrap().unwrap();
-    assert!(raw.contains("\\u202e") && !raw.contains('\u{202e}'), "{raw}");
-    browser.fill("textarea[aria-label='As JSON']", &raw.replace("\"y\"", "\"z\"")).await;
-    browser.press("[data-once]").await;
-    let got: Value = serde_json::from_str(&said(calling).await).unwrap();
-    assert_eq!(got, json!({ "to": HIDDEN, "body": "z" }));
+    for (width, height) in SCREENS {
+        let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
+        let browser = &house.browser;
+        browser.screen(width, height).await;
+        let calling = house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }));
+        browser.see("1 of 1").await;
+        house.show_all().await;
+        browser.find("[data-once][aria-disabled=false]").await;
+        browser.keys("e").await;
+        let field = browser.find("#field-to").await.value().await.unwrap().unwrap();
+        assert_eq!(field, "to\\u{202e}gpj.exe \\u{5c}u{41}\\u{200b}");
+        browser.picture(&format!("edit-hidden-{width}")).await;
+        browser.screen(width, height).await;
+        browser.fill("#field-body", "y").await;
+        browser.press(".tabs button:nth-child(2)").await;
+        let raw = browser.find("textarea[aria-label='As JSON']").await.value().await.unwrap().unwrap();
+        assert!(raw.contains("\\u202e") && !raw.contains('\u{202e}'), "{raw}");
+        browser.fill("textarea[aria-label='As JSON']", &raw.replace("\"y\"", "\"z\"")).await;
+        browser.press("[data-once]").await;
+        let got: Value = serde_json::from_str(&said(calling).await).unwrap();
+        assert_eq!(got, json!({ "to": HIDDEN, "body": "z" }));
 
-    // The same in a lasting rule: it fits the value that it was made of.
-    // What comes while the page still shows a decision has to be chosen.
-    browser.see("Nothing waits for you.").await;
-    let calling = house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }));
-    browser.see("1 of 1").await;
-    browser.find("[data-always][aria-disabled=false]").await;
-    browser.press("[data-always]").await;
-    let condition = browser.find("[data-condition=to]").await.value().await.unwrap().unwrap();
-    assert_eq!(condition, "to\\u{202e}gpj.exe \\u{5c}u{41}\\u{200b}");
-    browser.picture("rule-hidden").await;
-    browser.press("[data-give]").await;
-    said(calling).await;
-    let again = said(house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }))).await;
-    assert!(again.contains("exe"), "nobody is asked again: {again}");
+        // The same in a lasting rule: it fits the value that it was made of.
+        // What comes while the page still shows a decision has to be chosen.
+        browser.see("Nothing waits for you.").await;
+        let calling = house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }));
+        browser.see("1 of 1").await;
+        house.show_all().await;
+        browser.find("[data-always][aria-disabled=false]").await;
+        browser.press("[data-always]").await;
+        let condition = browser.find("[data-condition=to]").await.value().await.unwrap().unwrap();
+        assert_eq!(condition, "to\\u{202e}gpj.exe \\u{5c}u{41}\\u{200b}");
+        browser.picture(&format!("rule-hidden-{width}")).await;
+        browser.screen(width, height).await;
+        browser.press("[data-give]").await;
+        said(calling).await;
+        let again = said(house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }))).await;
+        assert!(again.contains("exe"), "nobody is asked again: {again}");
+    }
 }
 
 /// Allowing waits until the arguments were in view to their end, on a desk and on a phone.
@@ -284,19 +299,43 @@ async fn nothing_is_allowed_before_its_arguments_were_shown() {
 /// An edit of a text is a difference of words, also where it is one of several.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edit_of_a_file_is_shown_as_a_difference() {
-    let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
-    let browser = &house.browser;
-    let edits = json!([{ "old_text": "pay 10 to ann", "new_text": "pay 1000 to mallory" }, { "old_text": "gone", "new_text": "" }]);
-    let calling = house.call("edit_file", &json!({ "path": "notes.txt", "edits": edits }));
-    browser.see("1 of 1").await;
-    let parts = browser
-        .run("return ['del', 'ins'].map((tag) => [...document.querySelectorAll(`.matter ${tag}`)].map((one) => one.textContent))")
-        .await;
-    assert_eq!(parts, json!([["10", "ann", "gone"], ["1000", "mallory"]]));
-    let page = browser.text().await;
-    assert!(!page.contains("\"old_text\""), "{page}");
-    browser.picture("edit-diff").await;
-    browser.find("[data-deny][aria-disabled=false]").await;
-    browser.keys("d").await;
-    said(calling).await;
+    for (width, height) in SCREENS {
+        let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
+        let browser = &house.browser;
+        browser.screen(width, height).await;
+        let edits = json!([{ "old_text": "pay 10 to ann", "new_text": "pay 1000 to mallory" }, { "old_text": "gone", "new_text": "" }]);
+        let calling = house.call("edit_file", &json!({ "path": "notes.txt", "edits": edits }));
+        browser.see("1 of 1").await;
+        let parts = browser
+            .run("return ['del', 'ins'].map((tag) => [...document.querySelectorAll(`.matter ${tag}`)].map((one) => one.textContent))")
+            .await;
+        assert_eq!(parts, json!([["10", "ann", "gone"], ["1000", "mallory"]]));
+        let page = browser.text().await;
+        assert!(!page.contains("\"old_text\""), "{page}");
+        browser.picture(&format!("edit-diff-{width}")).await;
+        browser.screen(width, height).await;
+        browser.find("[data-deny][aria-disabled=false]").await;
+        browser.keys("d").await;
+        said(calling).await;
+    }
+}
+
+/// What nobody decided in time is listed as missed for whoever looks later, and what waits without an open page waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_missed_is_listed_for_whoever_looks_later() {
+    for (width, height) in SCREENS {
+        let Some(house) = House::build(&["--pins", "first-use", "--approval-timeout", "2"]).await else {
+            return;
+        };
+        let browser = &house.browser;
+        browser.screen(width, height).await;
+        // Nobody has a page of the console open.
+        browser.open("about:blank").await;
+        let refused = said(house.call("send_email", &json!({ "to": "ann@example.com", "body": "x" }))).await;
+        assert!(refused.contains("nobody decided"), "{refused}");
+        browser.open(&house.hospes.console().await).await;
+        let page = browser.see("Missed").await;
+        assert!(page.contains("send_email") && page.contains("ann@example.com"), "{page}");
+        browser.picture(&format!("missed-{width}")).await;
+    }
 }
