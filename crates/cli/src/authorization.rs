@@ -12,7 +12,7 @@ use hospes_auth::egress::{Egress, GuardedClient};
 use hospes_auth::resource::{
     AnyOf, Guard, GuardBuilder, IssuerTokens, JwtRules, Principal, ProofNonces, ScopeRules, StaticTokens,
 };
-use hospes_auth::server::AuthServer;
+use hospes_auth::server::{AuthServer, TrustedProxies};
 use hospes_auth::{Issuer, Resource, Scopes, Seed};
 use hospes_host::Accounts;
 use hospes_host::config::{AccountsConfig, AuthConfig, Dpop};
@@ -63,6 +63,7 @@ pub(crate) fn authorization(
         return Ok(None);
     }
     let base = base(&config, address)?;
+    let proxies = trusted_proxies(&config, &base, output)?;
     let resource = |path: &str| identifier("auth.base_url", Resource::new(format!("{base}{path}")));
     let main = resource(path)?;
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -97,6 +98,7 @@ pub(crate) fn authorization(
                 (Some(accounts), Some(sign_in)) => {
                     let provider = visitors(issuer, sign_in)?;
                     let pages = identifier("auth.base_url", AuthServer::only_pages(own, provider))?;
+                    let pages = pages.trusting_proxies(proxies);
                     (Box::new(with_accounts(pages, accounts)?.beside(guard)), by)
                 }
                 // Without pages there are no links to them.
@@ -104,7 +106,8 @@ pub(crate) fn authorization(
             }
         }
         None => {
-            let mut server = server(&config, own.clone(), vec![main.clone(), older.clone()], output)?;
+            let mut server = server(&config, own.clone(), vec![main.clone(), older.clone()], output)?
+                .trusting_proxies(proxies);
             if let Some(accounts) = accounts.clone() {
                 server = with_accounts(server, accounts.clone())?;
                 // Whom a provider knows, it alone can say.
@@ -148,6 +151,22 @@ fn base(config: &AuthConfig, address: SocketAddr) -> Outcome<String> {
         _ => Err(Failure::usage("`auth.base_url`: expected an https address")
             .hint("put a proxy that speaks TLS before Hospes: passwords and tokens go through here")),
     }
+}
+
+/// The proxies before this host. Where there must be one and none is named, that is said: the limits of one visitor are
+/// then those of all.
+fn trusted_proxies(config: &AuthConfig, base: &str, output: Output) -> Outcome<TrustedProxies> {
+    let proxies = identifier("auth.trusted_proxies", TrustedProxies::parse(&config.trusted_proxies))?;
+    if proxies.is_empty() && config.issuer.is_none() && base.starts_with("https:") {
+        output.warn(
+            "all visitors count as one address in the limits on sign-ins and registrations: a proxy speaks TLS before this \
+             host, and `auth.trusted_proxies` names none",
+        );
+        output.hint(
+            "set `trusted_proxies = [\"ADDRESS\"]` under [auth], and have the proxy set `X-Forwarded-For`",
+        );
+    }
+    Ok(proxies)
 }
 
 /// The guard, which takes tokens as the configuration wants them bound.

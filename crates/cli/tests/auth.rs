@@ -83,6 +83,61 @@ fn who_has_no_token_is_told_where_to_get_one() {
     drop(host);
 }
 
+/// Registers an application from behind a proxy; the status line.
+fn register(local: &str, forwarded: &str) -> String {
+    let address = local.trim_start_matches("http://").split('/').next().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let body =
+        json!({ "redirect_uris": ["http://127.0.0.1/callback"], "token_endpoint_auth_method": "none" });
+    let body = body.to_string();
+    write!(
+        stream,
+        "POST /register HTTP/1.1\r\nhost: mcp.example.org\r\nconnection: close\r\nx-forwarded-for: {forwarded}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn visitors_behind_a_proxy_are_told_apart_where_the_proxy_is_trusted() {
+    let house = House::new();
+    let auth = "[auth]\nbase_url = \"https://mcp.example.org\"\nusers = { ann = \"correct horse\" }\n";
+    let trusting = format!("{auth}trusted_proxies = [\"127.0.0.0/8\"]\n");
+    let (_host, _, local) = up(&house, "127.0.0.1:0", &trusting);
+    for _ in 0..10 {
+        assert_eq!(register(&local, "203.0.113.1"), "HTTP/1.1 201 Created");
+    }
+    assert!(register(&local, "203.0.113.1").contains(" 429 "));
+    assert!(
+        register(&local, "198.51.100.7, 203.0.113.1").contains(" 429 "),
+        "what the visitor writes itself"
+    );
+    assert_eq!(register(&local, "203.0.113.2"), "HTTP/1.1 201 Created", "another visitor");
+
+    let other = House::new();
+    let (host, _, local) = up(&other, "127.0.0.1:0", auth);
+    host.said(|line| line.contains("all visitors count as one address"));
+    for number in 0..10 {
+        assert_eq!(register(&local, &format!("203.0.113.{number}")), "HTTP/1.1 201 Created");
+    }
+    assert!(register(&local, "203.0.113.99").contains(" 429 "), "anybody can write the header");
+
+    let wrong = house.write(
+        "wrong.toml",
+        "[auth]\ntrusted_proxies = [\"localhost\"]\n[servers.time]\nbuiltin = \"time\"\n",
+    );
+    let wrong = house.run(&["up", "--config", &text(&wrong), "--listen", "127.0.0.1:0"]);
+    assert!(
+        wrong.stderr.contains("auth.trusted_proxies[0]") && wrong.stderr.contains("10.0.0.0/8"),
+        "{wrong:?}"
+    );
+}
+
 /// Stands before an endpoint and hears everything; where it listens, and what it has heard.
 fn spy(endpoint: &str) -> (String, Arc<Mutex<Vec<u8>>>) {
     let address = endpoint.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();

@@ -153,6 +153,22 @@ fn a_program_of_another_user_is_served_by_the_token_alone() {
 }
 
 #[test]
+fn who_comes_through_a_proxy_is_not_taken_for_the_proxy() {
+    let house = House::new();
+    house.server("open", &["secret"], "");
+    let open = text(&house.path("open.sh"));
+    let config = house.write("hospes.toml", &format!("[servers]\nopen = \"sh {open}\"\n"));
+    let (_host, _, address) = up(&house, &config);
+    let token = std::fs::read_to_string(house.path("state/hospes/endpoint.token")).unwrap();
+    for header in ["X-Forwarded-For: 203.0.113.9\r\n", "Forwarded: for=203.0.113.9\r\n"] {
+        let answer = ask(&address, "open__secret", header);
+        assert!(answer.contains("403 Forbidden") && answer.contains("a proxy has forwarded"), "{answer}");
+        let shown = format!("{header}Authorization: Bearer {}\r\n", token.trim());
+        assert!(ask(&address, "open__secret", &shown).contains("open was called"), "{header}");
+    }
+}
+
+#[test]
 fn who_is_served_is_a_setting() {
     let house = House::new();
     house.server("open", &["secret"], "");

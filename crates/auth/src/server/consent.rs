@@ -3,6 +3,8 @@
 mod pending;
 mod remembered;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
 use http::request::Parts;
@@ -14,7 +16,7 @@ use super::clients::{Client, Origin};
 use super::documents::Lookup;
 use super::form::Form;
 use super::pages::{ConsentPage, SignInPage, Told, page};
-use super::routes::{RETRY_SECONDS, sender};
+use super::routes::RETRY_SECONDS;
 use super::settings::OFFLINE;
 use super::sign_in::OWNER;
 use super::store::{Kind, Record, StoreError, Taken};
@@ -85,14 +87,17 @@ impl AuthServer {
         let Some((request, errand)) = self.pending(form, &before).await? else {
             return Ok(self.too_late());
         };
+        let has_users = self.0.sign_in.has_users();
+        let from = self.sender(parts);
+        // Names may be as long as a form, and are not kept.
+        let name = hash(if has_users { form.get("user").unwrap_or_default() } else { OWNER });
+        if let Err(wait) = self.0.sign_ins.check_name(&name, from) {
+            let user = crate::shown(form.get("user").unwrap_or(OWNER));
+            tracing::warn!(user, ?from, "too many attempts to sign in");
+            return Ok(self.too_often("Too many attempts for this name.", wait));
+        }
         let user = match (form.get("user"), form.get("password"), form.get("code")) {
-            (Some(user), Some(password), _) if self.0.sign_in.has_users() => {
-                // Names may be as long as a form, and are nobody's business.
-                if self.0.names.check(hash(user)).is_err() {
-                    tracing::warn!(user = crate::shown(user), "too many attempts to sign in");
-                    let problem = Some("Too many attempts for this name. Try again in a minute.");
-                    return Ok(self.next_page(&request, &errand, &before, problem));
-                }
+            (Some(user), Some(password), _) if has_users => {
                 self.0.sign_in.check(user, password).await.then(|| user.to_owned())
             }
             (_, _, Some(code)) => self.0.sign_in.take_code(code, self.now()).then(|| OWNER.to_owned()),
@@ -100,7 +105,7 @@ impl AuthServer {
         };
         let Some(user) = user else {
             tracing::warn!("somebody could not sign in");
-            let problem = match self.0.sign_in.has_users() {
+            let problem = match has_users {
                 true => "This name and this password do not belong together.",
                 false => {
                     "That is not the code. If it is older than 10 minutes, there is a newer one in the terminal."
@@ -110,9 +115,8 @@ impl AuthServer {
             *response.status_mut() = StatusCode::FORBIDDEN;
             return Ok(response);
         };
-        // Who is who they say may come as often as they like.
-        self.0.names.give_back(&hash(&user));
-        self.0.sign_ins.give_back(&sender(parts));
+        // Sign-ins that succeed do not count.
+        self.0.sign_ins.succeeded(&name, from);
         let browser = self.signed_in(&before, &user).await?;
         let response = match &errand {
             Errand::Authorization(_) => {
@@ -292,6 +296,17 @@ impl AuthServer {
         let mut response = self.problem("Not now", text);
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
+        response
+    }
+
+    /// The page for somebody who has reached a limit, and when to come back.
+    pub(super) fn too_often(&self, why: &str, wait: Duration) -> Response<Bytes> {
+        let seconds = wait.as_secs().max(1);
+        let unit = if seconds == 1 { "second" } else { "seconds" };
+        let text = format!("{why} Go back and try again in {seconds} {unit}.");
+        let mut response = self.problem("Too many attempts", &text);
+        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         response
     }
 

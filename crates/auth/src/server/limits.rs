@@ -66,6 +66,68 @@ impl<K: Clone + Eq + Hash> Limit<K> {
     }
 }
 
+/// How many times more often sign-ins may fail from one address with any names, or with one name from anywhere, than with
+/// one name from one address.
+const BROADER: u32 = 10;
+
+/// Limits of failed sign-ins. The tight one is for a name and an address together, so that an attacker locks out nobody at
+/// other addresses, and at the same address nobody with another name. The two broader ones bound guesses of one address at
+/// many names, and of many addresses at one name.
+#[derive(Debug)]
+pub(super) struct SignInLimits {
+    addresses: Limit<Option<IpAddr>>,
+    names: Limit<String>,
+    both: Limit<(String, Option<IpAddr>)>,
+    /// Names with addresses from which they have signed in: the limit of all guesses at the name does not hold them up.
+    succeeded: Mutex<Bounded<(String, Option<IpAddr>), ()>>,
+}
+
+impl SignInLimits {
+    pub(super) fn per_minute(times: u32) -> Self {
+        let broader = times.saturating_mul(BROADER);
+        Self {
+            addresses: Limit::per_minute(broader),
+            names: Limit::per_minute(broader),
+            both: Limit::per_minute(times),
+            succeeded: Mutex::new(Bounded::new(MAX_PARTIES)),
+        }
+    }
+
+    /// Counts an attempt from this address, with whatever name.
+    ///
+    /// # Errors
+    /// Time until the next may be made.
+    pub(super) fn check_address(&self, from: Option<IpAddr>) -> Result<(), Duration> {
+        self.addresses.check(from)
+    }
+
+    /// Counts an attempt with this name from this address.
+    ///
+    /// # Errors
+    /// Time until the next may be made.
+    pub(super) fn check_name(&self, name: &str, from: Option<IpAddr>) -> Result<(), Duration> {
+        let both = (name.to_owned(), from);
+        self.both.check(both.clone())?;
+        if self.succeeded.lock().unwrap_or_else(PoisonError::into_inner).get(&both).is_some() {
+            return Ok(());
+        }
+        self.names.check(both.0)
+    }
+
+    /// Takes back what was counted of an attempt: it was no failed one.
+    pub(super) fn succeeded(&self, name: &str, from: Option<IpAddr>) {
+        let both = (name.to_owned(), from);
+        self.addresses.give_back(&from);
+        self.both.give_back(&both);
+        let mut succeeded = self.succeeded.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_counted = succeeded.get(&both).is_none();
+        succeeded.put(both, ());
+        if is_counted {
+            self.names.give_back(&name.to_owned());
+        }
+    }
+}
+
 /// Whom an address stands for: of IPv6 everybody has a whole /64.
 pub(super) fn party(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

@@ -8,6 +8,7 @@ mod access;
 mod assertions;
 mod authorize;
 mod browser;
+mod client_address;
 mod clients;
 mod connect;
 mod consent;
@@ -38,6 +39,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 pub use access::OwnTokens;
+pub use client_address::{InvalidNetwork, TrustedProxies, is_forwarded};
 pub use clients::{AuthMethod, Client, ClientKeys, Origin, UnusableKeys};
 pub use connect::{AccountStatus, Connecting, Connections, Disconnected, Link, NotConnected};
 pub use delegated::{Admission, OWN_PARAMETERS, Provider, UnusableKey};
@@ -61,7 +63,7 @@ use assertions::Trusted;
 use documents::{Documents, Lookup};
 use keeper::Seal;
 pub(crate) use keeper::{Keeper, KeptKey};
-use limits::Limit;
+use limits::{Limit, SignInLimits};
 
 /// How often what has run out is dropped, in seconds.
 const SWEEP_SECONDS: u64 = 300;
@@ -102,10 +104,10 @@ struct Inner {
     /// The path of the issuer, without a slash at its end.
     base: String,
     https: bool,
+    proxies: TrustedProxies,
     tokens: Limit<Option<IpAddr>>,
     registrations: Limit<Option<IpAddr>>,
-    sign_ins: Limit<Option<IpAddr>>,
-    names: Limit<String>,
+    sign_ins: SignInLimits,
     authorizations: Limit<Option<IpAddr>>,
     /// The authorization requests that wait for their users.
     pending: Mutex<Bounded<String, ()>>,
@@ -135,10 +137,10 @@ impl AuthServer {
         Ok(Self(Arc::new(Inner {
             https: url.scheme() == "https",
             base: path,
+            proxies: TrustedProxies::none(),
             tokens: Limit::per_minute(settings.token_requests_per_minute),
             registrations: Limit::per_minute(settings.registrations_per_minute),
-            sign_ins: Limit::per_minute(settings.sign_ins_per_minute),
-            names: Limit::per_minute(settings.sign_ins_per_minute),
+            sign_ins: SignInLimits::per_minute(settings.sign_ins_per_minute),
             authorizations: Limit::per_minute(settings.authorizations_per_minute),
             pending: Mutex::new(Bounded::new(MAX_PENDING)),
             settings,
@@ -174,6 +176,12 @@ impl AuthServer {
 
     fn has_only_pages(&self) -> bool {
         self.0.has_only_pages
+    }
+
+    /// Counts visitors by the addresses that these proxies state, not by the proxies' own.
+    #[must_use]
+    pub fn trusting_proxies(self, proxies: TrustedProxies) -> Self {
+        self.with(|inner| inner.proxies = proxies)
     }
 
     /// Fetches the documents of clients with this; without it there are no such clients.

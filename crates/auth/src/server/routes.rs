@@ -201,8 +201,10 @@ impl AuthServer {
         if let Err(error) = self.sweep().await {
             tracing::warn!(%error, "what has run out was not dropped");
         }
-        let from = sender(parts);
-        if let Err(wait) = self.pace(route, from) {
+        if let Err(wait) = self.pace(route, self.sender(parts)) {
+            if route == Route::SignIn {
+                return self.too_often("Too many attempts to sign in from this address.", wait);
+            }
             let mut response = oauth_error(
                 StatusCode::TOO_MANY_REQUESTS,
                 &ErrorBody::from(ErrorCode::TemporarilyUnavailable),
@@ -290,10 +292,17 @@ impl AuthServer {
         match route {
             Route::Token | Route::Revoke | Route::Introspect => self.0.tokens.check(from),
             Route::Register => self.0.registrations.check(from),
-            Route::SignIn => self.0.sign_ins.check(from),
+            Route::SignIn => self.0.sign_ins.check_address(from),
             Route::Authorize | Route::Connect => self.0.authorizations.check(from),
             _ => Ok(()),
         }
+    }
+
+    /// Address that a request counts for in all limits: the client's, as far as trusted proxies state it. None if the request
+    /// did not come from a socket.
+    pub(super) fn sender(&self, parts: &Parts) -> Option<IpAddr> {
+        let peer = parts.extensions.get::<RemoteAddress>()?.0.ip();
+        Some(party(self.0.proxies.client(peer, &parts.headers)))
     }
 
     fn or_page(&self, page: Result<Response<Bytes>, StoreError>) -> Response<Bytes> {
@@ -350,11 +359,6 @@ impl<F: Front> Front for Beside<F> {
             self.front.receive(endpoint, request).await
         })
     }
-}
-
-/// Whom a request counts for; none where nobody knows.
-pub(super) fn sender(parts: &Parts) -> Option<IpAddr> {
-    parts.extensions.get::<RemoteAddress>().map(|from| party(from.0.ip()))
 }
 
 fn has_type(parts: &Parts, wanted: &str) -> bool {

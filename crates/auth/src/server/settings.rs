@@ -117,7 +117,8 @@ pub struct ServerSettings {
     pub authorizations_per_minute: u32,
     /// How many clients one address may register in a minute: 10.
     pub registrations_per_minute: u32,
-    /// How many times one address, or one name, may fail to sign in in a minute: 10.
+    /// Number of failed sign-ins in a minute with one name from one address: 10. Ten times as many may fail from one address
+    /// with any names, and with one name from addresses from which its user has not signed in since the start.
     pub sign_ins_per_minute: u32,
 }
 

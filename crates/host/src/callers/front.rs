@@ -102,10 +102,18 @@ impl CallerFront {
     }
 }
 
+/// The caller of a request that a proxy may have forwarded: the proxy is then not who asks, though it is a program of the
+/// user. Forwarding headers can be forged, but only to be trusted less. A server stays a server, whatever it writes.
+fn by_proxy(known: Known, headers: &HeaderMap) -> Known {
+    let is_server = known.as_ref().is_ok_and(|caller| caller.is_server);
+    if is_server || !hospes_auth::server::is_forwarded(headers) { known } else { Err(Unknown::Forwarded) }
+}
+
 impl Front for CallerFront {
     fn receive<'a>(&'a self, endpoint: &'a Endpoint, request: &'a mut Request<Incoming>) -> FrontFuture<'a> {
         Box::pin(async move {
             let known = self.known(request).await;
+            let known = by_proxy(known, request.headers());
             let has_token = self.shows_token(request.headers());
             // The token goes no further.
             request.headers_mut().remove(AUTHORIZATION);
@@ -126,6 +134,7 @@ impl Front for CallerFront {
             let words = match &known {
                 Ok(caller) => caller.to_string(),
                 Err(Unknown::Hidden { uid }) => format!("a program of user {uid}"),
+                Err(Unknown::Forwarded) => "a program behind a proxy".to_owned(),
                 Err(_) => "a program that could not be identified".to_owned(),
             };
             request.extensions_mut().insert(CallerWords::new(words));

@@ -30,6 +30,9 @@ pub enum Unknown {
     /// There is nothing on this system that would say it.
     #[error("this system does not say which program a connection is from")]
     System,
+    /// A proxy has forwarded the request, for a program that may be anywhere.
+    #[error("a proxy has forwarded the request")]
+    Forwarded,
     /// No such socket is open on this machine, or it is closed already.
     #[error("no socket of this machine is at the other end")]
     Elsewhere,

@@ -17,6 +17,9 @@ pub struct AuthConfig {
     pub base_url: Option<String>,
     /// Whether applications may introduce themselves to our authorization server.
     pub registration: Option<bool>,
+    /// Reverse proxies before this host whose word about the client's address is taken, as addresses or networks in CIDR
+    /// notation. Default: none, so that the client is who has opened the connection.
+    pub trusted_proxies: Vec<String>,
     /// Who may sign in, with a password or the hash of one.
     pub users: Vec<(String, Secret)>,
     /// Tokens that never change, by the name of whoever has them.
@@ -147,6 +150,7 @@ pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut R
         users: secrets(table, "users", scope, report),
         tokens: secrets(table, "tokens", scope, report),
         key: key(table, scope, report),
+        trusted_proxies: trusted_proxies(table, report),
         scopes: table.strings(&["scopes"], report).unwrap_or_default(),
         resources: table.strings(&["resources"], report).unwrap_or_default(),
         dpop_nonces: table.boolean(&["dpop_nonces"], report).unwrap_or_default(),
@@ -210,6 +214,23 @@ pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut R
     }
     table.refuse_unread(report);
     auth
+}
+
+/// Addresses and networks, each checked.
+fn trusted_proxies(table: &mut Table<'_>, report: &mut Report) -> Vec<String> {
+    let Some(entry) = table.take(&["trusted_proxies"], report) else { return Vec::new() };
+    let texts = table.texts(entry, report).unwrap_or_default();
+    let mut proxies = Vec::new();
+    for (index, (text, at)) in texts.into_iter().enumerate() {
+        if hospes_auth::server::TrustedProxies::parse([text]).is_ok() {
+            proxies.push(text.to_owned());
+        } else {
+            let field = format!("{}[{index}]", table.field(entry));
+            let expected = "an address or a network, such as \"127.0.0.1\" or \"10.0.0.0/8\"";
+            table.invalid::<()>(at, &field, expected, "", report);
+        }
+    }
+    proxies
 }
 
 /// What says nothing beside something else that is said, and would be passed over.

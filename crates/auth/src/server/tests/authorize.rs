@@ -1,9 +1,11 @@
 //! The authorization endpoint and its pages.
 
+use hospes::transport::http_server::RemoteAddress;
 use http::StatusCode;
 use serde_json::json;
 
 use super::{ASKED, Answer, Ask, Browser, ISSUER, REDIRECT, Site, redirect_uri};
+use crate::server::TrustedProxies;
 
 fn is_page(answer: &Answer) -> bool {
     let headers = answer.0.headers();
@@ -226,6 +228,98 @@ async fn nobody_tries_passwords_for_long() {
         last = browser.take_sign_in(&page, "ann", "wrong").await.status();
     }
     assert_eq!(last, StatusCode::TOO_MANY_REQUESTS);
+}
+
+/// A form for signing in, sent from `peer` with `X-Forwarded-For: forwarded`; its status.
+async fn sign_in_from(
+    site: &Site,
+    (peer, forwarded): (&str, &str),
+    user: &str,
+    password: &str,
+) -> StatusCode {
+    let mut browser = Browser::new(site);
+    let page = browser.open(&Ask::new()).await;
+    let (request, csrf) = (page.hidden("request"), page.hidden("csrf"));
+    let fields = [("request", &*request), ("csrf", &*csrf), ("user", user), ("password", password)];
+    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    let sent = http::Request::post("/sign-in")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .header("cookie", browser.cookie.unwrap())
+        .header("x-forwarded-for", forwarded);
+    let mut parts = sent.body(()).unwrap().into_parts().0;
+    parts.extensions.insert(RemoteAddress(std::net::SocketAddr::new(peer.parse().unwrap(), 4711)));
+    site.send(parts, &body).await.status()
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_sign_ins_lock_out_neither_others_nor_the_user_elsewhere() {
+    let site = Site::with(|settings| settings.sign_ins_per_minute = 3);
+    for status in [StatusCode::FORBIDDEN; 3].into_iter().chain([StatusCode::TOO_MANY_REQUESTS]) {
+        assert_eq!(sign_in_from(&site, ("203.0.113.1", "x"), "ann", "wrong").await, status);
+    }
+    assert_eq!(
+        sign_in_from(&site, ("203.0.113.1", "x"), "bob", "wrong").await,
+        StatusCode::FORBIDDEN,
+        "another user there"
+    );
+    assert_eq!(
+        sign_in_from(&site, ("203.0.113.2", "x"), "ann", "correct horse").await,
+        StatusCode::OK,
+        "the user elsewhere"
+    );
+    // Guesses from many addresses at one name are limited, too, but for where the user has signed in before.
+    let mut last = StatusCode::OK;
+    for number in 10..22 {
+        for _ in 0..3 {
+            last = sign_in_from(&site, (&format!("203.0.113.{number}"), "x"), "ann", "wrong").await;
+        }
+    }
+    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(
+        sign_in_from(&site, ("203.0.113.99", "x"), "ann", "correct horse").await,
+        StatusCode::TOO_MANY_REQUESTS
+    );
+    assert_eq!(sign_in_from(&site, ("203.0.113.2", "x"), "ann", "correct horse").await, StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn guesses_of_one_address_at_many_names_are_limited() {
+    let site = Site::with(|settings| settings.sign_ins_per_minute = 1);
+    for number in 0..10 {
+        let status = sign_in_from(&site, ("198.51.100.1", "x"), &format!("user {number}"), "wrong").await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{number}");
+    }
+    let further = sign_in_from(&site, ("198.51.100.1", "x"), "somebody", "wrong").await;
+    assert_eq!(further, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_trusted_proxy_each_visitor_has_limits_of_their_own() {
+    let mut site = Site::with(|settings| settings.sign_ins_per_minute = 2);
+    let proxies = TrustedProxies::parse(["127.0.0.1", "10.0.0.0/8"]).unwrap();
+    site.server = site.server.trusting_proxies(proxies);
+    for status in [StatusCode::FORBIDDEN; 2].into_iter().chain([StatusCode::TOO_MANY_REQUESTS; 2]) {
+        assert_eq!(sign_in_from(&site, ("127.0.0.1", "203.0.113.1"), "ann", "wrong").await, status);
+    }
+    // What the attacker writes itself stands further left, and counts for nothing.
+    for forged in ["198.51.100.1, 203.0.113.1", "203.0.113.2, 203.0.113.1, 10.0.0.7"] {
+        assert_eq!(
+            sign_in_from(&site, ("127.0.0.1", forged), "ann", "wrong").await,
+            StatusCode::TOO_MANY_REQUESTS,
+            "{forged}"
+        );
+    }
+    assert_eq!(
+        sign_in_from(&site, ("127.0.0.1", "203.0.113.2"), "ann", "correct horse").await,
+        StatusCode::OK
+    );
+    // Who is no trusted proxy is counted by its own address, whatever it writes.
+    for (number, status) in
+        [StatusCode::FORBIDDEN; 2].into_iter().chain([StatusCode::TOO_MANY_REQUESTS]).enumerate()
+    {
+        let forged = format!("198.51.100.{number}");
+        assert_eq!(sign_in_from(&site, ("192.0.2.7", &forged), "ann", "wrong").await, status);
+    }
 }
 
 #[tokio::test(start_paused = true)]
