@@ -99,9 +99,30 @@ pub struct Registered {
     /// Until when the secret is good, in seconds since 1970; 0 for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret_expires_at: Option<u64>,
+    /// Redirects that were asked for and not registered. Not of RFC 7591, which lets a server leave them out without a word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redirect_uris_left_out: Vec<RedirectLeftOut>,
     /// What was stored.
     #[serde(flatten)]
     pub metadata: ClientMetadata,
+}
+
+/// A redirect that a server has not registered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RedirectLeftOut {
+    /// As it was asked for, shortened and with control characters escaped.
+    pub redirect_uri: String,
+    /// The reason, for people.
+    pub reason: String,
+}
+
+impl RedirectLeftOut {
+    /// A redirect that was left out for this reason.
+    #[must_use]
+    pub fn new(redirect_uri: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { redirect_uri: redirect_uri.into(), reason: reason.into() }
+    }
 }
 
 impl Registered {
@@ -113,6 +134,7 @@ impl Registered {
             client_secret: None,
             client_id_issued_at: None,
             client_secret_expires_at: None,
+            redirect_uris_left_out: Vec::new(),
             metadata,
         }
     }

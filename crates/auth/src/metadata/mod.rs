@@ -6,7 +6,7 @@ mod server;
 mod well_known;
 
 pub(crate) use client::document_url;
-pub use client::{ApplicationType, ClientDocument, ClientMetadata, Registered};
+pub use client::{ApplicationType, ClientDocument, ClientMetadata, RedirectLeftOut, Registered};
 pub use hospes_egress::is_loopback;
 pub(crate) use resource::covers;
 pub use resource::{ProtectedResource, ResourceError};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded::Serializer;
 
-use super::clients::{CODE, Client};
+use super::clients::{CODE, Client, Origin};
 use super::form::Form;
 use super::redirects;
 use super::settings::{OFFLINE, ServerSettings};
@@ -44,6 +44,13 @@ pub(super) fn check_redirect(form: &Form, client: &Client) -> Result<RedirectUri
     match asked {
         Some(asked) if client.redirect_uris.iter().any(|known| redirects::matches(known, &asked)) => {
             Ok(asked)
+        }
+        Some(asked) if client.origin != Origin::Configured && redirects::is_private_use(&asked) => {
+            Err(Refused::Page(
+                "The application wants the answer sent to a link that opens an installed application, and this host has \
+                 not registered it. Whoever runs this host can allow it with `redirect_uris` under [auth]; the application \
+                 has to register again then.",
+            ))
         }
         Some(_) => {
             Err(Refused::Page("The application wants the answer sent to an address it has not registered."))

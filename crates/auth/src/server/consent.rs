@@ -200,10 +200,12 @@ impl AuthServer {
             return self.sign_in_page(request, &csrf, &why, problem);
         }
         let redirect = asked.redirect_uri.url();
+        // What stands in the place of a host after a private-use scheme is no host.
+        let is_private_use = redirects::is_private_use(&asked.redirect_uri);
         let host = redirect.as_ref().map_or_else(String::new, |url| match (url.host_str(), url.port()) {
+            _ if is_private_use => format!("the application that opens {}: links", url.scheme()),
             (Some(host), Some(port)) => format!("{host}:{port}"),
-            (Some(host), None) => host.to_owned(),
-            (None, _) => format!("the application that opens {}: links", url.scheme()),
+            (host, _) => host.unwrap_or_default().to_owned(),
         });
         let scopes = asked.scopes.iter().map(|scope| (scope, self.words(scope))).collect();
         let template = ConsentPage {
@@ -215,6 +217,7 @@ impl AuthServer {
             unknown: asked.client.origin == Origin::Registered,
             host: &host,
             loopback: redirect.as_ref().is_some_and(is_loopback),
+            link: is_private_use.then(|| asked.redirect_uri.as_str()),
             anybody: !redirects::is_certain(&asked.redirect_uri),
             resource: asked.resource.as_str(),
             scopes,

@@ -12,13 +12,13 @@ use url::Url;
 use super::clients::{AuthMethod, CODE, Client, ClientKeys, Origin, REFRESH, UnusableKeys};
 use super::limits::Limit;
 use super::redirects;
-use super::settings::TrustedDocuments;
+use super::settings::{ServerSettings, TrustedDocuments};
 use crate::bounded::Bounded;
 use crate::egress::FetchError;
 use crate::fetch::{Fetch, FetchFuture};
 use crate::merged::Merged;
 use crate::metadata::{ClientDocument, document_url};
-use crate::{ClientId, MAX_CLIENT_BYTES, Request, Response, shown};
+use crate::{ClientId, MAX_CLIENT_BYTES, RedirectUri, Request, Response, shown};
 
 /// For how long a document is used at least, and at most, in seconds.
 const MIN_AGE: u64 = 300;
@@ -53,7 +53,7 @@ fn is_at(url: &Url, host: &str) -> bool {
 }
 
 /// The client that a document describes.
-fn read(id: &ClientId, response: &Response) -> Result<Client, &'static str> {
+fn read(id: &ClientId, response: &Response, settings: &ServerSettings) -> Result<Client, &'static str> {
     if response.status != StatusCode::OK {
         return Err("there is no document");
     }
@@ -72,7 +72,7 @@ fn read(id: &ClientId, response: &Response) -> Result<Client, &'static str> {
     if document.client_secret.is_some() {
         return Err("the document has a secret in it, which everybody can read");
     }
-    let metadata = document.metadata;
+    let mut metadata = document.metadata;
     let keys = match metadata.token_endpoint_auth_method.as_deref() {
         None | Some("none") => None,
         Some("private_key_jwt") => {
@@ -90,8 +90,13 @@ fn read(id: &ClientId, response: &Response) -> Result<Client, &'static str> {
     if metadata.redirect_uris.is_empty() {
         return Err("the document gives no redirect_uris");
     }
-    if metadata.redirect_uris.iter().any(|uri| !redirects::may_register(uri, false)) {
-        return Err("a redirect is neither https nor the user's machine");
+    if metadata.redirect_uris.iter().filter_map(RedirectUri::url).any(|url| redirects::is_forbidden(&url)) {
+        return Err("a redirect has a scheme that no application is opened by");
+    }
+    // An application may have places where we accept none.
+    metadata.redirect_uris.retain(|uri| settings.accepts_redirect(uri));
+    if metadata.redirect_uris.is_empty() {
+        return Err("no redirect of it is https, this machine, or one that the configuration accepts");
     }
     let grants = metadata.grant_types.unwrap_or_else(|| vec![CODE.to_owned()]);
     Ok(Client {
@@ -221,31 +226,45 @@ impl Documents {
         &self,
         id: &ClientId,
         fetch: &dyn Fetch,
-        trusted: &TrustedDocuments,
+        settings: &ServerSettings,
         now: u64,
     ) -> Lookup {
-        let url = match location(id, trusted) {
+        let url = match location(id, &settings.documents) {
             Ok(url) => url,
             Err(why) => return refused(id, why),
         };
         if let Some(client) = self.kept(id, |kept| kept.fresh > now) {
             return client;
         }
-        self.under_way.ask(id.clone(), || self.look(id, url, fetch, now)).await
+        self.under_way.ask(id.clone(), || self.look(id, url, fetch, settings, now)).await
     }
 
-    async fn look(&self, id: &ClientId, url: Url, fetch: &dyn Fetch, now: u64) -> Lookup {
+    async fn look(
+        &self,
+        id: &ClientId,
+        url: Url,
+        fetch: &dyn Fetch,
+        settings: &ServerSettings,
+        now: u64,
+    ) -> Lookup {
         // Since it was last looked for, it may have come.
         if let Some(client) = self.kept(id, |kept| kept.fresh > now) {
             return client;
         }
-        match self.fetch(id, url, fetch, now).await {
+        match self.fetch(id, url, fetch, settings, now).await {
             Lookup::Unavailable => self.kept(id, |kept| kept.last > now).unwrap_or(Lookup::Unavailable),
             found => found,
         }
     }
 
-    async fn fetch(&self, id: &ClientId, url: Url, fetch: &dyn Fetch, now: u64) -> Lookup {
+    async fn fetch(
+        &self,
+        id: &ClientId,
+        url: Url,
+        fetch: &dyn Fetch,
+        settings: &ServerSettings,
+        now: u64,
+    ) -> Lookup {
         let response = match self.turns.fetch(fetch, Request::get(url, MAX_CLIENT_BYTES)).await {
             Ok(response) => response,
             Err(error) => {
@@ -260,7 +279,7 @@ impl Documents {
             tracing::info!(client = %id, status = %response.status, "a client's document was not to be had");
             return Lookup::Unavailable;
         }
-        match read(id, &response) {
+        match read(id, &response, settings) {
             Ok(client) => {
                 let (fresh, last) = lifetime(&response.headers);
                 let kept = Kept { client: client.clone(), fresh: now + fresh, last: now + last };

@@ -43,7 +43,7 @@ pub use client_address::{InvalidNetwork, TrustedProxies, is_forwarded};
 pub use clients::{AuthMethod, Client, ClientKeys, Origin, UnusableKeys};
 pub use connect::{AccountStatus, Connecting, Connections, Disconnected, Link, NotConnected};
 pub use delegated::{Admission, OWN_PARAMETERS, Provider, UnusableKey};
-pub use redirects::{matches, may_register};
+pub use redirects::{matches, may_configure, may_register};
 pub use routes::Beside;
 pub use settings::{AccessTokens, Lifetimes, MAX_ACCESS_LIFETIME, ServerSettings, TrustedDocuments};
 pub use sign_in::{NotAHash, OWNER, PasswordHash, SignIn};
@@ -268,7 +268,7 @@ impl AuthServer {
         }
         if documents::is_url(id) {
             let Some(fetch) = &self.0.fetch else { return Ok(Lookup::Nobody) };
-            return Ok(self.0.documents.client(id, &**fetch, &settings.documents, self.now()).await);
+            return Ok(self.0.documents.client(id, &**fetch, settings, self.now()).await);
         }
         let record = self.store().get(Kind::Client, id.as_str(), self.now()).await?;
         let client = record.and_then(|record| serde_json::from_str(&record.value).ok());

@@ -51,6 +51,8 @@ pub(super) struct ConsentPage<'a> {
     /// Where the answer goes.
     pub(super) host: &'a str,
     pub(super) loopback: bool,
+    /// The redirect, where a private-use scheme opens an application.
+    pub(super) link: Option<&'a str>,
     /// Any program of the user's machine could be waiting for the answer.
     pub(super) anybody: bool,
     pub(super) resource: &'a str,

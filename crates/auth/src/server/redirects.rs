@@ -5,16 +5,66 @@ use url::Url;
 use crate::RedirectUri;
 use crate::metadata::is_loopback;
 
-/// Whether a client may register this: https, or http to the machine its user sits at (AUTG-09). With
-/// `private_schemes` also the schemes of installed applications, which have a dot in them (`com.example.app:/cb`).
+/// Redirects of well-known applications to schemes of their own (RFC 8252, section 7.1), each as the application registers
+/// it. Other paths of these schemes are not accepted.
+const KNOWN_APPLICATIONS: [&str; 2] =
+    ["cursor://anysphere.cursor-mcp/oauth/callback", "cursor://anysphere.cursor-retrieval/oauth/callback"];
+
+/// Schemes that open no installed application, but run a script, show a document or reach a service. They are never a
+/// redirect.
+const FORBIDDEN_SCHEMES: [&str; 20] = [
+    "about",
+    "blob",
+    "chrome",
+    "content",
+    "data",
+    "file",
+    "filesystem",
+    "ftp",
+    "ftps",
+    "intent",
+    "jar",
+    "javascript",
+    "mailto",
+    "resource",
+    "sms",
+    "tel",
+    "vbscript",
+    "view-source",
+    "ws",
+    "wss",
+];
+
+/// Whether a client may register this: https, http to the machine its user sits at (AUTG-09), or the private-use redirect
+/// of a well-known application. With `private_schemes` also any scheme with a dot in it (`com.example.app:/cb`).
 #[must_use]
 pub fn may_register(uri: &RedirectUri, private_schemes: bool) -> bool {
     let Some(url) = uri.url() else { return false };
     match url.scheme() {
         "https" => url.host_str().is_some_and(|host| !host.is_empty()),
         "http" => is_exact_loopback(&url),
-        scheme => private_schemes && scheme.contains('.'),
+        scheme => {
+            KNOWN_APPLICATIONS.contains(&uri.as_str())
+                || (private_schemes && scheme.contains('.') && !is_forbidden(&url))
+        }
     }
+}
+
+/// Whether a configuration may name this as a redirect: what a client may register, and any private-use scheme of an
+/// installed application.
+#[must_use]
+pub fn may_configure(uri: &RedirectUri) -> bool {
+    may_register(uri, false) || is_private_use(uri)
+}
+
+/// Whether an installed application is opened by a scheme of its own.
+pub(super) fn is_private_use(uri: &RedirectUri) -> bool {
+    uri.url().is_some_and(|url| !matches!(url.scheme(), "http" | "https") && !is_forbidden(&url))
+}
+
+/// Whether no honest client has such a redirect.
+pub(super) fn is_forbidden(url: &Url) -> bool {
+    FORBIDDEN_SCHEMES.contains(&url.scheme()) || url.scheme().starts_with("ms-")
 }
 
 /// Whether an answer may be sent to `asked` when `registered` is what the client has registered: it is the same string;
@@ -95,8 +145,35 @@ mod tests {
         }
         assert!(may_register(&uri("com.example.app:/cb"), true));
         assert!(!may_register(&uri("javascript:alert(1)"), true));
+        for (text, configured) in [
+            ("cb:/x", true),
+            ("vscode://publisher.extension/callback/1", true),
+            ("https://app.example/cb", true),
+            ("http://app.example/cb", false),
+            ("javascript:alert(1)", false),
+            ("view-source:https://app.example", false),
+            ("ms-msdt:/id", false),
+            ("intent://x", false),
+        ] {
+            assert_eq!(may_configure(&uri(text)), configured, "{text}");
+        }
         for never in ["http://127.0.0.1@evil.example/cb", "https://app.example/cb#x", "/cb", "*"] {
             assert!(RedirectUri::new(never).is_err(), "{never}");
+        }
+    }
+
+    #[test]
+    fn private_schemes_of_well_known_applications_are_registered_as_they_are() {
+        assert!(may_register(&uri("cursor://anysphere.cursor-mcp/oauth/callback"), false));
+        for other in [
+            "cursor://anysphere.cursor-mcp/oauth/callback/",
+            "cursor://anysphere.cursor-mcp/oauth/callback?x=1",
+            "cursor://evil.extension/oauth/callback",
+            "cursor:anysphere.cursor-mcp/oauth/callback",
+            "CURSOR://anysphere.cursor-mcp/oauth/callback",
+            "vscode://publisher.extension/callback",
+        ] {
+            assert!(!may_register(&uri(other), false), "{other}");
         }
     }
 

@@ -6,11 +6,15 @@ use super::clients::{AuthMethod, CODE, Client, ClientKeys, Origin, REFRESH, Unus
 use super::store::{Kind, Record, StoreError};
 use super::tokens::encode;
 use super::{AuthServer, random_text, redirects};
-use crate::metadata::{ClientMetadata, Registered};
-use crate::{ClientId, ErrorBody, ErrorCode, Scopes, shown};
+use crate::metadata::{ClientMetadata, RedirectLeftOut, Registered};
+use crate::{ClientId, ErrorBody, ErrorCode, RedirectUri, Scopes, shown};
 
 /// How many redirects a client may register: the limit `max_redirect_uris`.
 const MAX_REDIRECTS: usize = 16;
+
+/// The reason for leaving out a private-use redirect, with what can be done.
+const NOT_KNOWN: &str = "its scheme is not that of a well-known application; whoever runs this host can allow it with \
+                         `redirect_uris` under [auth]";
 
 /// Why a client is not registered.
 #[derive(Debug)]
@@ -29,18 +33,10 @@ impl AuthServer {
     /// Registers a client that introduces itself.
     pub(super) async fn register(&self, body: &[u8]) -> Result<Registered, NotRegistered> {
         let settings = self.settings();
-        let Ok(document) = serde_json::from_slice::<Value>(body) else {
+        let Ok(mut document) = serde_json::from_slice::<Value>(body) else {
             return refuse(ErrorCode::InvalidClientMetadata, "the metadata is no JSON document");
         };
-        let redirects_read = document["redirect_uris"].as_array().is_some_and(|list| {
-            list.iter().all(|uri| uri.as_str().is_some_and(|uri| crate::RedirectUri::new(uri).is_ok()))
-        });
-        if !redirects_read {
-            return refuse(
-                ErrorCode::InvalidRedirectUri,
-                "redirect_uris is missing, or one of them is malformed",
-            );
-        }
+        let left_out = self.take_acceptable(&mut document)?;
         let Ok(mut metadata) = serde_json::from_value::<ClientMetadata>(document) else {
             return refuse(ErrorCode::InvalidClientMetadata, "a member of the metadata is malformed");
         };
@@ -64,11 +60,61 @@ impl AuthServer {
         let record = Record::new(Kind::Client, id.as_str(), encode(&client), until);
         self.store().put(record).await.map_err(NotRegistered::Store)?;
         tracing::info!(client = %id, name = ?client.name, "a client has registered");
+        for one in &left_out {
+            tracing::warn!(
+                client = %id, name = ?client.name, redirect_uri = one.redirect_uri, reason = one.reason,
+                "a redirect of a client was not registered"
+            );
+        }
         let mut registered = Registered::new(id, metadata);
+        registered.redirect_uris_left_out = left_out;
         registered.client_id_issued_at = Some(now);
         registered.client_secret_expires_at = secret.is_some().then_some(0);
         registered.client_secret = secret;
         Ok(registered)
+    }
+
+    /// Leaves in the metadata only those redirects that a client may have here; the others. A client may run in several
+    /// places and name a redirect for each, so one that is not accepted does not spoil the rest (RFC 7591, section 3.2.1).
+    fn take_acceptable(&self, document: &mut Value) -> Result<Vec<RedirectLeftOut>, NotRegistered> {
+        let Some(list) = document.get_mut("redirect_uris").and_then(Value::as_array_mut) else {
+            return refuse(ErrorCode::InvalidRedirectUri, "redirect_uris is missing, or no array");
+        };
+        if list.is_empty() || list.len() > MAX_REDIRECTS {
+            return refuse(
+                ErrorCode::InvalidRedirectUri,
+                "between 1 and 16 redirect_uris (limit max_redirect_uris)",
+            );
+        }
+        let mut left_out = Vec::new();
+        let mut accepted = Vec::new();
+        for uri in list.drain(..) {
+            let Some(text) = uri.as_str() else {
+                return refuse(ErrorCode::InvalidRedirectUri, "one of the redirect_uris is no text");
+            };
+            let reason = match RedirectUri::new(text) {
+                Ok(uri) if self.settings().accepts_redirect(&uri) => None,
+                Ok(uri) if redirects::is_private_use(&uri) => Some(NOT_KNOWN.to_owned()),
+                Ok(uri) if uri.url().is_some_and(|url| redirects::is_forbidden(&url)) => {
+                    // No part of an application has such a redirect: whoever asks for it is up to no good.
+                    let why = format!("{} has a scheme that no application is opened by", shown(text));
+                    return refuse(ErrorCode::InvalidRedirectUri, why);
+                }
+                Ok(_) => Some("it is neither https nor this machine".to_owned()),
+                Err(error) => Some(error.to_string()),
+            };
+            match reason {
+                None => accepted.push(uri),
+                Some(reason) => left_out.push(RedirectLeftOut::new(shown(text), reason)),
+            }
+        }
+        if accepted.is_empty() {
+            let reasons = left_out.iter().map(|one| format!("{}: {}", one.redirect_uri, one.reason));
+            let why = reasons.collect::<Vec<_>>().join("; ");
+            return refuse(ErrorCode::InvalidRedirectUri, format!("no redirect is accepted: {why}"));
+        }
+        *list = accepted;
+        Ok(left_out)
     }
 
     /// Makes of what a client says what will hold of it.
@@ -77,19 +123,6 @@ impl AuthServer {
         metadata: &mut ClientMetadata,
     ) -> Result<(Option<String>, AuthMethod, Option<ClientKeys>), NotRegistered> {
         let settings = self.settings();
-        let redirects = &metadata.redirect_uris;
-        if redirects.is_empty() || redirects.len() > MAX_REDIRECTS {
-            return refuse(
-                ErrorCode::InvalidRedirectUri,
-                "between 1 and 16 redirect_uris (limit max_redirect_uris)",
-            );
-        }
-        if let Some(uri) =
-            redirects.iter().find(|uri| !redirects::may_register(uri, settings.private_schemes))
-        {
-            let why = format!("{} is neither https nor this machine", shown(uri.as_str()));
-            return refuse(ErrorCode::InvalidRedirectUri, why);
-        }
         let asked = metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
         let Some(method) = AuthMethod::from_name(asked) else {
             let why = format!("the token_endpoint_auth_methods are {}", AuthMethod::NAMES.join(", "));

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::clients::Client;
-use crate::{Issuer, Resource, Scopes};
+use super::redirects;
+use crate::{Issuer, RedirectUri, Resource, Scopes};
 
 /// How long things last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,9 @@ pub struct ServerSettings {
     pub registration: bool,
     /// Whether redirects to the private schemes of installed applications may be registered. Off unless told otherwise.
     pub private_schemes: bool,
+    /// Further redirects that clients may register, as these exact strings: those to private-use schemes of applications that
+    /// are not well known. None unless told otherwise.
+    pub redirect_uris: Vec<RedirectUri>,
     /// What access tokens are like. Opaque unless told otherwise.
     pub access_tokens: AccessTokens,
     /// Whether tokens are made out only to who proves a key, to which they are bound (RFC 9449). Off unless told otherwise:
@@ -141,6 +145,7 @@ impl ServerSettings {
             documents: TrustedDocuments::Any,
             registration: false,
             private_schemes: false,
+            redirect_uris: Vec::new(),
             access_tokens: AccessTokens::default(),
             require_proofs: false,
             proof_nonces: false,
@@ -158,6 +163,11 @@ impl ServerSettings {
         self.default_scopes = self.default_scopes.union(&Scopes::parse(name));
         self.scopes.push((name.to_owned(), words.to_owned()));
         self
+    }
+
+    /// Whether a client that introduces itself may have this redirect.
+    pub(super) fn accepts_redirect(&self, uri: &RedirectUri) -> bool {
+        redirects::may_register(uri, self.private_schemes) || self.redirect_uris.contains(uri)
     }
 
     pub(super) fn knows(&self, scope: &str) -> bool {

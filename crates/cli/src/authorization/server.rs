@@ -34,6 +34,12 @@ pub(super) fn server(
         settings.access_tokens = AccessTokens::Jwt;
     }
     settings.registration = config.registration.unwrap_or(true);
+    for (index, uri) in config.redirect_uris.iter().enumerate() {
+        let field = format!("auth.redirect_uris[{index}]");
+        let uri = identifier(&field, RedirectUri::new(uri.as_str()))?;
+        check_redirect(&field, &uri)?;
+        settings.redirect_uris.push(uri);
+    }
     settings.require_proofs = config.dpop.is_some_and(|dpop| dpop != Dpop::Allowed);
     settings.proof_nonces = config.dpop_nonces;
     for scope in scopes(config)?.iter().filter(|scope| *scope != SCOPE) {
@@ -47,9 +53,7 @@ pub(super) fn server(
         let redirects: Result<Vec<_>, _> =
             client.redirect_uris.iter().map(|uri| RedirectUri::new(uri.as_str())).collect();
         let redirects = identifier(&field, redirects)?;
-        if let Some(bad) = redirects.iter().find(|uri| !hospes_auth::server::may_register(uri, true)) {
-            return Err(Failure::usage(format!("`{field}`: {bad} is neither https nor this machine")));
-        }
+        redirects.iter().try_for_each(|uri| check_redirect(&field, uri))?;
         let mut made = match (&client.secret, &client.keys) {
             (Some(secret), _) => Client::confidential(id, secret.reveal(), redirects),
             (None, Some(keys)) => {
@@ -97,6 +101,14 @@ pub(super) fn server(
         Some(known) => server.delegating(provider(known, config.key.as_ref())?),
         None => server,
     })
+}
+
+fn check_redirect(field: &str, uri: &RedirectUri) -> Outcome<()> {
+    if hospes_auth::server::may_configure(uri) {
+        return Ok(());
+    }
+    let expected = "expected https, http to this machine, or the scheme of an installed application";
+    Err(Failure::usage(format!("`{field}`: {uri} is no redirect: {expected}")))
 }
 
 /// The keys of a client, and where they are published.

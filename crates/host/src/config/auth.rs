@@ -26,6 +26,8 @@ pub struct AuthConfig {
     pub tokens: Vec<(String, Secret)>,
     /// Applications that need not introduce themselves.
     pub clients: Vec<AuthClient>,
+    /// Further redirects that applications may register, as these exact strings: those to private-use schemes.
+    pub redirect_uris: Vec<String>,
     /// An authorization server elsewhere, in place of ours.
     pub issuer: Option<String>,
     /// What its tokens are made out for, if not for the endpoint's address.
@@ -151,6 +153,7 @@ pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut R
         tokens: secrets(table, "tokens", scope, report),
         key: key(table, scope, report),
         trusted_proxies: trusted_proxies(table, report),
+        redirect_uris: table.strings(&["redirect_uris"], report).unwrap_or_default(),
         scopes: table.strings(&["scopes"], report).unwrap_or_default(),
         resources: table.strings(&["resources"], report).unwrap_or_default(),
         dpop_nonces: table.boolean(&["dpop_nonces"], report).unwrap_or_default(),
@@ -238,7 +241,16 @@ fn refuse_combinations(table: &Table<'_>, report: &mut Report) {
     let mut refuse = |entry: &Entry, expected: String, hint: &str| {
         table.invalid::<()>(&entry.node.at, &table.field(entry), expected, hint.to_owned(), report);
     };
-    let of_ours = ["users", "registration", "clients", "resources", "store", "key", "identity_providers"];
+    let of_ours = [
+        "users",
+        "registration",
+        "clients",
+        "redirect_uris",
+        "resources",
+        "store",
+        "key",
+        "identity_providers",
+    ];
     for entry in of_ours.into_iter().filter(|_| table.has("issuer")).filter_map(|key| table.entry(key)) {
         let expected = format!("`auth.issuer` or `auth.{}`, not both", entry.key);
         refuse(entry, expected, "; it is for our own authorization server, whose place `issuer` takes");

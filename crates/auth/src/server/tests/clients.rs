@@ -89,6 +89,101 @@ async fn a_registration_that_is_not_in_order_is_refused() {
     assert!(!closed.code(&ask).await.is_empty());
 }
 
+/// What Cursor sends: one redirect for each of the places where it may run.
+fn cursor() -> Value {
+    json!({
+        "redirect_uris": [CURSOR, "https://www.cursor.com/agents/mcp/oauth/callback", "http://localhost:8787/callback"],
+        "token_endpoint_auth_method": "none",
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "client_name": "Cursor",
+        "client_uri": "https://cursor.com",
+    })
+}
+
+/// What Visual Studio Code sends.
+fn visual_studio_code() -> Value {
+    json!({
+        "client_name": "Visual Studio Code",
+        "client_uri": "https://code.visualstudio.com",
+        "grant_types": ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
+        "response_types": ["code"],
+        "redirect_uris": ["https://insiders.vscode.dev/redirect", "https://vscode.dev/redirect", "http://localhost/",
+            "http://127.0.0.1/", "http://localhost:33418/", "http://127.0.0.1:33418/"],
+        "scope": "mcp",
+        "token_endpoint_auth_method": "none",
+        "application_type": "native",
+    })
+}
+
+const CURSOR: &str = "cursor://anysphere.cursor-mcp/oauth/callback";
+const EXTENSION: &str = "vscode://publisher.extension/callback/1f3a";
+
+#[tokio::test]
+async fn well_known_applications_register_with_all_their_redirects() {
+    let site = Site::new();
+    for body in [cursor(), visual_studio_code()] {
+        let answer = site.register(&body).await;
+        assert_eq!(answer.status(), StatusCode::CREATED, "{}", answer.text());
+        let said = answer.json();
+        assert_eq!(said["redirect_uris"], body["redirect_uris"]);
+        assert_eq!(said.get("redirect_uris_left_out"), None);
+    }
+    // The page says which application is opened, and takes nothing behind the scheme for a host.
+    let id = site.register(&cursor()).await.json()["client_id"].as_str().unwrap().to_owned();
+    let ask = Ask::of(&id, CURSOR);
+    let mut browser = Browser::new(&site);
+    let consent = browser.sign_in(&ask).await;
+    for shown in ["the application that opens cursor: links", CURSOR, "Any program on this computer"] {
+        assert!(consent.text().contains(shown), "{shown}: {}", consent.text());
+    }
+    let back = browser.decide(&consent, "allow").await;
+    let (address, fields) = back.back().unwrap();
+    assert_eq!(address, CURSOR);
+    assert_eq!(site.redeem(&ask, &fields["code"]).await.status(), StatusCode::OK);
+    // Exactly that address, and never without PKCE.
+    for other in ["cursor://anysphere.cursor-mcp/oauth/callback2", "cursor://evil.extension/oauth/callback"] {
+        assert_eq!(site.get(&Ask::of(&id, other).path()).await.status(), StatusCode::BAD_REQUEST, "{other}");
+    }
+    let bare = Ask::of(&id, CURSOR).but("code_challenge", "").but("code_challenge_method", "");
+    assert_eq!(site.get(&bare.path()).await.answer()["error"], "invalid_request");
+}
+
+#[tokio::test]
+async fn redirects_that_are_not_accepted_are_left_out_and_named() {
+    let mut body = cursor();
+    let https = "https://www.cursor.com/agents/mcp/oauth/callback";
+    body["redirect_uris"] =
+        json!([EXTENSION, https, "http://192.0.2.7/cb", "https://app.example/cb#x", "grokbot:x"]);
+    let site = Site::new();
+    let answer = site.register(&body).await;
+    assert_eq!(answer.status(), StatusCode::CREATED, "{}", answer.text());
+    let said = answer.json();
+    assert_eq!(said["redirect_uris"], json!([https]));
+    let left_out = said["redirect_uris_left_out"].as_array().unwrap();
+    let named: Vec<_> = left_out.iter().map(|one| one["redirect_uri"].as_str().unwrap()).collect();
+    assert_eq!(named, [EXTENSION, "http://192.0.2.7/cb", "https://app.example/cb#x", "grokbot:x"]);
+    assert!(left_out[0]["reason"].as_str().unwrap().contains("`redirect_uris` under [auth]"), "{said}");
+    let page = site.get(&Ask::of(said["client_id"].as_str().unwrap(), EXTENSION).path()).await;
+    assert_eq!(page.status(), StatusCode::BAD_REQUEST);
+    assert!(page.text().contains("redirect_uris") && page.back().is_none(), "{}", page.text());
+    // None of them is accepted: the error says why.
+    body["redirect_uris"] = json!([EXTENSION]);
+    let refused = site.register(&body).await;
+    assert_eq!(refused.error(), (400, "invalid_redirect_uri".to_owned()));
+    let why = refused.json()["error_description"].as_str().unwrap().to_owned();
+    assert!(why.contains(EXTENSION) && why.contains("[auth]"), "{why}");
+    // The configuration adds it, as this very string.
+    let site = Site::with(|settings| settings.redirect_uris = vec![super::redirect_uri(EXTENSION)]);
+    let said = site.register(&body).await.json();
+    assert_eq!(said["redirect_uris"], json!([EXTENSION]));
+    let ask = Ask::of(said["client_id"].as_str().unwrap(), EXTENSION);
+    let code = site.code(&ask).await;
+    assert_eq!(site.redeem(&ask, &code).await.status(), StatusCode::OK);
+    body["redirect_uris"] = json!(["vscode://publisher.extension/callback/other"]);
+    assert_eq!(site.register(&body).await.status(), StatusCode::BAD_REQUEST);
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_registers_without_end_and_what_is_unused_goes() {
     let site = Site::with(|settings| settings.registrations_per_minute = 2);
@@ -131,6 +226,19 @@ fn site(web: &Web, change: impl FnOnce(&mut super::ServerSettings)) -> Site {
         .fetching(web.clone())
         .clock(crate::Clock::new(move || time.load(Ordering::Relaxed)));
     site
+}
+
+#[tokio::test]
+async fn redirects_of_a_document_that_are_not_accepted_are_left_out() {
+    let mut said = document();
+    said["redirect_uris"] = json!([EXTENSION, CURSOR, "http://127.0.0.1/callback"]);
+    let web = Web::default().with(DOCUMENT, response(200, &said.to_string(), &[]));
+    let site = site(&web, |_| {});
+    for (redirect, status) in
+        [(ASKED, StatusCode::OK), (CURSOR, StatusCode::OK), (EXTENSION, StatusCode::BAD_REQUEST)]
+    {
+        assert_eq!(site.get(&Ask::of(DOCUMENT, redirect).path()).await.status(), status, "{redirect}");
+    }
 }
 
 /// The page says where the document is and where the answer goes.
