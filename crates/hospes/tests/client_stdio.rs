@@ -236,6 +236,23 @@ async fn a_server_that_does_not_read_holds_nobody_up_for_good() {
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
+/// A program that ends before it reads anything is not started a second time; one that ends because it does not know the
+/// first question is.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_program_that_ends_by_itself_is_started_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, rest, starts) in
+        [("dead", "exit 3", 1), ("late", "sleep 0.3; exit 3", 1), ("old", "read line; exit 3", 2)]
+    {
+        let log = folder.path().join(name);
+        let script = format!("echo started >> '{}'; {rest}", log.display());
+        let error = Client::connect(Target::command("sh").args(["-c", &script])).await.unwrap_err();
+        assert!(error.to_string().contains("exited with status 3"), "{name}: {error}");
+        assert_eq!(std::fs::read_to_string(log).unwrap().lines().count(), starts, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_dies_fails_every_call_at_once_and_says_why() {
     let client = legacy(&[]).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use hospes_proto::era::{Outcome, Step};
+use hospes_proto::era::{Failure, Outcome, Step};
 
 use super::{Probing, ready};
 use crate::client::Client;
@@ -15,7 +15,7 @@ use crate::client::error::{Closed, ConnectError, Stage};
 use crate::client::hidden::Hidden;
 use crate::client::settings::Settings;
 use crate::client::target::Command;
-use crate::transport::child::{Child, ChildHandle, Listeners};
+use crate::transport::child::{Child, ChildHandle, Listeners, UnreadInput, counted};
 
 pub(super) async fn connect(
     builder: ClientBuilder,
@@ -27,13 +27,27 @@ pub(super) async fn connect(
     let desk = Arc::new(desk);
     let mut probing = Probing::new(&settings, shown);
     let spawn = |shown: &str| spawn_child(command, listeners.clone(), &settings, &desk, shown);
-    let (mut link, mut child) = spawn(&probing.shown)?;
+    let (mut link, mut child, mut unread) = spawn(&probing.shown)?;
     loop {
         match probing.ask(&link).await {
-            Step::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk).await),
+            Step::Agreed(agreed) => {
+                drop(unread);
+                return Ok(ready(probing, agreed, link, desk).await);
+            }
             Step::Failed(failure) => {
                 let error = probing.failure(&failure);
+                drop(unread);
                 // It may still be running, and its last words explain a silence.
+                link.close().await;
+                let stderr = child.stderr();
+                return Err(error.with(|failure| failure.stderr = failure.stderr.take().or(stderr)));
+            }
+            // A program that ended without having read the question would end in the same way if it were started again.
+            Step::Respawn
+                if unread.as_ref().is_some_and(UnreadInput::is_untouched) && probing.is_closed() =>
+            {
+                let error = probing.failure(&Failure::Exited);
+                drop(unread);
                 link.close().await;
                 let stderr = child.stderr();
                 return Err(error.with(|failure| failure.stderr = failure.stderr.take().or(stderr)));
@@ -42,9 +56,10 @@ pub(super) async fn connect(
                 tracing::info!(
                     "the server did not survive being asked what it speaks; it is started once more"
                 );
+                drop(unread.take());
                 link.close().await;
                 desk.reopened();
-                (link, child) = spawn(&probing.shown)?;
+                (link, child, unread) = spawn(&probing.shown)?;
                 probing.negotiation.handle_outcome(Outcome::Respawned);
             }
             // `ask` deals with these.
@@ -59,13 +74,14 @@ fn spawn_child(
     settings: &Settings,
     desk: &Arc<Desk>,
     shown: &str,
-) -> Result<(Link, Arc<ChildHandle>), ConnectError> {
+) -> Result<(Link, Arc<ChildHandle>, Option<UnreadInput>), ConnectError> {
     let child = Child::spawn(command, listeners).map_err(|error| spawn_error(command, error, shown))?;
     let handle = Arc::new(child.handle);
     let (watched, stopped) = (Arc::clone(&handle), Arc::clone(&handle));
+    let (stdin, unread) = counted(child.stdin);
     let wire = Wire {
         read: child.stdout,
-        write: child.stdin,
+        write: stdin,
         gone: Some(Box::pin(async move {
             let how = watched.exited().await;
             let mut closed = Closed::new(format!("the server {how}"));
@@ -76,7 +92,7 @@ fn spawn_child(
     };
     let duplex = duplex::spawn(wire, settings.limits, Arc::clone(desk));
     let guard: Arc<dyn Guard> = handle.clone();
-    Ok((Link::Duplex(duplex, Some(guard)), handle))
+    Ok((Link::Duplex(duplex, Some(guard)), handle, unread))
 }
 
 fn spawn_error(command: &Command, error: std::io::Error, shown: &str) -> ConnectError {

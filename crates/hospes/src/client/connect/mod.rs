@@ -140,6 +140,11 @@ impl<'s> Probing<'s> {
         }
     }
 
+    /// Whether the last question ended with the connection.
+    fn is_closed(&self) -> bool {
+        matches!(self.last, Some(CallError::Closed(_)))
+    }
+
     /// The failure where a server would have to be started again that was not started by us.
     fn gave_up(self) -> ConnectError {
         let silent = matches!(self.last, Some(CallError::Timeout { .. }));

@@ -1,6 +1,7 @@
 //! A server as a child process: started with a clean environment and a process group of its own, watched by its exit
 //! (never by the end of a pipe, which a helper may hold open), and gone with everything it started when we are done.
 
+mod input;
 mod stderr;
 
 use std::ffi::{OsStr, OsString};
@@ -18,6 +19,7 @@ use tokio::time::timeout;
 use crate::client::hidden::Hidden;
 use crate::client::{Command, ProcessNews};
 
+pub(crate) use input::{UnreadInput, counted};
 pub(crate) use stderr::{OnStderr, StderrTail};
 
 /// How long a server may take to end once its stdin is closed.
