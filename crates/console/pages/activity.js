@@ -47,7 +47,7 @@ export const activity = {
     const until = new Date();
     const filter = { text, kind, server, decision, since: new Date(until - seconds * 1000).toISOString() };
     const [{ entries }, summary, status] = await Promise.all([
-      get(`activity${query({ ...filter, limit: Math.min(more, 500) })}`, signal),
+      get(`activity${query({ ...filter, limit: Math.min(more, 500), gathered: true })}`, signal),
       get(`activity/summary${query({ ...filter, until: until.toISOString() })}`, signal),
       get("servers", signal),
     ]);
@@ -131,22 +131,23 @@ function word(one) {
 }
 
 function entry(recorded, app) {
-  const { seq, entry: one } = recorded;
+  const { seq, entry: one, count: times } = recorded;
   const at = new Date(one.at / 1000);
   const isOpen = opened.has(seq);
   return h("li", { class: `entry ${kindOf(one)}`, key: seq, "data-row": true, "data-seq": seq, id: `entry-${seq}` },
     h("button", { type: "button", class: "entry-line", "data-focus": true, "aria-expanded": String(isOpen), onclick: () => toggle(seq, app) },
       h("span", { class: "when", title: moment(at) }, time(at)),
       h("span", { class: `ending ${kindOf(one)}` }, word(one)),
-      h("span", { class: "what" }, h("span", { class: "soft" }, one.server ?? KINDS[one.kind] ?? one.kind), " ", h("span", { class: "mono" }, one.subject ?? "")),
+      h("span", { class: "what" }, h("span", { class: "soft" }, one.server ?? KINDS[one.kind] ?? one.kind), " ", h("span", { class: "mono" }, one.subject ?? ""),
+        times > 1 && h("span", { class: "soft times" }, ` ${count(times)} times since ${moment(new Date(recorded.firstAt / 1000))}`)),
       h("span", { class: "took" }, one.micros === undefined ? "" : micros(one.micros)),
       h("span", { class: "who soft" }, (one.kind === "decision" ? one.by?.split(/, browser session|:/)[0] : one.kind === "server" ? one.how ?? one.by : undefined) ?? one.principal ?? one.application ?? one.by ?? "")),
     isOpen && details(recorded, opened.get(seq), app));
 }
 
-function details({ seq, bound, entry: one }, more, app) {
+function details({ seq, bound, entry: one, count: times, firstAt }, more, app) {
   const facts = [
-    ["Number", count(seq)], ["When", moment(new Date(one.at / 1000))], ["Kind", KINDS[one.kind] ?? one.kind], ["Server", one.server], ["What", one.subject],
+    ["Number", count(seq)], ["When", moment(new Date(one.at / 1000))], ["Times", times > 1 && `${count(times)}, each with the same end; the first ${moment(new Date(firstAt / 1000))}`], ["Kind", KINDS[one.kind] ?? one.kind], ["Server", one.server], ["What", one.subject],
     ["Application", one.application], ["Who", one.principal], ["Decision", one.decision], ["How", one.how], ["By", one.by], ["For", SCOPES[one.scope]], ["Matter", one.matter], ["Ended", ENDINGS[one.ending]],
     ["May touch", one.sandbox], ["Hash of its command or URL", one.target], ["Error", one.code], ["Took", one.micros !== undefined && micros(one.micros)], ["Sent", one.sent !== undefined && bytes(one.sent)],
     ["Received", one.received !== undefined && bytes(one.received)], ["Call", one.call], ["Bound by", bound.slice(0, 16)],

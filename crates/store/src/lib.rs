@@ -28,8 +28,8 @@ mod key;
 mod state;
 
 pub use audit::{
-    Audit, DEFAULT_QUEUE, Ending, Entry, EntryKind, NotAPlace, Place, Recorded, Search, Tampered, Verified,
-    Written,
+    Audit, DEFAULT_QUEUE, Ending, Entry, EntryKind, Gathered, NotAPlace, Place, Recorded, Search, Tampered,
+    Verified, Written,
 };
 pub use error::StoreError;
 pub use state::{State, budgets, grants, matters, pins, tasks};

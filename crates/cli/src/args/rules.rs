@@ -142,9 +142,12 @@ pub(crate) struct AuditSearch {
     /// Not before: a moment (2026-06-01T12:00:00Z), a day, or a time ago (2h, 3d)
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     pub(crate) since: Option<jiff::Timestamp>,
-    /// How many at most
+    /// Maximum number of lines
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     pub(crate) limit: usize,
+    /// List each entry. Without this, failures of a server that follow one another and say the same are one line
+    #[arg(long)]
+    pub(crate) each: bool,
 }
 
 #[derive(Debug, Args)]

@@ -35,24 +35,37 @@ async fn search(record: &Record, args: AuditSearch, output: Output) -> Outcome {
     search.subject = args.tool;
     search.decision = args.decision;
     search.since = args.since;
-    let found = record.search(search).await.map_err(|error| unreadable(&error))?;
+    // Scripts count for themselves.
     if output.json {
+        let found = record.search(search).await.map_err(|error| unreadable(&error))?;
         output.value(&found);
         return Ok(());
     }
+    let found = match args.each {
+        true => record.search(search).await.map(|found| found.into_iter().map(|one| (one, None)).collect()),
+        false => record.search_gathered(search).await.map(|found| {
+            let found = found.into_iter();
+            found.map(|one| (one.recorded, (one.count > 1).then_some((one.count, one.first_at)))).collect()
+        }),
+    };
+    let found: Vec<(Recorded, Option<(u64, i64)>)> = found.map_err(|error| unreadable(&error))?;
     if found.is_empty() {
         output.say("nothing was found");
     }
-    let lines: Vec<String> = found.iter().rev().map(line).collect();
+    let lines: Vec<String> = found.iter().rev().map(|(one, times)| line(one, *times)).collect();
     output.result(lines.join("\n"));
     Ok(())
 }
 
-/// One entry for people.
-fn line(one: &Recorded) -> String {
+fn moment(micros: i64) -> String {
+    let at = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::UNIX_EPOCH);
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// One entry for people; of several that say the same the newest, with their number and the time of the first.
+fn line(one: &Recorded, times: Option<(u64, i64)>) -> String {
     let entry = &one.entry;
-    let at = Timestamp::from_microsecond(entry.at).unwrap_or(Timestamp::UNIX_EPOCH);
-    let at = at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S");
+    let at = moment(entry.at);
     let (colour, word) = match (entry.ending, entry.decision.as_deref()) {
         // What became of a server says more than how well that is.
         (Some(ending), Some(what)) if entry.kind == EntryKind::Server => match ending {
@@ -73,6 +86,7 @@ fn line(one: &Recorded) -> String {
     let what = [entry.server.as_deref(), entry.subject.as_deref()];
     let what = what.into_iter().flatten().map(printable).collect::<Vec<_>>().join(" ");
     let mut rest = Vec::new();
+    rest.extend(times.map(|(count, first)| format!("{count} times since {}", moment(first))));
     rest.extend(entry.how.as_deref().map(printable));
     rest.extend(entry.micros.map(|micros| format!("{:.1} ms", micros as f64 / 1000.0)));
     rest.extend(entry.principal.as_deref().map(printable));

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use hospes_store::{Audit, EntryKind, Recorded, Search};
+use hospes_store::{Audit, EntryKind, Gathered, Recorded, Search};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,6 +29,9 @@ pub(super) struct Wanted {
     pub(super) until: Option<Timestamp>,
     before: Option<u64>,
     limit: Option<usize>,
+    /// Whether repeated failures of a server are one line.
+    #[serde(default)]
+    gathered: bool,
 }
 
 impl Wanted {
@@ -59,14 +62,28 @@ pub(super) fn record(console: &Console) -> Result<&Audit, Refused> {
     console.audit().ok_or(Refused::NotRecorded)
 }
 
+/// Entries of the record, each alone or gathered.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Entries {
+    Each(Vec<Recorded>),
+    Gathered(Vec<Gathered>),
+}
+
 #[derive(Serialize)]
 pub(super) struct Found {
-    entries: Vec<Recorded>,
+    entries: Entries,
 }
 
 pub(super) async fn search(State(console): State<Console>, asked: Asked) -> Answer<Found> {
-    let search = wanted(asked)?.search();
-    Ok(Json(Found { entries: record(&console)?.search(search).await? }))
+    let wanted = wanted(asked)?;
+    let (record, is_gathered) = (record(&console)?, wanted.gathered);
+    let search = wanted.search();
+    let entries = match is_gathered {
+        true => Entries::Gathered(record.search_gathered(search).await?),
+        false => Entries::Each(record.search(search).await?),
+    };
+    Ok(Json(Found { entries }))
 }
 
 #[derive(Serialize)]

@@ -62,6 +62,26 @@ async fn what_was_recorded_is_found_counted_and_opened() {
 }
 
 #[tokio::test]
+async fn repeated_failures_of_a_server_are_one_entry_where_that_is_wanted() {
+    let house = House::new().await;
+    let browser = house.browser().await;
+    for at in 1..=30 {
+        let mut entry = Entry::new(EntryKind::Server);
+        (entry.server, entry.decision) = (Some("dead".to_owned()), Some("exited".to_owned()));
+        (entry.ending, entry.at) = (Some(Ending::Failed), at * 1_000_000);
+        house.audit.record(entry).await.unwrap();
+    }
+    let of = async |more: &str| browser.get(&format!("/api/activity?server=dead{more}")).await.json();
+    let each = of("").await;
+    assert_eq!(each["entries"].as_array().unwrap().len(), 30);
+    assert_eq!(each["entries"][0].get("count"), None);
+    let gathered = of("&gathered=true").await;
+    let [one] = gathered["entries"].as_array().unwrap().as_slice() else { panic!("{gathered}") };
+    assert_eq!((&one["count"], &one["firstAt"]), (&json!(30), &json!(1_000_000)));
+    assert_eq!((&one["entry"]["at"], &one["seq"]), (&json!(30_000_000), &each["entries"][0]["seq"]));
+}
+
+#[tokio::test]
 async fn where_no_model_is_configured_it_is_said() {
     let house = House::new().await;
     let browser = house.browser().await;

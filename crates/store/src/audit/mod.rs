@@ -2,6 +2,7 @@
 
 mod chain;
 mod entry;
+mod gather;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use crate::file;
 use crate::key::{Keys, LENGTH, from_hex, to_hex};
 use chain::Failed;
 pub use entry::{Ending, Entry, EntryKind};
+pub use gather::Gathered;
 pub use search::Search;
 use writer::{Hurry, Job, Writer};
 
