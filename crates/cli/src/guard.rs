@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use hospes_host::desk::DeskLimits;
 use hospes_host::{Desk, Guard};
-use hospes_policy::{Policy, Reading};
+use hospes_policy::{Policy, PolicyError, Reading};
 use hospes_store::{Audit, State};
 
 use crate::args::HostOptions;
@@ -76,15 +76,32 @@ pub(crate) fn rules(named: Option<&Path>) -> Outcome<Option<PathBuf>> {
 
 /// Reads the rules.
 pub(crate) fn read(file: &Path) -> Outcome<Policy> {
-    let wrong = |why: String| {
-        let failure = Failure::usage(format!("{}: {why}", file.display()));
-        failure.hint("`hospes policy check` says the same without starting anything")
-    };
-    let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let hinted =
+        |failure: Failure| failure.hint("`hospes policy check` says the same without starting anything");
+    let text = fs::read_to_string(file)
+        .map_err(|error| hinted(Failure::usage(format!("{}: {error}", file.display()))))?;
     let mut reading = Reading::default();
     reading.home = std::env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
     reading.links = Some(std::sync::Arc::new(hospes_host::LocalLinks::default()));
-    Policy::read(&text, &reading).map_err(|error| wrong(error.to_string()))
+    Policy::read(&text, &reading).map_err(|error| hinted(mistakes(file, &error)))
+}
+
+/// All mistakes of a policy file, each with its place as editors read it.
+fn mistakes(file: &Path, error: &PolicyError) -> Failure {
+    let file = file.display();
+    let mut lines: Vec<String> = error
+        .mistakes()
+        .iter()
+        .map(|mistake| format!("{file}:{}:{}: {}", mistake.line, mistake.column, mistake.sentence()))
+        .collect();
+    if let [only] = lines.as_slice() {
+        return Failure::usage(only.clone());
+    }
+    let count = lines.len() + error.left_out();
+    if error.left_out() > 0 {
+        lines.push(format!("and {} more", error.left_out()));
+    }
+    Failure::usage(format!("{count} mistakes in the rules\n  {}", lines.join("\n  ")))
 }
 
 /// Opens the record.

@@ -12,6 +12,7 @@ mod credentials;
 mod deciders;
 mod exit;
 mod guard;
+mod known;
 mod limits;
 mod local;
 mod logging;
@@ -75,7 +76,7 @@ async fn run(command: Command, output: Output) -> Outcome {
         Command::Call(args) => Box::pin(commands::call::run(args, output)).await,
         Command::Chat(args) => Box::pin(chat::run(args, output)).await,
         Command::Auth(args) => Box::pin(commands::auth::run(args, output)).await,
-        Command::Policy(args) => commands::policy::run(args, output),
+        Command::Policy(args) => Box::pin(commands::policy::run(args, output)).await,
         Command::Audit(args) => commands::audit::run(args, output).await,
         Command::Pins(args) => Box::pin(commands::pins::run(args, output)).await,
         Command::Serve(args) => Box::pin(commands::serve::run(args, output)).await,

@@ -1,4 +1,4 @@
-//! What README and `docs/` print is what the program takes: every command is run, or read by the program's own parser
+//! Tests of what README and `docs/` print: every command is run, or read by the program's own parser
 //! where it cannot be run here, and every setting and rule is read by what reads them. What is not known to this test is an
 //! error. Examples in Rust are compiled as documentation tests of the crate `hospes`, which includes the README.
 #![cfg(unix)]
@@ -13,19 +13,19 @@ use std::process::{Command, Stdio};
 use hospes_host::config::Loader;
 use support::{House, Ran, Running, text};
 
-/// What is done with a line of a block of shell commands.
+/// The test of a line of a block of shell commands.
 enum Means {
-    /// It is run, and succeeds.
+    /// A run that succeeds.
     Runs,
-    /// It is run with these words added, goes on, and says this.
+    /// A run with these words added that goes on and says this.
     Stays(&'static str, &'static str),
-    /// It is read by the program's parser alone, for this reason.
+    /// A reading by the program's parser alone, for this reason.
     IsParsed(&'static str),
-    /// It is none of the program's, for this reason.
+    /// No test, for this reason: the line is not a command of the program.
     IsListed(&'static str),
 }
 
-/// By how a line begins; the first that fits.
+/// The tests by the beginning of a line; the first that fits.
 const LINES: [(&str, Means); 23] = [
     ("hospes up", Means::Stays(" --listen 127.0.0.1:0 --console off", "endpoint")),
     ("hospes stdio", Means::Runs),
@@ -55,7 +55,7 @@ const LINES: [(&str, Means); 23] = [
     ("cd ", Means::IsListed("the shell's")),
 ];
 
-/// What is no command, setting or rule.
+/// The languages of blocks that hold no command, setting or rule.
 const OTHERS: [&str; 6] = ["text", "rust", "rust,no_run", "json", "mermaid", "console"];
 
 struct Block {
@@ -99,22 +99,49 @@ fn of(name: &str, page: &str) -> Vec<Block> {
     blocks
 }
 
+/// The servers that the examples name: the real built-in ones, and two that stand for servers of others.
+const SERVERS: [&str; 8] = ["everything", "fetch", "files", "git", "mail", "memory", "time", "web"];
+
 /// A person's home with what the examples name.
 fn house() -> House {
     let house = House::new();
     for folder in ["home/.cursor", "home/work", "home/notes", "config/hospes"] {
         std::fs::create_dir_all(house.path(folder)).unwrap();
     }
-    let servers =
-        ["files", "mail", "git", "web"].map(|name| (name, house.server(name, &["read_file", "search"], "")));
-    let servers: Vec<_> = servers.into_iter().collect();
-    let config = house.config(&servers);
+    let mail = house.server("mail", &["search", "read_message", "send_email"], "");
+    let web = house.server("web", &["search", "read_page"], "");
+    let config = house.config(&[("mail", mail), ("web", web)]);
     std::fs::copy(&config, house.path("home/.cursor/mcp.json")).unwrap();
-    std::fs::copy(&config, house.path("config/hospes/config.json")).unwrap();
+    let work = text(&house.path("home/work"));
+    let servers: String = SERVERS
+        .iter()
+        .map(|name| match *name {
+            "files" => {
+                format!("[servers.files]\nbuiltin = 'files'\nargs = ['--write', '--delete', '{work}']\n")
+            }
+            "git" => format!("[servers.git]\nbuiltin = 'git'\nargs = ['--write', '{work}']\n"),
+            "mail" | "web" => {
+                let script = text(&house.path(&format!("{name}.sh")));
+                format!("[servers.{name}]\ncommand = ['sh', '{script}']\n")
+            }
+            builtin => format!("[servers.{builtin}]\nbuiltin = '{builtin}'\n"),
+        })
+        .collect();
+    house.write("config/hospes/config.toml", &servers);
     house.write("login.secret", "secret");
     house.write("notes.env", "A=b\n");
     house.write("robot.jwks.json", "{\"keys\":[]}");
     house
+}
+
+/// A host that has seen all servers, so that it is known what they offer.
+fn host(house: &House) -> Running {
+    let args = ["up", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"];
+    let host = Running::start(house.command(&args));
+    for _ in SERVERS {
+        host.said(|line| line.contains("● ") || line.contains("◍ "));
+    }
+    host
 }
 
 /// A line of the shell, with the program in its `PATH`.
@@ -148,19 +175,7 @@ fn every_command_that_is_printed_is_one() {
     // The README's own rules, and something that was recorded and pinned.
     let rules = blocks().into_iter().find(|block| block.language == "toml" && is_rules(&block.text));
     house.write("config/hospes/policy.toml", &rules.expect("the README shows rules").text);
-    let config = text(&house.path("home/.cursor/mcp.json"));
-    let mut host = Running::start(house.command(&[
-        "up",
-        "--config",
-        &config,
-        "--listen",
-        "127.0.0.1:0",
-        "--console",
-        "127.0.0.1:0",
-    ]));
-    for _ in ["files", "mail", "git", "web"] {
-        host.said(|line| line.contains("● "));
-    }
+    let mut host = host(&house);
     let mut seen = 0;
     for block in blocks().iter().filter(|block| block.language == "sh") {
         let lines =
@@ -222,16 +237,23 @@ fn a_free_port(word: &str) -> String {
     }
 }
 
+/// A rule that is printed fits a tool of the server that it names, as the real server offers it.
 #[test]
-fn every_setting_and_rule_that_is_printed_is_read() {
+fn every_setting_and_rule_that_is_printed_is_read_and_fits_something() {
     let house = house();
     let home = text(&house.path("home"));
+    let mut host = host(&house);
+    host.signal("-TERM");
+    host.wait();
     let (mut settings, mut rules) = (0, 0);
     for block in blocks().iter().filter(|block| block.language == "toml") {
         if is_rules(&block.text) {
             let file = text(&house.write("rules.toml", &block.text));
-            let ran = house.run(&["policy", "check", "--policy", &file]);
+            let ran = house.run(&["--json", "policy", "check", "--policy", &file]);
             assert_eq!(ran.code, Some(0), "{}: {ran:?}", block.place);
+            let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+            let nothing = serde_json::json!([]);
+            assert_eq!((&told["unmatched"], &told["unseen"]), (&nothing, &nothing), "{}", block.place);
             rules += 1;
         } else {
             let file = house.write("hospes.toml", &block.text);
@@ -245,6 +267,51 @@ fn every_setting_and_rule_that_is_printed_is_read() {
         }
     }
     assert!(settings >= 2 && rules >= 2, "only {settings} settings and {rules} rules were found");
+    // And one that fits nothing is found.
+    let file =
+        text(&house.write("rules.toml", "[[rule]]\ndecide = 'allow'\nserver = 'files'\ntool = 'read_*'\n"));
+    let ran = house.run(&["--json", "policy", "check", "--policy", &file]);
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(
+        told["unmatched"][0]["message"],
+        "rule 1: `tool`: no tool of `files` fits `read_*`; did you mean `read`?"
+    );
+}
+
+/// Commands of `docs/policy.md` say what is printed below them, by the rules that are printed above them.
+#[test]
+fn what_the_reference_of_rules_shows_is_what_is_said() {
+    let house = house();
+    let mut host = host(&house);
+    host.signal("-TERM");
+    host.wait();
+    let home = text(&house.path("home"));
+    let blocks: Vec<Block> =
+        blocks().into_iter().filter(|block| block.place.starts_with("docs/policy.md")).collect();
+    let mut compared = 0;
+    for pair in blocks.windows(2) {
+        let [block, below] = pair else { unreachable!("windows of two") };
+        match (block.language.as_str(), below.language.as_str()) {
+            ("toml", _) => {
+                house.write("config/hospes/policy.toml", &block.text);
+            }
+            ("sh", "text") => {
+                let ran = block.text.lines().map(|line| {
+                    let ran = run(&house, &line.replace("/home/ada", &home));
+                    assert_eq!(ran.code, Some(0), "{}: `{line}`: {ran:?}", block.place);
+                    assert_eq!(ran.stderr, "", "{}: `{line}`", block.place);
+                    ran.stdout
+                });
+                let said: String = ran.collect();
+                let said =
+                    said.replace(&text(&house.path("config")), "~/.config").replace(&home, "/home/ada");
+                assert_eq!(said, below.text, "{}", below.place);
+                compared += 1;
+            }
+            _ => (),
+        }
+    }
+    assert!(compared >= 3, "only {compared} outputs were compared");
 }
 
 #[test]

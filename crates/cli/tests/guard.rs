@@ -102,8 +102,11 @@ fn a_decision_can_be_looked_at_without_a_call() {
     let denied = house.run(&["policy", "test", "files", "read", r#"{"path":"~/.ssh/id"}"#]);
     assert_eq!(
         denied.stdout,
-        "  rule 1 (line 2) `secrets`: fits\n  its results hold text that nobody vouches for; it can send things out\n\
-         deny  rule 1 (line 2) `secrets`\n",
+        format!(
+            "  rule 1 (line 2) `secrets`: fits, as `destinations` is at `~/.ssh`\n  annotations: read_only, not destructive, \
+             idempotent, not open_world (as the built-in server says now); they do not count, because the server is not in \
+             `trusted`\n  its results hold private data; it sends nothing out\ndeny  rule 1 (line 2) `secrets`\n"
+        ),
         "{denied:?}"
     );
     let tested = house.run(&["--json", "policy", "test", "git", "log", "--read-only", "--closed-world"]);
@@ -124,12 +127,22 @@ fn a_decision_can_be_looked_at_without_a_call() {
     house.write("config/hospes/policy.toml", "[[rule]]\ndecide = 'alow'\n");
     let broken = house.run(&["policy", "check"]);
     assert_eq!(broken.code, Some(1));
-    assert!(broken.stderr.contains("unknown variant `alow`"), "{broken:?}");
+    assert!(
+        broken
+            .stderr
+            .contains("policy.toml:2:10: rule 1: `decide`: unknown value `alow`; did you mean `allow`?"),
+        "{broken:?}"
+    );
     // And nothing starts by rules that cannot be read.
     let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
     let refused = house.run(&["stdio", "--config", &config]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("unknown variant `alow`"), "{refused:?}");
+    assert!(
+        refused
+            .stderr
+            .contains("policy.toml:2:10: rule 1: `decide`: unknown value `alow`; did you mean `allow`?"),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -240,6 +253,12 @@ sandbox = {{ files = {{ read = ["gone"] }} }}
     let shown = house.run(&["audit", "search", "--kind", "server", "--server", "ends"]).stdout;
     assert!(shown.contains("exited") && shown.contains("exited with status 3"), "{shown}");
     assert!(shown.contains(&place(5)), "{shown}");
+    // Each try starts it once, and the listing has one line for all of them.
+    let tries = ends.len() / 2;
+    assert_eq!(shown.lines().count(), if tries > 1 { 1 } else { 2 }, "{shown}");
+    assert!(tries == 1 || shown.contains(&format!("{tries} times since")), "{tries}: {shown}");
+    let each = house.run(&["audit", "search", "--kind", "server", "--server", "ends", "--each"]).stdout;
+    assert_eq!(each.lines().count(), ends.len(), "{each}");
     let wrong = house.run(&["audit", "search", "--kind", "sever"]);
     assert!(wrong.code != Some(0) && wrong.stderr.contains("server"), "{wrong:?}");
 }

@@ -29,6 +29,7 @@ use crate::upstream::{
 mod builtin;
 
 use builtin::BuiltinConnector;
+pub use builtin::labels as builtin_labels;
 
 /// How long the state of rounds holds at least.
 const LIFETIME: Duration = Duration::from_secs(60 * 60);

@@ -25,7 +25,7 @@ pub use accounts::{AccountLimits, Accounts};
 pub use desk::Desk;
 pub use gateway::Gateway;
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard, LocalLinks};
-pub use host::{BuiltinError, Builtins, Host, HostBuilder, RequestState, StartError};
+pub use host::{BuiltinError, Builtins, Host, HostBuilder, RequestState, StartError, builtin_labels};
 pub use pins::{PinMode, Pinning, Pins};
 pub use sampling::Sampler;
 pub use servers::{NoSuchServer, Servers};

@@ -1,9 +1,8 @@
 use std::fmt;
 
-use serde::Deserialize;
-
 use crate::arguments::Arguments;
 use crate::destination::Destinations;
+use crate::document::Words;
 use crate::effects::Effects;
 
 /// Something that is about to happen, and for whom.
@@ -97,8 +96,7 @@ impl<'a> Action<'a> {
 }
 
 /// The kinds of [`Action`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum About {
     /// Calls of tools.
@@ -113,6 +111,18 @@ pub enum About {
     Elicitation,
     /// Roots that servers ask for.
     Roots,
+}
+
+impl About {
+    /// The values as they are written.
+    pub(crate) const WORDS: &Words<Self> = &[
+        ("tool", Self::Tool),
+        ("prompt", Self::Prompt),
+        ("resource", Self::Resource),
+        ("sampling", Self::Sampling),
+        ("elicitation", Self::Elicitation),
+        ("roots", Self::Roots),
+    ];
 }
 
 impl fmt::Display for About {

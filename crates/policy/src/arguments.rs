@@ -142,6 +142,11 @@ impl Way {
         })
     }
 
+    /// The name of the argument in which it begins.
+    pub(crate) fn first(&self) -> Option<&str> {
+        self.0.first().map(String::as_str)
+    }
+
     /// Everything that stands there. What is an array at the end counts as its items. In doubt that counts, names are
     /// followed without regard to case.
     pub(crate) fn follow<'a>(&self, arguments: &'a Arguments, doubt: Doubt) -> Found<'a> {

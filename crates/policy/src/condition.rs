@@ -1,10 +1,12 @@
 use std::fmt;
 
-use serde::Deserialize;
 use serde_json::{Number, Value};
+use toml::Spanned;
+use toml::de::DeValue;
 
 use crate::arguments::Found;
-use crate::file::{OneOrMore, Reading};
+use crate::document::{self, Report, Section};
+use crate::file::Reading;
 use crate::folders::{Folders, Hosts};
 use crate::paths::{self, Text};
 use crate::pattern::{Doubt, Patterns};
@@ -50,41 +52,38 @@ struct Tests {
     present: Option<bool>,
 }
 
-/// The table as it stands in the file.
-#[derive(Deserialize, PartialEq, Default)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    is: Option<Value>,
-    like: Option<OneOrMore>,
-    under: Option<OneOrMore>,
-    host: Option<OneOrMore>,
-    at_least: Option<Number>,
-    at_most: Option<Number>,
-    regex: Option<String>,
-    longer_than: Option<usize>,
-    present: Option<bool>,
-}
-
 impl Condition {
-    /// # Errors
-    /// What is wrong, as the end of a sentence.
-    pub(crate) fn read(written: toml::Value, reading: &Reading) -> Result<Self, String> {
-        let kind = match written {
-            toml::Value::String(text) => Kind::Patterns(Patterns::new(&[text])?),
-            toml::Value::Array(_) => {
-                let texts = OneOrMore::deserialize(written).map_err(|error| error.message().to_owned())?;
-                Kind::Patterns(Patterns::new(&texts.0)?)
+    /// The condition under a key of `arguments`; nothing, with the mistakes in the report, where it has any.
+    pub(crate) fn parse(
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+        of: &Section<'_>,
+        reading: &Reading,
+        report: &mut Report<'_>,
+    ) -> Option<Self> {
+        let kind = match value.get_ref() {
+            DeValue::Table(entries) => {
+                Tests::parse(&mut of.inner(key, value.span().start, entries), reading, report)
+                    .map(|tests| Ok(Kind::Tests(Box::new(tests))))?
             }
-            toml::Value::Table(_) => {
-                let tests = Written::deserialize(written).map_err(|error| error.message().to_owned())?;
-                Kind::Tests(Box::new(Tests::new(tests, reading)?))
-            }
-            toml::Value::Integer(number) => Kind::Is(number.into()),
-            toml::Value::Float(number) => Kind::Is(number.into()),
-            toml::Value::Boolean(truth) => Kind::Is(truth.into()),
-            toml::Value::Datetime(_) => return Err("a date is no JSON value; write it as a text".to_owned()),
+            written @ (DeValue::String(_) | DeValue::Array(_)) => match document::texts(written) {
+                Some(texts) if texts.is_empty() => {
+                    Err("an empty list fits nothing; leave the argument out if every value is to fit"
+                        .to_owned())
+                }
+                Some(texts) => Patterns::new(&texts).map(Kind::Patterns),
+                None => {
+                    Err("expected texts in a list of patterns; `is` compares with another value".to_owned())
+                }
+            },
+            other => document::json(other).map(Kind::Is),
         };
-        Ok(Self(kind))
+        kind.map(Self).map_err(|what| of.wrong(key, &what, report)).ok()
+    }
+
+    /// Whether it holds for what is absent.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(&self.0, Kind::Tests(tests) if tests.present == Some(false))
     }
 
     /// Whether what stands at the place of the argument fits. Of several values a rule that permits wants all, a rule
@@ -135,26 +134,29 @@ impl fmt::Display for Condition {
 }
 
 impl Tests {
-    fn new(written: Written, reading: &Reading) -> Result<Self, String> {
-        if written == Written::default() {
-            return Err("an empty condition says nothing; leave the argument out".to_owned());
+    fn parse(section: &mut Section<'_>, reading: &Reading, report: &mut Report<'_>) -> Option<Self> {
+        let before = report.count();
+        let tests = Self {
+            is: section.json("is", report),
+            like: section.read("like", report, Patterns::new),
+            under: section.read("under", report, |texts| Folders::new(texts, reading)),
+            host: section.read("host", report, |texts| Hosts::new(texts, reading)),
+            at_least: section.number("at_least", report),
+            at_most: section.number("at_most", report),
+            regex: section.text("regex", report).and_then(|text| {
+                Whole::new(&text).map_err(|what| section.wrong("regex", &what, report)).ok()
+            }),
+            longer_than: section.count("longer_than", report),
+            present: section.boolean("present", report),
+        };
+        section.refuse_unknown(&[], report);
+        if section.is_empty() {
+            section.wrong_whole("an empty condition has no effect; leave the argument out", report);
         }
-        if written.present == Some(false)
-            && written != (Written { present: Some(false), ..Written::default() })
-        {
-            return Err("what is not present cannot be anything else".to_owned());
+        if tests.present == Some(false) && section.entries().count() > 1 {
+            section.wrong("present", "an argument that is not there cannot fit anything else", report);
         }
-        Ok(Self {
-            is: written.is,
-            like: written.like.map(|texts| Patterns::new(&texts.0)).transpose()?,
-            under: written.under.map(|texts| Folders::new(&texts.0, reading)).transpose()?,
-            host: written.host.map(|texts| Hosts::new(&texts.0, reading)).transpose()?,
-            at_least: written.at_least,
-            at_most: written.at_most,
-            regex: written.regex.as_deref().map(Whole::new).transpose()?,
-            longer_than: written.longer_than,
-            present: written.present,
-        })
+        (report.count() == before).then_some(tests)
     }
 
     fn fit(&self, value: &Value, doubt: Doubt) -> bool {
@@ -254,9 +256,14 @@ mod tests {
     use super::*;
 
     fn condition(written: &str) -> Result<Condition, String> {
-        let mut table: toml::Table = toml::from_str(&format!("it = {written}")).unwrap();
-        let reading = Reading::at_home("/home/me");
-        Condition::read(table.remove("it").unwrap(), &reading)
+        let text = format!("arguments.it = {written}");
+        let mut report = Report::new(&text);
+        let table = report.parse().unwrap();
+        let section = Section::new(None, 0, table.get_ref()).table("arguments", "", &mut report).unwrap();
+        let (key, value) = section.entries().next().unwrap();
+        let condition = Condition::parse(key, value, &section, &Reading::at_home("/home/me"), &mut report);
+        report.finish().map_err(|error| error.to_string())?;
+        Ok(condition.expect("there is a mistake or a condition"))
     }
 
     fn fits(written: &str, value: &Value, doubt: Doubt) -> bool {
@@ -383,15 +390,20 @@ mod tests {
     #[test]
     fn a_condition_that_cannot_be_meant_is_refused() {
         for (written, why) in [
-            ("{}", "says nothing"),
+            ("{}", "`arguments.it`: an empty condition has no effect"),
             ("[]", "empty list"),
-            ("{ undr = '/a' }", "unknown field `undr`"),
+            ("{ undr = '/a' }", "unknown key `arguments.it.undr`; did you mean `under`?"),
+            ("{ at_least = '1' }", "`arguments.it.at_least`: expected a number, found a text"),
+            ("{ longer_than = -1 }", "`arguments.it.longer_than`: expected a whole number from 0 on"),
+            ("{ b = 'x' }", "quote its path: `arguments.\"it.b\"`"),
             ("{ under = 'work' }", "not an absolute path"),
             ("{ under = '/a/../b' }", "not an absolute path"),
             ("{ regex = '(' }", "unclosed group"),
             ("'[a'", "unclosed character class"),
-            ("{ present = false, at_most = 1 }", "cannot be anything else"),
-            ("2026-01-01", "a date is no JSON value"),
+            ("{ present = false, at_most = 1 }", "cannot fit anything else"),
+            ("2026-01-01", "a date is not a JSON value"),
+            ("{ is = nan }", "are not JSON numbers"),
+            ("[1, 2]", "expected texts in a list of patterns"),
         ] {
             let error = condition(written).expect_err(written);
             assert!(error.contains(why), "{written}: {error}");

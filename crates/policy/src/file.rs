@@ -1,17 +1,9 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
-use toml::Spanned;
-use toml::value::Datetime;
+use crate::document::MAX_MISTAKES;
 
-use crate::action::About;
-use crate::flow::DataFlow;
-use crate::verdict::Decision;
-
-/// What must be known to read a policy beside its text.
+/// Surroundings that a policy file is read in, besides its text.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Reading {
@@ -31,13 +23,13 @@ pub trait FollowLinks: fmt::Debug + Send + Sync {
 }
 
 impl Reading {
-    /// With this home folder.
+    /// A reading with this home folder.
     #[must_use]
     pub fn at_home(home: impl Into<String>) -> Self {
         Self { home: Some(home.into()), links: None }
     }
 
-    /// With this disk, on which symbolic links are followed.
+    /// The same reading with this disk, on which symbolic links are followed.
     #[must_use]
     pub fn following(mut self, links: Arc<dyn FollowLinks>) -> Self {
         self.links = Some(links);
@@ -45,121 +37,70 @@ impl Reading {
     }
 }
 
-/// Why a policy could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// One mistake in a policy file, with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PolicyError {
-    /// It is no TOML, or has a key that is none or a value of the wrong type. The text shows the place.
-    #[error("{}", .0.to_string().trim_end())]
-    Written(#[source] toml::de::Error),
-    /// A rule says something that cannot be meant.
-    #[error("rule {number} (line {line}): {what}")]
-    Rule {
-        /// Which one, from 1.
-        number: usize,
-        /// The line where it begins, from 1.
-        line: usize,
-        /// What is wrong.
-        what: String,
-    },
-    /// A label says something that cannot be meant.
-    #[error("label {number} (line {line}): {what}")]
-    Label {
-        /// Which one, from 1.
-        number: usize,
-        /// The line where it begins, from 1.
-        line: usize,
-        /// What is wrong.
-        what: String,
-    },
+pub struct Mistake {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// The rule or label it stands in, if any: "rule 2".
+    pub section: Option<String>,
+    /// What is wrong, and what was expected.
+    pub message: String,
 }
 
-/// The file as it is written.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct WrittenPolicy {
-    #[serde(default)]
-    pub(crate) trusted: Vec<String>,
-    #[serde(default)]
-    pub(crate) data_flow: DataFlow,
-    #[serde(default)]
-    pub(crate) label: Vec<Spanned<WrittenLabel>>,
-    #[serde(default)]
-    pub(crate) rule: Vec<Spanned<WrittenRule>>,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct WrittenRule {
-    pub(crate) decide: Decision,
-    pub(crate) name: Option<String>,
-    pub(crate) reason: Option<String>,
-    pub(crate) about: Option<OneOrMore<About>>,
-    pub(crate) server: Option<OneOrMore>,
-    pub(crate) tool: Option<OneOrMore>,
-    pub(crate) prompt: Option<OneOrMore>,
-    pub(crate) resource: Option<OneOrMore>,
-    pub(crate) application: Option<OneOrMore>,
-    pub(crate) principal: Option<OneOrMore>,
-    pub(crate) effects: Option<WrittenEffects>,
-    #[serde(default)]
-    pub(crate) arguments: BTreeMap<String, toml::Value>,
-    pub(crate) destinations: Option<OneOrMore>,
-    pub(crate) until: Option<Datetime>,
-    pub(crate) strong: Option<bool>,
-    pub(crate) remember: Option<bool>,
-    pub(crate) review: Option<bool>,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct WrittenLabel {
-    pub(crate) server: Option<OneOrMore>,
-    pub(crate) tool: Option<OneOrMore>,
-    pub(crate) prompt: Option<OneOrMore>,
-    pub(crate) resource: Option<OneOrMore>,
-    pub(crate) private: Option<bool>,
-    pub(crate) untrusted: Option<bool>,
-    pub(crate) outbound: Option<bool>,
-}
-
-#[derive(serde::Deserialize, Clone, Copy, Debug)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct WrittenEffects {
-    pub(crate) read_only: Option<bool>,
-    pub(crate) destructive: Option<bool>,
-    pub(crate) idempotent: Option<bool>,
-    pub(crate) open_world: Option<bool>,
-}
-
-/// What is written alone or in a list: `"a"` or `["a", "b"]`.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct OneOrMore<T = String>(pub(crate) Vec<T>);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either<T>(std::marker::PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
-            type Value = Vec<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, or a list of texts")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<T>, E> {
-                T::deserialize(serde::de::value::StrDeserializer::new(text)).map(|one| vec![one])
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Vec<T>, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(items))
-            }
+impl Mistake {
+    /// The message after the rule or label that it concerns, without the place in the file.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match &self.section {
+            Some(section) => format!("{section}: {}", self.message),
+            None => self.message.clone(),
         }
+    }
+}
 
-        let all = deserializer.deserialize_any(Either(std::marker::PhantomData))?;
-        if all.is_empty() {
-            return Err(D::Error::custom("an empty list fits nothing; leave the key out if all shall fit"));
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.sentence())
+    }
+}
+
+/// All mistakes of a policy file, in the order of the file. Where the text is not TOML, these mistakes alone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct PolicyError {
+    pub(crate) mistakes: Vec<Mistake>,
+    pub(crate) left_out: usize,
+}
+
+impl PolicyError {
+    /// The mistakes, at least one and at most 50.
+    #[must_use]
+    pub fn mistakes(&self) -> &[Mistake] {
+        &self.mistakes
+    }
+
+    /// Number of further mistakes beyond those that are listed.
+    #[must_use]
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [one] = self.mistakes.as_slice() {
+            return one.fmt(f);
         }
-        Ok(Self(all))
+        write!(f, "{} mistakes", self.mistakes.len() + self.left_out)?;
+        for mistake in &self.mistakes {
+            write!(f, "\n  {mistake}")?;
+        }
+        if self.left_out > 0 {
+            write!(f, "\n  and {} more than the {MAX_MISTAKES} shown", self.left_out)?;
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::action::{Action, Asked};
-use crate::file::WrittenLabel;
+use crate::document::{Report, Section, Words};
+use crate::known::Selector;
 use crate::paths::Text;
 use crate::pattern::{Doubt, Patterns};
 
@@ -61,8 +62,7 @@ impl fmt::Display for Flow {
 }
 
 /// What is done when something that can carry data out is called after both were read: the key `data_flow`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DataFlow {
     /// The person is asked each time, whatever was allowed, also for longer.
@@ -74,9 +74,17 @@ pub enum DataFlow {
     Off,
 }
 
+impl DataFlow {
+    /// The values as they are written.
+    pub(crate) const WORDS: &Words<Self> =
+        &[("ask", Self::Ask), ("strong", Self::Strong), ("off", Self::Off)];
+}
+
 /// What the operator says of what a server gives and takes.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
+    number: usize,
+    line: usize,
     server: Option<Patterns>,
     tool: Option<Patterns>,
     prompt: Option<Patterns>,
@@ -87,31 +95,47 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// # Errors
-    /// What is wrong, as the end of a sentence.
-    pub(crate) fn new(written: WrittenLabel) -> Result<Self, String> {
-        let WrittenLabel { server, tool, prompt, resource, private, untrusted, outbound } = written;
-        if [private, untrusted, outbound] == [None; 3] {
-            return Err("it says none of `private`, `untrusted` and `outbound`".to_owned());
-        }
-        if [tool.is_some(), prompt.is_some(), resource.is_some()].into_iter().filter(|is| *is).count() > 1 {
-            return Err(
-                "nothing is a tool, a prompt and a resource at once; write a label for each".to_owned()
+    /// The label of a table; nothing, with the mistakes in the report, where it has any.
+    pub(crate) fn parse(
+        (number, line): (usize, usize),
+        section: &mut Section<'_>,
+        report: &mut Report<'_>,
+    ) -> Option<Self> {
+        let before = report.count();
+        let label = Self {
+            number,
+            line,
+            server: section.read("server", report, Patterns::new),
+            tool: section.read("tool", report, Patterns::new),
+            prompt: section.read("prompt", report, Patterns::new),
+            resource: section.read("resource", report, Patterns::new),
+            private: section.boolean("private", report),
+            untrusted: section.boolean("untrusted", report),
+            outbound: section.boolean("outbound", report),
+        };
+        section.refuse_unknown(&[], report);
+        if !["private", "untrusted", "outbound"].into_iter().any(|key| section.has(key)) {
+            section.wrong_whole(
+                "it sets none of `private`, `untrusted` and `outbound` (each true or false)",
+                report,
             );
         }
-        let patterns = |key: &str, texts: Option<crate::file::OneOrMore>| {
-            let texts = texts.map(|texts| Patterns::new(&texts.0)).transpose();
-            texts.map_err(|what| format!("`{key}`: {what}"))
-        };
-        Ok(Self {
-            server: patterns("server", server)?,
-            tool: patterns("tool", tool)?,
-            prompt: patterns("prompt", prompt)?,
-            resource: patterns("resource", resource)?,
-            private,
-            untrusted,
-            outbound,
-        })
+        section.refuse_together(&["tool", "prompt", "resource"], "label", report);
+        (report.count() == before).then_some(label)
+    }
+
+    /// The conditions that name something of a server.
+    pub(crate) fn selector(&self) -> Selector<'_> {
+        Selector {
+            section: format!("label {}", self.number),
+            line: self.line,
+            doubt: Doubt::Counts,
+            server: self.server.as_ref(),
+            tool: self.tool.as_ref(),
+            prompt: self.prompt.as_ref(),
+            effects: None,
+            arguments: &[],
+        }
     }
 
     fn fits(&self, asked: &Asked<'_>, doubt: Doubt) -> bool {
@@ -255,11 +279,15 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_a_mistake_with_its_place() {
         for (text, what) in [
-            ("[[label]]\nserver = 'a'", "label 1 (line 1): it says none of"),
-            ("\n[[label]]\ntool = 'a'\nprompt = 'b'\nprivate = true", "label 1 (line 2): nothing is a tool"),
-            ("[[label]]\ntool = '[a'\nprivate = true", "label 1 (line 1): `tool`: "),
-            ("[[label]]\ntool = 'a'\npublic = true", "unknown field `public`"),
-            ("data_flow = 'no'", "unknown variant `no`"),
+            ("[[label]]\nserver = 'a'", "line 1, column 1: label 1: it sets none of"),
+            (
+                "\n[[label]]\ntool = 'a'\nprompt = 'b'\nprivate = true",
+                "line 4, column 10: label 1: `prompt`: a label is about",
+            ),
+            ("[[label]]\ntool = '[a'\nprivate = true", "line 2, column 8: label 1: `tool`: "),
+            ("[[label]]\ntool = 'a'\npublic = true", "line 3, column 1: label 1: unknown key `public`"),
+            ("data_flow = 'no'", "line 1, column 13: `data_flow`: unknown value `no`"),
+            ("data_flow = 'no'", "expected one of `ask`, `strong`, `off`"),
         ] {
             let error = Policy::read(text, &Reading::default()).expect_err(text).to_string();
             assert!(error.contains(what), "{text}: {error}");

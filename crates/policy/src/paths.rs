@@ -124,7 +124,7 @@ pub(crate) fn without_hidden(text: &str) -> String {
     text.chars().filter(|&one| !is_hidden(one)).collect()
 }
 
-/// Whether a path with forward slashes leads through a process's own view of the disk, or to its open files.
+/// Returns whether a path with forward slashes leads through a process's own view of the disk, or to its open files.
 pub(crate) fn is_magic(path: &str) -> bool {
     let path = resolved(path).to_lowercase();
     let mut parts = path.split('/').skip(1);
@@ -139,7 +139,7 @@ pub(crate) fn is_magic(path: &str) -> bool {
     }
 }
 
-/// Without the `/proc/PID/root` and `/proc/PID/cwd` that a path may begin with, again and again.
+/// The path without the `/proc/PID/root` and `/proc/PID/cwd` that it may begin with, again and again.
 pub(crate) fn without_magic(path: &str) -> String {
     let mut path = path.to_owned();
     // What is left gets shorter each time.

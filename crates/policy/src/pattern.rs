@@ -35,12 +35,12 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether it fits a text that is one reading already.
+    /// Returns whether it fits a text that is one reading already.
     pub(crate) fn is_like(&self, reading: &str) -> bool {
         self.loose.is_match(reading)
     }
 
-    /// Whether it has a wildcard.
+    /// Returns whether it has a wildcard.
     pub(crate) fn is_wild(&self) -> bool {
         self.text.contains(['*', '?', '[', '{', '\\'])
     }
@@ -76,6 +76,11 @@ impl Patterns {
     pub(crate) fn new(texts: &[String]) -> Result<Self, String> {
         let all = texts.iter().map(|text| Pattern::new(text).map_err(|error| error.to_string()));
         all.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The patterns in their order.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Pattern> {
+        self.0.iter()
     }
 
     pub(crate) fn fits(&self, text: &Text<'_>, doubt: Doubt) -> bool {

@@ -5,17 +5,34 @@ use sha2::{Digest as _, Sha256};
 
 use crate::action::{Action, Asked};
 use crate::arguments::ArgumentsError;
+use crate::document::{Report, Section, line_of};
 use crate::effects::Effects;
-use crate::file::{PolicyError, Reading, WrittenPolicy};
+use crate::file::{PolicyError, Reading};
 use crate::flow::{DataFlow, Flow, Label, Labels, labelled};
+use crate::known::Selector;
 use crate::rule::{Miss, Rule};
 use crate::verdict::{Because, Decision, Ordinary, Verdict};
+
+/// Keys of rules and labels that may have been written at the top of the file.
+const IN_RULES: [(&str, &str); 6] = [
+    ("decide", IN_A_RULE),
+    ("server", IN_A_RULE),
+    ("tool", IN_A_RULE),
+    ("arguments", IN_A_RULE),
+    ("destinations", IN_A_RULE),
+    ("effects", IN_A_RULE),
+];
+
+/// Where the keys of a rule belong.
+const IN_A_RULE: &str = "in a rule, below a line `[[rule]]`";
 
 /// Rules in their order, and what is done where none fits.
 #[derive(Clone, Debug)]
 pub struct Policy {
     rules: Vec<Rule>,
     trusted: Vec<String>,
+    /// The line of `trusted`, from 1; 0 without it.
+    trusted_line: usize,
     data_flow: DataFlow,
     labels: Vec<Label>,
     version: [u8; 32],
@@ -48,6 +65,7 @@ impl Policy {
         Self {
             rules: Vec::new(),
             trusted: Vec::new(),
+            trusted_line: 0,
             data_flow: DataFlow::default(),
             labels: Vec::new(),
             version: Sha256::digest([]).into(),
@@ -57,36 +75,44 @@ impl Policy {
     /// Reads a policy file's text.
     ///
     /// # Errors
-    /// [`PolicyError`], with the place: what is no TOML, an unknown key, or a rule or label that cannot be meant.
+    /// [`PolicyError`] with all mistakes and their places: text that is not TOML, unknown keys and values, values of the wrong
+    /// type, and rules and labels that can never fit or have no effect.
     pub fn read(text: &str, reading: &Reading) -> Result<Self, PolicyError> {
-        let written: WrittenPolicy = toml::from_str(text).map_err(PolicyError::Written)?;
-        let line_of = |at: usize| 1 + text[..at].matches('\n').count();
-        let mut rules = Vec::with_capacity(written.rule.len());
-        for (index, rule) in written.rule.into_iter().enumerate() {
-            let number = index + 1;
-            let line = line_of(rule.span().start);
-            let rule = Rule::new(number, line, rule.into_inner(), reading);
-            rules.push(rule.map_err(|what| PolicyError::Rule { number, line, what })?);
+        let mut report = Report::new(text);
+        let Some(file) = report.parse() else {
+            return report.finish().map(|()| Self::ordinary());
+        };
+        let mut top = Section::new(None, 0, file.get_ref());
+        let trusted = top.names("trusted", &mut report).unwrap_or_default();
+        let trusted_line = top.value("trusted").map_or(0, |value| line_of(text, value.span().start));
+        let data_flow = top.word("data_flow", DataFlow::WORDS, &mut report).unwrap_or_default();
+        let (mut rules, mut labels) = (Vec::new(), Vec::new());
+        for mut one in top.tables("rule", &mut report) {
+            let place = (one.number, line_of(text, one.at));
+            rules.extend(Rule::parse(place, &mut one.section, reading, &mut report));
         }
-        let mut labels = Vec::with_capacity(written.label.len());
-        for (index, label) in written.label.into_iter().enumerate() {
-            let (number, line) = (index + 1, line_of(label.span().start));
-            let label = Label::new(label.into_inner());
-            labels.push(label.map_err(|what| PolicyError::Label { number, line, what })?);
+        for mut one in top.tables("label", &mut report) {
+            let place = (one.number, line_of(text, one.at));
+            labels.extend(Label::parse(place, &mut one.section, &mut report));
         }
-        Ok(Self {
-            rules,
-            trusted: written.trusted,
-            data_flow: written.data_flow,
-            labels,
-            version: Sha256::digest(text).into(),
-        })
+        top.refuse_unknown(&IN_RULES, &mut report);
+        report.finish()?;
+        Ok(Self { rules, trusted, trusted_line, data_flow, labels, version: Sha256::digest(text).into() })
     }
 
     /// The rules.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    pub(crate) fn trusted_line(&self) -> usize {
+        self.trusted_line
+    }
+
+    /// What rules and labels name, in the order of the file for each.
+    pub(crate) fn selectors(&self) -> impl Iterator<Item = Selector<'_>> {
+        self.rules.iter().map(Rule::selector).chain(self.labels.iter().map(Label::selector))
     }
 
     /// The servers whose annotations are believed.

@@ -1,19 +1,18 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
-use toml::value::Datetime;
 
 use crate::action::{About, Action, Asked};
 use crate::arguments::Way;
 use crate::condition::Condition;
 use crate::destination::{self, Place, Standing};
 use crate::effects::Effects;
-use crate::file::{OneOrMore, Reading, WrittenEffects, WrittenRule};
+use crate::known::Selector;
 use crate::paths::Text;
 use crate::pattern::{Doubt, Patterns};
 use crate::verdict::{Because, Decision, Verdict};
+
+mod parse;
 
 /// One rule of a policy.
 #[derive(Clone, Debug)]
@@ -30,13 +29,22 @@ pub struct Rule {
     resource: Option<Patterns>,
     application: Option<Patterns>,
     principal: Option<Patterns>,
-    effects: Option<WrittenEffects>,
+    effects: Option<WantedEffects>,
     arguments: Vec<(String, Way, Condition)>,
     destinations: Option<Vec<Place>>,
     until: Option<(String, Timestamp)>,
     strong: bool,
     remember: bool,
     review: bool,
+}
+
+/// The effects that a rule wants a tool to have, where it says something of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WantedEffects {
+    read_only: Option<bool>,
+    destructive: Option<bool>,
+    idempotent: Option<bool>,
+    open_world: Option<bool>,
 }
 
 /// The first condition of a rule that does not hold.
@@ -49,12 +57,12 @@ pub struct Miss {
     pub wanted: String,
 }
 
-/// How a rule fits whose conditions hold.
+/// The fit of a rule whose conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// It does.
+    /// A fit without doubt.
     Whole,
-    /// It may, for the reason given: readers differ about what a string points to.
+    /// A possible fit, with the reason: readers differ about what a string points to.
     Unclear(String),
 }
 
@@ -65,99 +73,6 @@ impl fmt::Display for Miss {
 }
 
 impl Rule {
-    /// # Errors
-    /// What is wrong, as the end of a sentence.
-    pub(crate) fn new(
-        number: usize,
-        line: usize,
-        written: WrittenRule,
-        reading: &Reading,
-    ) -> Result<Self, String> {
-        let patterns = |key: &str, texts: Option<OneOrMore>| {
-            let read = |texts: OneOrMore| Patterns::new(&texts.0).map_err(|what| format!("`{key}`: {what}"));
-            texts.map(read).transpose()
-        };
-        let arguments = written.arguments.into_iter().map(|(key, condition)| {
-            let condition =
-                Condition::read(condition, reading).map_err(|what| format!("`arguments.{key}`: {what}"))?;
-            Ok((key.clone(), Way::new(&key), condition))
-        });
-        let destinations = written.destinations.map(|OneOrMore(texts)| {
-            let places = texts.iter().map(|text| Place::new(text, reading));
-            places.collect::<Result<_, _>>().map_err(|what: String| format!("`destinations`: {what}"))
-        });
-        let rule = Self {
-            number,
-            line,
-            decision: written.decide,
-            name: written.name,
-            reason: written.reason,
-            about: written.about.map(|about| about.0),
-            server: patterns("server", written.server)?,
-            tool: patterns("tool", written.tool)?,
-            prompt: patterns("prompt", written.prompt)?,
-            resource: patterns("resource", written.resource)?,
-            application: patterns("application", written.application)?,
-            principal: patterns("principal", written.principal)?,
-            effects: written.effects,
-            arguments: arguments.collect::<Result<_, String>>()?,
-            destinations: destinations.transpose()?,
-            until: written
-                .until
-                .map(|until| Ok::<_, String>((until.to_string(), end_of(&until)?)))
-                .transpose()?,
-            strong: written.strong.unwrap_or(false),
-            remember: written.remember.unwrap_or(true),
-            review: written.review.unwrap_or(false),
-        };
-        rule.is_meant(written.strong.is_some(), written.remember.is_some()).map(|()| rule)
-    }
-
-    /// What can never fit, or never matters, is a mistake: the person meant something by it.
-    fn is_meant(&self, strong: bool, remember: bool) -> Result<(), String> {
-        let names = [self.tool.is_some(), self.prompt.is_some(), self.resource.is_some()];
-        if names.into_iter().filter(|&named| named).count() > 1 {
-            return Err(
-                "nothing is a tool, a prompt and a resource at once; write a rule for each".to_owned()
-            );
-        }
-        let of_tools = self.effects.is_some() || !self.arguments.is_empty();
-        let others = self.prompt.is_some() || self.resource.is_some();
-        if of_tools && others {
-            return Err("`effects` and `arguments` are a tool's".to_owned());
-        }
-        if self.destinations.is_some() && self.prompt.is_some() {
-            return Err("`destinations` are a tool's or a resource's".to_owned());
-        }
-        let kind = match names {
-            [true, ..] => Some(About::Tool),
-            [_, true, _] => Some(About::Prompt),
-            [.., true] => Some(About::Resource),
-            _ if of_tools => Some(About::Tool),
-            _ => None,
-        };
-        if let (Some(kind), Some(about)) = (kind, &self.about)
-            && about.iter().any(|one| *one != kind)
-        {
-            return Err(format!("`about` names more than the rest of the rule can fit, which is {kind}"));
-        }
-        if let (Some(_), Some(about)) = (&self.destinations, &self.about)
-            && about.iter().any(|one| !matches!(one, About::Tool | About::Resource))
-        {
-            return Err("`about` names what has no `destinations`; tools and resources have".to_owned());
-        }
-        if self.decision != Decision::Ask && (strong || remember) {
-            return Err(format!(
-                "`strong` and `remember` are about asking, and this rule says {}",
-                self.decision
-            ));
-        }
-        if self.decision == Decision::Deny && self.review {
-            return Err("what is denied has no result to review".to_owned());
-        }
-        Ok(())
-    }
-
     /// Its place in the file, from 1.
     #[must_use]
     pub fn number(&self) -> usize {
@@ -234,12 +149,31 @@ impl Rule {
         said
     }
 
-    /// Whether every condition holds, else the first that does not. `effects` are those that are believed.
-    pub(crate) fn fits(&self, asked: &Asked<'_>, effects: Effects, now: Timestamp) -> Result<Fit, Miss> {
-        let doubt = match self.decision {
+    /// The conditions that name something of a server.
+    pub(crate) fn selector(&self) -> Selector<'_> {
+        Selector {
+            section: format!("rule {}", self.number),
+            line: self.line,
+            doubt: self.doubt(),
+            server: self.server.as_ref(),
+            tool: self.tool.as_ref(),
+            prompt: self.prompt.as_ref(),
+            effects: self.effects,
+            arguments: &self.arguments,
+        }
+    }
+
+    /// Where readings differ, a permission fits less and a prohibition more.
+    fn doubt(&self) -> Doubt {
+        match self.decision {
             Decision::Allow => Doubt::Refuses,
             Decision::Ask | Decision::Deny => Doubt::Counts,
-        };
+        }
+    }
+
+    /// Whether every condition holds, else the first that does not. `effects` are those that are believed.
+    pub(crate) fn fits(&self, asked: &Asked<'_>, effects: Effects, now: Timestamp) -> Result<Fit, Miss> {
+        let doubt = self.doubt();
         let one_of = |key: &str, patterns: &Option<Patterns>, text: Option<&str>| match patterns {
             Some(patterns) if !text.is_some_and(|text| patterns.fits(&Text::new(text), doubt)) => {
                 Err(Miss { key: key.to_owned(), wanted: patterns.to_string() })
@@ -343,9 +277,9 @@ impl Rule {
     }
 }
 
-impl WrittenEffects {
+impl WantedEffects {
     /// The first effect that is not as said, and what was said.
-    fn against(self, effects: Effects) -> Option<(&'static str, bool)> {
+    pub(crate) fn against(self, effects: Effects) -> Option<(&'static str, bool)> {
         [
             ("read_only", self.read_only, effects.read_only),
             ("destructive", self.destructive, effects.destructive),
@@ -354,21 +288,5 @@ impl WrittenEffects {
         ]
         .into_iter()
         .find_map(|(name, said, is)| said.filter(|said| *said != is).map(|said| (name, said)))
-    }
-}
-
-/// The first moment at which a rule is over: the end of a day, or the moment itself.
-fn end_of(until: &Datetime) -> Result<Timestamp, String> {
-    let text = until.to_string();
-    let wrong = |error: jiff::Error| format!("`until`: {error}");
-    match (until.date.is_some(), until.time.is_some(), until.offset.is_some()) {
-        (true, true, true) => text.replace(' ', "T").parse().map_err(wrong),
-        (true, false, false) => {
-            let day: Date = text.parse().map_err(wrong)?;
-            let next = day.tomorrow().map_err(wrong)?;
-            next.to_zoned(TimeZone::UTC).map(|moment| moment.timestamp()).map_err(wrong)
-        }
-        _ => Err("`until`: wanted a day (2026-12-31) or a moment with its offset (2026-12-31T18:00:00Z)"
-            .to_owned()),
     }
 }

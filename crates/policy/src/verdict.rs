@@ -1,12 +1,10 @@
 use std::fmt;
 
-use serde::Deserialize;
-
+use crate::document::Words;
 use crate::flow::Flow;
 
 /// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
 pub enum Decision {
     /// It happens.
@@ -15,6 +13,12 @@ pub enum Decision {
     Ask,
     /// It does not happen.
     Deny,
+}
+
+impl Decision {
+    /// The values as they are written.
+    pub(crate) const WORDS: &Words<Self> =
+        &[("allow", Self::Allow), ("ask", Self::Ask), ("deny", Self::Deny)];
 }
 
 impl fmt::Display for Decision {
@@ -79,7 +83,7 @@ pub enum Because {
     Unclear {
         /// The rule ([`Because::Rule`]).
         rule: Box<Self>,
-        /// Why it is not clear.
+        /// The reason why it is not clear.
         why: String,
     },
     /// This allows it, and what the session has read has it asked about.

@@ -10,9 +10,9 @@ use hospes_store::EntryKind;
 /// What `hospes policy` can be told to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Policy {
-    /// Say whether the rules can be read
+    /// Report all mistakes of the rules, and rules that fit nothing of what the servers offer
     Check(PolicyFile),
-    /// Say what would be decided about a call, and by which rule
+    /// Show what would be decided about a call, by which rule, and why. No server is started
     Test(PolicyTest),
 }
 
@@ -21,6 +21,9 @@ pub(crate) struct PolicyFile {
     /// The rules [default: policy.toml in the folder of the configuration]
     #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
     pub(crate) policy: Option<PathBuf>,
+    /// The configuration whose servers the rules are compared with, as for `hospes up`. May be repeated
+    #[arg(short, long, value_name = "FILE", env = "HOSPES_CONFIG")]
+    pub(crate) config: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -40,13 +43,13 @@ pub(crate) struct PolicyTest {
     /// Who is signed in
     #[arg(long, value_name = "NAME")]
     pub(crate) principal: Option<String>,
-    /// The tool says that it changes nothing
+    /// The tool is annotated as read-only, in place of the annotations that are known
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// The tool says that it destroys nothing
+    /// The tool is annotated as not destructive, in place of the annotations that are known
     #[arg(long)]
     pub(crate) not_destructive: bool,
-    /// The tool says that it reaches nothing outside
+    /// The tool is annotated as reaching nothing outside, in place of the annotations that are known
     #[arg(long)]
     pub(crate) closed_world: bool,
     /// The session has read private data of this server before

@@ -1,18 +1,31 @@
-//! `hospes policy`: what the rules say, without a call.
+//! `hospes policy`: mistakes of the rules, and decisions without a call.
 
-use hospes_policy::{Action, Arguments, Asked, Decision, Effects, Flow, Labels, Policy as Rules};
+use std::collections::HashSet;
+use std::convert::Infallible;
+
+use hospes_host::Host;
+use hospes_host::config::nearest;
+use hospes_host::upstream::State;
+use hospes_policy::{
+    Action, Arguments, Asked, Because, Decision, Effects, Flow, KnownTool, Labels, Policy as Rules,
+    Unmatched, Verdict,
+};
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use crate::args::{Policy, PolicyFile, PolicyTest};
 use crate::exit::{Failure, Outcome};
-use crate::guard;
+use crate::known::{Configured, Origin, configured, unmatched};
 use crate::output::{BOLD, DIM, GREEN, Output, RED, YELLOW, paint, printable};
-use crate::place;
+use crate::{guard, place};
 
-pub(crate) fn run(args: Policy, output: Output) -> Outcome {
+/// Keys of a rule that are no conditions.
+const WISHES: [&str; 3] = ["strong", "remember", "review"];
+
+pub(crate) async fn run(args: Policy, output: Output) -> Outcome {
     match args {
-        Policy::Check(file) => check(&file, output),
-        Policy::Test(test) => explain(&test, output),
+        Policy::Check(file) => check(&file, output).await,
+        Policy::Test(test) => explain(&test, output).await,
     }
 }
 
@@ -26,49 +39,201 @@ fn rules(file: &PolicyFile) -> Outcome<(std::path::PathBuf, Rules)> {
     Ok((file, rules))
 }
 
-fn check(file: &PolicyFile, output: Output) -> Outcome {
-    let (file, rules) = rules(file)?;
+async fn check(file: &PolicyFile, output: Output) -> Outcome {
+    let (path, rules) = rules(file)?;
+    let known = configured(&file.config, output).await;
+    let servers: Vec<_> = known.iter().flatten().map(|one| one.server.clone()).collect();
+    let found = if known.is_some() { rules.unmatched(&servers) } else { Vec::new() };
+    let unseen: Vec<&str> = of_origin(known.as_deref(), Origin::Unseen).collect();
     if output.json {
-        output.value(&serde_json::json!({ "file": file, "rules": rules.rules().len() }));
-    } else {
-        let count = rules.rules().len();
-        output.result(format_args!("{}: {count} rules, all of them can be read", place::short(&file)));
+        let told: Vec<Value> = found.iter().map(value).collect();
+        output.value(&json!({
+            "file": path, "rules": rules.rules().len(), "unmatched": told, "unseen": unseen,
+        }));
+        return Ok(());
+    }
+    let count = rules.rules().len();
+    let count = if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") };
+    output.result(format_args!("{}: {count}, no mistakes", place::short(&path)));
+    warn(&found, output);
+    if !unseen.is_empty() {
+        output.hint(format_args!(
+            "the tools of {} are not known yet, so that rules about them were not checked; `hospes up` remembers what servers \
+             offer",
+            unseen.join(", ")
+        ));
     }
     Ok(())
 }
 
-fn explain(test: &PolicyTest, output: Output) -> Outcome {
+fn of_origin(known: Option<&[Configured]>, origin: Origin) -> impl Iterator<Item = &str> {
+    known.unwrap_or_default().iter().filter(move |one| one.origin == origin).map(|one| &*one.server.name)
+}
+
+/// A finding for scripts.
+fn value(unmatched: &Unmatched) -> Value {
+    json!({ "line": unmatched.line, "message": unmatched.message })
+}
+
+/// Points out the rules that fit nothing of what the servers of a host offer, each once: when no server is being started
+/// any more, when lists change, and when the rules are read again.
+pub(super) async fn report(host: &Host, output: Output) -> Infallible {
+    let Some(guard) = host.guard() else { return std::future::pending().await };
+    let mut replaced = guard.policy_changes();
+    let mut said: HashSet<String> = HashSet::new();
+    let mut seen = 0;
+    loop {
+        let is_starting = host.status().servers.iter().any(|server| server.state == State::Starting);
+        if let Some(policy) = guard.policy().filter(|_| !is_starting) {
+            let found = unmatched(host, &policy);
+            warn(found.iter().filter(|one| said.insert(one.to_string())), output);
+        }
+        // Both futures only wait for news, so that dropping one loses nothing.
+        tokio::select! {
+            now = host.changed(seen) => seen = now,
+            Ok(()) = replaced.changed() => said.clear(),
+        }
+    }
+}
+
+/// Points out what fits nothing.
+fn warn<'u>(unmatched: impl IntoIterator<Item = &'u Unmatched>, output: Output) {
+    for one in unmatched {
+        output.warn(format_args!("in the rules, {}", printable(&one.to_string())));
+    }
+}
+
+/// A tested call with what is known of it.
+struct Case<'a> {
+    /// The tool's definition, where it is known.
+    tool: Option<&'a KnownTool>,
+    origin: Option<Origin>,
+    labels: Option<Labels>,
+}
+
+async fn explain(test: &PolicyTest, output: Output) -> Outcome {
     let (_, rules) = rules(&test.file)?;
+    let known = configured(&test.file.config, output).await;
+    let case = find(test, known.as_deref(), output)?;
     let arguments = match Arguments::read(&test.arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return show(&Rules::unreadable(&error), &[], None, output),
+        Err(error) => {
+            let facts = Facts { steps: Vec::new(), labels: None, tool: None };
+            return show(&Rules::unreadable(&error), &facts, output);
+        }
     };
-    let mut effects = Effects::unknown();
-    effects.read_only = test.read_only;
-    effects.destructive = !test.read_only && !test.not_destructive;
-    effects.open_world = !test.closed_world;
+    let mut effects = case.tool.map_or(Effects::unknown(), |tool| tool.effects);
+    effects.read_only |= test.read_only;
+    effects.destructive &= !test.read_only && !test.not_destructive;
+    effects.open_world &= !test.closed_world;
     let action = match (test.prompt, test.resource) {
         (true, _) => Action::Prompt { name: &test.name },
         (_, true) => Action::Resource { uri: &test.name },
         _ => Action::tool(&test.name, effects, &arguments),
     };
+    let is_tool = matches!(action, Action::Tool { .. });
     let asked = Asked::new(&test.server, action)
         .with_application(test.application.as_deref())
         .with_principal(test.principal.as_deref());
     let explained = rules.explain(&asked, Timestamp::now());
-    let steps: Vec<(String, Option<String>)> = explained
-        .steps
-        .iter()
-        .map(|step| {
-            let name = step.rule.name().map(|name| format!(" `{name}`")).unwrap_or_default();
-            let rule = format!("rule {} (line {}){name}", step.rule.number(), step.rule.line());
-            (rule, step.miss.as_ref().map(ToString::to_string))
-        })
-        .collect();
-    let labels = rules.labels(&asked, None);
+    let steps = explained.steps.iter().map(|step| {
+        let name = step.rule.name().map(|name| format!(" `{name}`")).unwrap_or_default();
+        let conditions =
+            step.rule.conditions().into_iter().filter(|(key, _)| !WISHES.contains(&key.as_str()));
+        let conditions = conditions.map(|(key, said)| format!("`{key}` is {said}"));
+        Step {
+            rule: format!("rule {} (line {}){name}", step.rule.number(), step.rule.line()),
+            miss: step.miss.as_ref().map(ToString::to_string),
+            conditions: conditions.collect(),
+        }
+    });
+    let labels = rules.labels(&asked, case.labels);
+    let tool = is_tool.then(|| {
+        let origin = case.origin.filter(|_| case.tool.is_some()).unwrap_or(Origin::Unseen);
+        Annotations { effects, origin, are_believed: rules.trusts(&test.server) }
+    });
+    let facts = Facts { steps: steps.collect(), labels: Some(labels), tool };
     let flow = Flow::new(test.private.clone(), test.untrusted.clone());
     let verdict = rules.weigh(explained.verdict, labels, flow);
-    show(&verdict, &steps, Some(labels), output)
+    show(&verdict, &facts, output)
+}
+
+/// Finds what is tested among what is known. A name that is nearly one that is known is refused; another one is judged
+/// with a warning, because it may be meant for what is not there yet.
+fn find<'a>(test: &PolicyTest, known: Option<&'a [Configured]>, output: Output) -> Outcome<Case<'a>> {
+    let nothing = Case { tool: None, origin: None, labels: None };
+    let Some(known) = known else { return Ok(nothing) };
+    let servers = || known.iter().map(|one| &*one.server.name);
+    for name in test.private.iter().chain(&test.untrusted).chain([&test.server]) {
+        if !servers().any(|server| server == name) {
+            unknown("server", name, "the configuration", servers(), output)?;
+        }
+    }
+    let Some(found) = known.iter().find(|one| one.server.name == test.server) else { return Ok(nothing) };
+    let case = Case { tool: None, origin: Some(found.origin), labels: found.labels };
+    let Some(offers) = &found.server.offers else {
+        output.hint(format_args!(
+            "what `{}` offers is not known yet, so its names and annotations are not; `hospes up` remembers what servers offer",
+            printable(&test.server)
+        ));
+        return Ok(case);
+    };
+    if test.resource {
+        return Ok(case);
+    }
+    if test.prompt {
+        if !offers.prompts.contains(&test.name) {
+            unknown("prompt", &test.name, &test.server, offers.prompts.iter().map(String::as_str), output)?;
+        }
+        return Ok(case);
+    }
+    let tool = offers.tools.iter().find(|tool| tool.name == test.name);
+    if tool.is_none() {
+        unknown("tool", &test.name, &test.server, offers.tools.iter().map(|tool| &*tool.name), output)?;
+    }
+    Ok(Case { tool, ..case })
+}
+
+/// A name that is not known.
+fn unknown<'n>(
+    kind: &str,
+    name: &str,
+    of: &str,
+    names: impl Iterator<Item = &'n str> + Clone,
+    output: Output,
+) -> Outcome {
+    let name = printable(name);
+    let what = format!("no {kind} of {} is called `{name}`", printable(of));
+    match nearest(&name, names.clone()) {
+        Some(meant) => Err(Failure::usage(what).hint(format!("did you mean `{}`?", printable(meant)))),
+        None => {
+            let all: Vec<String> = names.map(printable).collect();
+            let there = if all.is_empty() { "there are none".to_owned() } else { all.join(", ") };
+            output.warn(format_args!("{what} ({there}); it is judged as one of which nothing is known"));
+            Ok(())
+        }
+    }
+}
+
+/// A rule that was looked at.
+struct Step {
+    rule: String,
+    miss: Option<String>,
+    conditions: Vec<String>,
+}
+
+/// What a tool says it may do, and whether it counts.
+struct Annotations {
+    effects: Effects,
+    origin: Origin,
+    are_believed: bool,
+}
+
+/// What a decision was made from.
+struct Facts {
+    steps: Vec<Step>,
+    labels: Option<Labels>,
+    tool: Option<Annotations>,
 }
 
 /// What a call brings into its session and carries out of it, in words.
@@ -83,37 +248,76 @@ fn words(labels: Labels) -> String {
     format!("its results hold {gives}; it {takes}")
 }
 
-fn show(
-    verdict: &hospes_policy::Verdict,
-    steps: &[(String, Option<String>)],
-    labels: Option<Labels>,
-    output: Output,
-) -> Outcome {
+impl Annotations {
+    /// The annotations with their source.
+    fn words(&self) -> String {
+        let Effects { read_only, destructive, idempotent, open_world, .. } = self.effects;
+        let all = [
+            (if read_only { "read_only" } else { "not read_only" }),
+            (if destructive { "destructive" } else { "not destructive" }),
+            (if idempotent { "idempotent" } else { "not idempotent" }),
+            (if open_world { "open_world" } else { "not open_world" }),
+        ];
+        let source = match self.origin {
+            Origin::Builtin => "as the built-in server says now",
+            Origin::Remembered => "as a host last saw it",
+            Origin::Unseen => "assumed, because its definition is not known",
+        };
+        let counts = if self.are_believed {
+            "they count, because the server is in `trusted`"
+        } else {
+            "they do not count, because the server is not in `trusted`"
+        };
+        format!("annotations: {} ({source}); {counts}", all.join(", "))
+    }
+
+    fn value(&self) -> Value {
+        let Effects { read_only, destructive, idempotent, open_world, .. } = self.effects;
+        json!({
+            "readOnly": read_only, "destructive": destructive, "idempotent": idempotent, "openWorld": open_world,
+            "source": self.origin.as_str(), "believed": self.are_believed,
+        })
+    }
+}
+
+fn show(verdict: &Verdict, facts: &Facts, output: Output) -> Outcome {
     if output.json {
-        let steps: Vec<_> = steps
+        let steps: Vec<_> = facts
+            .steps
             .iter()
-            .map(|(rule, miss)| serde_json::json!({ "rule": rule, "fits": miss.is_none(), "miss": miss }))
+            .map(|Step { rule, miss, .. }| json!({ "rule": rule, "fits": miss.is_none(), "miss": miss }))
             .collect();
-        output.value(&serde_json::json!({
+        let rule = match deciding(&verdict.because) {
+            Because::Rule { number, line, name, .. } => {
+                json!({ "number": number, "line": line, "name": name })
+            }
+            _ => Value::Null,
+        };
+        output.value(&json!({
             "decision": verdict.decision.to_string(),
             "because": verdict.why(),
+            "rule": rule,
             "steps": steps,
-            "labels": labels.map(|labels| serde_json::json!({
+            "annotations": facts.tool.as_ref().map(Annotations::value),
+            "labels": facts.labels.map(|labels| json!({
                 "private": labels.private, "untrusted": labels.untrusted, "outbound": labels.outbound,
             })),
         }));
         return Ok(());
     }
-    let mut text = String::new();
-    for (rule, miss) in steps {
-        let line = match miss {
-            Some(miss) => paint(DIM, format!("{rule}: {}", printable(miss))).to_string(),
-            None => format!("{rule}: fits"),
-        };
-        text.push_str(&format!("  {line}\n"));
+    let mut lines = Vec::new();
+    for Step { rule, miss, conditions } in &facts.steps {
+        lines.push(match miss {
+            Some(miss) => paint(DIM, format!("{rule}: {}", printable(miss))),
+            None if conditions.is_empty() => format!("{rule}: fits, as it has no conditions"),
+            None => format!("{rule}: fits, as {}", printable(&conditions.join(", "))),
+        });
     }
-    if let Some(labels) = labels {
-        text.push_str(&format!("  {}\n", paint(DIM, words(labels))));
+    if let Some(tool) = &facts.tool {
+        lines.push(paint(DIM, tool.words()));
+    }
+    if let Some(labels) = facts.labels {
+        lines.push(paint(DIM, words(labels)));
     }
     let colour = match verdict.decision {
         Decision::Allow => GREEN,
@@ -121,7 +325,17 @@ fn show(
         Decision::Deny => RED,
     };
     let decision = paint(BOLD, paint(colour, verdict.decision));
+    let mut text: String = lines.iter().map(|line| format!("  {line}\n")).collect();
     text.push_str(&format!("{decision}  {}", printable(&verdict.why())));
     output.result(text);
     Ok(())
+}
+
+/// The rule behind a decision that other things had a part in.
+fn deciding(because: &Because) -> &Because {
+    match because {
+        Because::Flow(before) => deciding(before),
+        Because::Unclear { rule, .. } => deciding(rule),
+        other => other,
+    }
 }

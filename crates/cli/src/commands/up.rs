@@ -14,7 +14,7 @@ use hospes_host::upstream::{State, UpstreamStatus};
 use hospes_host::{Accounts, Gateway, Host, RequestState};
 
 use super::serve::{listen, taken};
-use super::{Ending, console, waiting};
+use super::{Ending, console, policy, waiting};
 use crate::args::{HostOptions, Up};
 use crate::authorization::{authorization, users_can_sign_in};
 use crate::callers;
@@ -113,6 +113,7 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
             served = server.serve_until(shutdown) => served,
             never = report(&host, output) => match never {},
             never = waiting::report(&host, output) => match never {},
+            never = policy::report(&host, output) => match never {},
         }
     };
     let served = ending.serve(serve, last_calls).await;

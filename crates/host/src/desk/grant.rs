@@ -169,7 +169,11 @@ impl Conditions {
         let mut reading = Reading::default();
         reading.home = std::env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
         reading.links = Some(std::sync::Arc::new(crate::guard::LocalLinks));
-        Policy::read(&text, &reading).map(|policy| Self(Some(policy))).map_err(|error| error.to_string())
+        Policy::read(&text, &reading).map(|policy| Self(Some(policy))).map_err(|error| {
+            // Places in a text that nobody has written say nothing.
+            let said: Vec<&str> = error.mistakes().iter().map(|mistake| mistake.message.as_str()).collect();
+            said.join("; ")
+        })
     }
 
     pub(super) fn fit(&self, asked: &Asked<'_>, now: Timestamp) -> bool {

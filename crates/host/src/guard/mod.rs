@@ -58,6 +58,8 @@ const UNASKED: &str = "what it belongs to is asked about each time, and this can
 pub struct Guard {
     /// None where everything may be called.
     policy: Arc<RwLock<Option<Arc<Policy>>>>,
+    /// Notified whenever the rules are replaced.
+    replaced: tokio::sync::watch::Sender<()>,
     audit: Option<Audit>,
     keeps_arguments: bool,
     desk: Desk,
@@ -68,7 +70,7 @@ pub struct Guard {
     last: Mutex<HashMap<String, RawJson>>,
     /// Who was recorded to follow what.
     followers: following::Followers,
-    /// What was wrong with the record when it was gone through.
+    /// The problem that was found when the record was gone through.
     record_problem: std::sync::OnceLock<String>,
     /// What each session has read.
     flows: flows::Flows,
@@ -89,6 +91,7 @@ impl Guard {
     pub fn new(policy: impl Into<Option<Policy>>) -> Self {
         Self {
             policy: Arc::new(RwLock::new(policy.into().map(Arc::new))),
+            replaced: tokio::sync::watch::Sender::default(),
             audit: None,
             keeps_arguments: false,
             desk: Desk::new(),
@@ -171,6 +174,13 @@ impl Guard {
     pub fn replace_policy(&self, policy: impl Into<Option<Policy>>) {
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy.into().map(Arc::new);
         self.desk.end_sessions();
+        self.replaced.send_replace(());
+    }
+
+    /// A receiver that is notified whenever the rules are replaced.
+    #[must_use]
+    pub fn policy_changes(&self) -> tokio::sync::watch::Receiver<()> {
+        self.replaced.subscribe()
     }
 
     /// The rules; none where everything may be called.

@@ -11,8 +11,9 @@ use super::Builtins;
 use crate::config::Transport;
 use crate::upstream::{BoxFuture, ConnectProblem, Connection, Connector, Wish, complete};
 
-/// What is known of the data of the servers that are a part of the program. An operator's labels go before it.
-pub(super) fn labels(transport: &Transport) -> Option<Labels> {
+/// The data labels of a server that is part of the program; none of other servers. An operator's labels take precedence.
+#[must_use]
+pub fn labels(transport: &Transport) -> Option<Labels> {
     let Transport::Builtin(builtin) = transport else { return None };
     let (private, untrusted, outbound) = match builtin.name.as_str() {
         // They serve what is the person's, and reach nothing but that.

@@ -250,25 +250,82 @@ fn a_version_is_of_the_text() {
 #[test]
 fn what_cannot_be_meant_is_a_mistake_with_its_place() {
     for (rule, what) in [
-        ("decide = 'allow'\ntol = 'x'", "unknown field `tol`"),
-        ("decide = 'maybe'", "unknown variant `maybe`"),
-        ("tool = 'x'", "missing field `decide`"),
+        ("decide = 'allow'\ntol = 'x'", "line 4, column 1: rule 1: unknown key `tol`; did you mean `tool`?"),
+        ("decide = 'maybe'", "`decide`: unknown value `maybe`; expected one of `allow`, `ask`, `deny`"),
+        ("tool = 'x'", "line 2, column 1: rule 1: `decide` is missing"),
         ("decide = 'allow'\ntool = []", "an empty list fits nothing"),
-        ("decide = 'allow'\ntool = '[a'", "rule 1 (line 2): `tool`: "),
-        ("decide = 'allow'\ntool = 'a'\nprompt = 'b'", "at once"),
-        ("decide = 'allow'\nprompt = 'a'\ndestinations = 'b'", "are a tool's or a resource's"),
-        ("decide = 'allow'\nabout = 'roots'\ndestinations = 'b'", "what has no `destinations`"),
-        ("decide = 'deny'\ntool = 'a'\nabout = 'sampling'", "names more than the rest"),
-        ("decide = 'allow'\nstrong = true", "about asking"),
-        ("decide = 'deny'\nreview = true", "no result to review"),
-        ("decide = 'allow'\nuntil = 12:00:00", "wanted a day"),
-        ("decide = 'allow'\narguments.a = { under = 'x' }", "`arguments.a`: `x` is not an absolute path"),
+        ("decide = 'allow'\ntool = '[a'", "line 4, column 8: rule 1: `tool`: "),
+        ("decide = 'allow'\ntool = 'a'\nprompt = 'b'", "a rule is about a tool, a prompt or a resource"),
+        ("decide = 'allow'\nprompt = 'a'\ndestinations = 'b'", "only tools and resources have it"),
+        ("decide = 'allow'\nabout = 'roots'\ndestinations = 'b'", "names what has no `destinations`"),
+        ("decide = 'deny'\ntool = 'a'\nabout = 'sampling'", "names more than a rule with `tool` can fit"),
+        ("decide = 'allow'\nstrong = true", "it is about asking, and the rule says `decide = \"allow\"`"),
+        ("decide = 'deny'\nreview = true", "has no result to review"),
+        ("decide = 'allow'\nuntil = 12:00:00", "expected a day"),
+        (
+            "decide = 'allow'\narguments.a = { under = 'x' }",
+            "`arguments.a.under`: `x` is not an absolute path",
+        ),
         ("decide = 'allow'\ndestinations = 'https://a'", "`destinations`: `https://a`: name the host alone"),
     ] {
         let text = format!("# a comment\n[[rule]]\n{rule}\n");
         let error = Policy::read(&text, &Reading::default()).expect_err(rule).to_string();
         assert!(error.contains(what), "{rule}: {error}");
     }
+}
+
+/// Every mistake of a file is told at once, in the order of the file, in words of the file.
+#[test]
+fn all_mistakes_are_reported_at_once() {
+    let text = "trustd = ['git']\n\n[[rule]]\ndecide = 'alow'\ntol = 'x'\neffects = { readonly = true, destructive = 'no' }\n\
+                arguments.path = { undr = '/a', longer_than = 'x' }\nuntil = '2026-12-31'\ntrusted = ['a']\n\n\
+                [[rule]]\ndecide = 'deny'\nabout = ['tool', 'samplng']\nstrong = true\narguments.a.b = 'x'\n\n\
+                [[label]]\nserver = 4\n";
+    let error = Policy::read(text, &Reading::default()).unwrap_err();
+    let said: Vec<String> = error.mistakes().iter().map(ToString::to_string).collect();
+    let expected = [
+        "line 1, column 1: unknown key `trustd`; did you mean `trusted`? Known here: `trusted`, `data_flow`, `rule`, `label`",
+        "line 4, column 10: rule 1: `decide`: unknown value `alow`; did you mean `allow`? Expected one of `allow`, `ask`, `deny`",
+        "line 5, column 1: rule 1: unknown key `tol`; did you mean `tool`?",
+        "line 6, column 13: rule 1: unknown key `effects.readonly`; did you mean `read_only`? Known here: `read_only`, \
+         `destructive`, `idempotent`, `open_world`",
+        "line 6, column 44: rule 1: `effects.destructive`: expected true or false, found a text",
+        "line 7, column 20: rule 1: unknown key `arguments.path.undr`; did you mean `under`? Known here: `is`, `like`, `under`, \
+         `host`, `at_least`, `at_most`, `regex`, `longer_than`, `present`",
+        "line 7, column 47: rule 1: `arguments.path.longer_than`: expected a number, found a text",
+        "line 8, column 9: rule 1: `until`: expected a day without quotes (`until = 2026-12-31`) or a moment with its offset \
+         (`until = 2026-12-31T18:00:00Z`), found a text",
+        "line 9, column 1: rule 1: unknown key `trusted`; it belongs at the top of the file, above the first `[[rule]]`",
+        "line 13, column 9: rule 2: `about`: unknown value `samplng`; did you mean `sampling`? Expected one of `tool`, `prompt`, \
+         `resource`, `sampling`, `elicitation`, `roots`",
+        "line 14, column 10: rule 2: `strong`: it is about asking, and the rule says `decide = \"deny\"`",
+        "line 15, column 13: rule 2: unknown key `arguments.a.b`; to reach inside an argument, quote its path: `arguments.\"a.b\"`; \
+         known here: `is`",
+        "line 17, column 1: label 1: it sets none of `private`, `untrusted` and `outbound` (each true or false)",
+        "line 18, column 10: label 1: `server`: expected a text in quotes, or a list of them, found a number",
+    ];
+    for (said, expected) in said.iter().zip(expected) {
+        assert!(said.starts_with(expected), "{said}\n{expected}");
+    }
+    assert_eq!(said.len(), expected.len(), "{said:#?}");
+    assert!(error.to_string().starts_with("14 mistakes\n  line 1, column 1: "), "{error}");
+    // Words of the file alone: no type of the program.
+    for word in ["expected struct", "variant", "WrittenEffects", "toml::"] {
+        assert!(!error.to_string().contains(word), "{word}: {error}");
+    }
+}
+
+#[test]
+fn mistakes_are_bounded_and_show_nothing_hidden() {
+    let text = (0..200).map(|at| format!("\"k{at}\\u001b\" = 1\n")).collect::<String>();
+    let error = Policy::read(&text, &Reading::default()).unwrap_err();
+    assert_eq!((error.mistakes().len(), error.left_out()), (50, 150));
+    assert!(!error.to_string().contains('\u{1b}'));
+    let error = Policy::read("[[rule]\ndecide = \n", &Reading::default()).unwrap_err();
+    assert!(
+        error.mistakes().iter().all(|mistake| mistake.message.starts_with("not valid TOML: ")),
+        "{error}"
+    );
 }
 
 proptest::proptest! {

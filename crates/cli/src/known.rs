@@ -1,0 +1,163 @@
+//! Servers with what they are known to offer, which rules are compared with.
+
+use std::path::PathBuf;
+
+use hospes::client::Client;
+use hospes::model::{Tool, ToolAnnotations};
+use hospes_host::config::{ServerConfig, Transport};
+use hospes_host::pins::{ItemKind, Pins};
+use hospes_host::{Host, PinMode, Pinning, builtin_labels};
+use hospes_policy::{Effects, KnownServer, KnownTool, Labels, Offers, Policy, Unmatched};
+use serde_json::Value;
+
+use crate::args::Files;
+use crate::exit::Outcome;
+use crate::output::Output;
+use crate::{builtins, guard, place, settings};
+
+/// Source of what is known of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The server is part of the program and was asked just now.
+    Builtin,
+    /// The state folder keeps what a host last saw of it.
+    Remembered,
+    /// No host has seen it, or nothing of it is kept.
+    Unseen,
+}
+
+impl Origin {
+    /// Word for JSON.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::Remembered => "remembered",
+            Self::Unseen => "unseen",
+        }
+    }
+}
+
+/// A server of the configuration.
+pub(crate) struct Configured {
+    pub(crate) server: KnownServer,
+    pub(crate) origin: Origin,
+    /// Data labels of a server that is part of the program.
+    pub(crate) labels: Option<Labels>,
+}
+
+/// The servers of the configuration, or the built-in ones where there is none. Nothing is started and nothing is written:
+/// built-in servers are asked in this process, of others it is known what a host last saw of them. A configuration that
+/// cannot be read is a warning, and none are known.
+pub(crate) async fn configured(files: &[PathBuf], output: Output) -> Option<Vec<Configured>> {
+    // What a variable holds says nothing about a server's tools.
+    let files = Files { config: files.to_vec(), allow_unset: true, strict: false };
+    let servers = match settings::load(&files) {
+        Ok(loaded) if loaded.files.is_empty() => settings::defaults(),
+        Ok(loaded) => {
+            let rejected = loaded.config.rejected;
+            if !rejected.is_empty() {
+                let names: Vec<&str> = rejected.iter().map(|one| &*one.name).collect();
+                output.warn(format_args!(
+                    "not compared with the rules, because its configuration has a mistake: {}",
+                    names.join(", ")
+                ));
+            }
+            loaded.config.servers
+        }
+        Err(failure) => {
+            output.warn(format_args!("the rules are not compared with the servers: {}", failure.message));
+            return None;
+        }
+    };
+    let pins = remembered().unwrap_or_default();
+    let mut all = Vec::with_capacity(servers.len());
+    for server in servers {
+        all.push(one(&server, pins.as_ref()).await);
+    }
+    Some(all)
+}
+
+/// The state folder's memory of servers, if there is one.
+fn remembered() -> Outcome<Option<Pins>> {
+    if place::state().is_none_or(|file| !file.is_file()) {
+        return Ok(None);
+    }
+    Ok(guard::state()?.map(|state| Pinning::new(state, PinMode::Ask).offline()))
+}
+
+async fn one(server: &ServerConfig, pins: Option<&Pins>) -> Configured {
+    let labels = builtin_labels(&server.transport);
+    let (offers, origin) = match &server.transport {
+        Transport::Builtin(builtin) => {
+            let args: Vec<String> = builtin.args.iter().map(|arg| arg.reveal().to_owned()).collect();
+            (of_builtin(&builtin.name, &args).await, Origin::Builtin)
+        }
+        _ => match pins {
+            Some(pins) => (of_pins(&server.name, pins).await, Origin::Remembered),
+            None => (None, Origin::Unseen),
+        },
+    };
+    let origin = if offers.is_none() { Origin::Unseen } else { origin };
+    let mut known = KnownServer::named(&server.name);
+    known.offers = offers;
+    Configured { server: known, origin, labels }
+}
+
+async fn of_builtin(name: &str, args: &[String]) -> Option<Offers> {
+    // `memory` makes the file that it remembers in, and its tools do not depend on that file.
+    let folder = (name == "memory").then(place::private_folder).transpose().ok()?;
+    let apart = folder.as_ref().map(|folder| {
+        ["--file".to_owned(), folder.path().join("knowledge.db").to_string_lossy().into_owned()]
+    });
+    let service = builtins::find(name, apart.as_ref().map_or(args, |apart| &apart[..])).ok()?;
+    let client = Client::in_memory(service).await.ok()?;
+    let tools = client.tools().all().await.ok();
+    let prompts = client.prompts().all().await.unwrap_or_default();
+    client.close().await;
+    Some(offers(&tools?, prompts.into_iter().map(|prompt| prompt.name)))
+}
+
+async fn of_pins(name: &str, pins: &Pins) -> Option<Offers> {
+    let server = pins.server(name).await.ok()?;
+    let (mut tools, mut prompts) = (Vec::new(), Vec::new());
+    for item in &server.items {
+        match item.kind {
+            ItemKind::Tool => {
+                let definition = pins.difference(name, item.kind, &item.name).await.ok()?.after;
+                let definition = definition.unwrap_or(Value::Null);
+                let annotations: Option<ToolAnnotations> =
+                    serde_json::from_value(definition["annotations"].clone()).ok();
+                let effects = Effects::said(annotations.as_ref());
+                tools.push(KnownTool::new(&item.name, effects, &definition["inputSchema"]));
+            }
+            ItemKind::Prompt => prompts.push(item.name.clone()),
+            _ => (),
+        }
+    }
+    Some(Offers::new(tools, prompts))
+}
+
+fn offers(tools: &[Tool], prompts: impl Iterator<Item = String>) -> Offers {
+    let tools = tools.iter().map(|tool| {
+        let schema = tool.input_schema.to_value().unwrap_or(Value::Null);
+        KnownTool::new(&tool.name, Effects::said(tool.annotations.as_deref()), &schema)
+    });
+    Offers::new(tools.collect(), prompts.collect())
+}
+
+/// The rules of a running host that fit nothing of what its servers offer. Servers that have not said yet what they offer
+/// are not held against a rule.
+pub(crate) fn unmatched(host: &Host, policy: &Policy) -> Vec<Unmatched> {
+    let servers = host.servers();
+    let known = servers.status().servers.into_iter().map(|server| {
+        let known = KnownServer::named(&server.name);
+        match servers.listing(&server.name) {
+            Ok(Some(listing)) => {
+                let prompts = listing.prompts.iter().map(|prompt| prompt.name.clone());
+                known.offering(offers(&listing.tools, prompts))
+            }
+            _ => known,
+        }
+    });
+    policy.unmatched(&known.collect::<Vec<_>>())
+}

@@ -1,0 +1,428 @@
+//! A policy file as tables that know where each value stands, read so that all mistakes are found at once.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::file::{Mistake, PolicyError};
+use crate::nearest::nearest;
+use crate::paths::visible_line;
+
+/// Maximum number of mistakes that are listed. Further ones are counted.
+pub(crate) const MAX_MISTAKES: usize = 50;
+
+/// Maximum number of characters of a key or value that a message repeats.
+const MAX_QUOTED: usize = 80;
+
+/// Number of known keys up to which a message lists all of them beside the one that was probably meant.
+const MAX_LISTED: usize = 10;
+
+/// Collected mistakes of a file.
+pub(crate) struct Report<'t> {
+    text: &'t str,
+    mistakes: Vec<Mistake>,
+    left_out: usize,
+}
+
+impl<'t> Report<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self { text, mistakes: Vec::new(), left_out: 0 }
+    }
+
+    /// Adds a mistake at a byte offset of the text.
+    pub(crate) fn add(&mut self, at: usize, section: Option<&str>, message: impl Into<String>) {
+        if self.mistakes.len() >= MAX_MISTAKES {
+            self.left_out += 1;
+            return;
+        }
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        self.mistakes.push(Mistake {
+            line: line_of(self.text, at),
+            column,
+            section: section.map(str::to_owned),
+            message: message.into(),
+        });
+    }
+
+    /// Number of mistakes so far.
+    pub(crate) fn count(&self) -> usize {
+        self.mistakes.len() + self.left_out
+    }
+
+    /// # Errors
+    /// When there was a mistake.
+    pub(crate) fn finish(mut self) -> Result<(), PolicyError> {
+        if self.mistakes.is_empty() {
+            return Ok(());
+        }
+        self.mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
+        Err(PolicyError { mistakes: self.mistakes, left_out: self.left_out })
+    }
+
+    /// Parses the text as TOML. Syntax errors are added to the mistakes; the table then holds what could be read.
+    pub(crate) fn parse(&mut self) -> Option<Spanned<DeTable<'t>>> {
+        let (table, errors) = DeTable::parse_recoverable(self.text);
+        for error in &errors {
+            let at = error.span().map_or(0, |span| span.start);
+            self.add(at, None, format!("not valid TOML: {}", error.message().trim_end().replace('\n', ", ")));
+        }
+        errors.is_empty().then_some(table)
+    }
+}
+
+/// The line of a byte offset, from 1.
+pub(crate) fn line_of(text: &str, at: usize) -> usize {
+    1 + text.get(..at).unwrap_or(text).matches('\n').count()
+}
+
+/// A table of the file, with the keys that were asked for so far.
+pub(crate) struct Section<'a> {
+    /// How messages call the rule or label it belongs to.
+    name: Option<String>,
+    /// Prefix of its keys in messages: `effects.`.
+    path: String,
+    at: usize,
+    entries: &'a DeTable<'a>,
+    known: Vec<&'static str>,
+}
+
+/// One table of a list of tables.
+pub(crate) struct Numbered<'a> {
+    /// Its place in the list, from 1.
+    pub(crate) number: usize,
+    /// The byte offset at which it begins.
+    pub(crate) at: usize,
+    pub(crate) section: Section<'a>,
+}
+
+/// Words that stand for the values of a setting.
+pub(crate) type Words<T> = [(&'static str, T)];
+
+impl<'a> Section<'a> {
+    pub(crate) fn new(name: Option<String>, at: usize, entries: &'a DeTable<'a>) -> Self {
+        Self { name, path: String::new(), at, entries, known: Vec::new() }
+    }
+
+    /// The value of a key, which counts as known from now on.
+    pub(crate) fn get(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.known.push(key);
+        self.value(key)
+    }
+
+    pub(crate) fn value(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.entries.get(key)
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.value(key).is_some()
+    }
+
+    /// All keys with their values.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Spanned<DeValue<'a>>)> + use<'a> {
+        self.entries.iter().map(|(key, value)| (key.get_ref().as_ref(), value))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Adds a mistake about a key; about the whole table where it does not have the key.
+    pub(crate) fn wrong(&self, key: &str, what: &str, report: &mut Report<'_>) {
+        let at = self.value(key).map_or(self.at, |value| value.span().start);
+        let path = visible_line(&self.path);
+        report.add(at, self.name.as_deref(), format!("`{path}{}`: {what}", quoted(key)));
+    }
+
+    /// Adds a mistake about the table itself.
+    pub(crate) fn wrong_whole(&self, what: &str, report: &mut Report<'_>) {
+        let whole = self.path.trim_end_matches('.');
+        let what = if whole.is_empty() { what.to_owned() } else { format!("`{}`: {what}", quoted(whole)) };
+        report.add(self.at, self.name.as_deref(), what);
+    }
+
+    fn wrong_type(&self, key: &str, expected: &str, report: &mut Report<'_>) {
+        let found = self.value(key).map_or("nothing", |value| kind(value.get_ref()));
+        self.wrong(key, &format!("expected {expected}, found {found}"), report);
+    }
+
+    pub(crate) fn text(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<String> {
+        let value = self.get(key)?.get_ref();
+        if value.as_str().is_none() {
+            self.wrong_type(key, "a text in quotes", report);
+        }
+        value.as_str().map(str::to_owned)
+    }
+
+    pub(crate) fn boolean(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<bool> {
+        let value = self.get(key)?.get_ref();
+        if value.as_bool().is_none() {
+            self.wrong_type(key, "true or false", report);
+        }
+        value.as_bool()
+    }
+
+    /// A value as JSON.
+    pub(crate) fn json(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<serde_json::Value> {
+        let value = self.get(key)?.get_ref();
+        json(value).map_err(|what| self.wrong(key, &what, report)).ok()
+    }
+
+    pub(crate) fn number(
+        &mut self,
+        key: &'static str,
+        report: &mut Report<'_>,
+    ) -> Option<serde_json::Number> {
+        match self.json(key, report)? {
+            serde_json::Value::Number(number) => Some(number),
+            _ => {
+                self.wrong_type(key, "a number", report);
+                None
+            }
+        }
+    }
+
+    /// A whole number that is not negative.
+    pub(crate) fn count(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<usize> {
+        let number = self.number(key, report)?.as_u64().and_then(|number| usize::try_from(number).ok());
+        if number.is_none() {
+            self.wrong(key, "expected a whole number from 0 on", report);
+        }
+        number
+    }
+
+    /// A text or a list of texts, which is not empty.
+    pub(crate) fn texts(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<Vec<String>> {
+        let value = self.get(key)?;
+        let texts = texts(value.get_ref());
+        match &texts {
+            None => self.wrong_type(key, "a text in quotes, or a list of them", report),
+            Some(texts) if texts.is_empty() => {
+                self.wrong(
+                    key,
+                    "an empty list fits nothing; leave the key out if everything is to fit",
+                    report,
+                );
+            }
+            Some(_) => (),
+        }
+        texts.filter(|texts| !texts.is_empty())
+    }
+
+    /// A text or a list of texts, which may be empty.
+    pub(crate) fn names(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<Vec<String>> {
+        let names = texts(self.get(key)?.get_ref());
+        if names.is_none() {
+            self.wrong_type(key, "a list of texts such as `[\"git\"]`", report);
+        }
+        names
+    }
+
+    /// A text or a list of texts, made into something by a function whose errors are mistakes of the key.
+    pub(crate) fn read<T>(
+        &mut self,
+        key: &'static str,
+        report: &mut Report<'_>,
+        make: impl FnOnce(&[String]) -> Result<T, String>,
+    ) -> Option<T> {
+        let texts = self.texts(key, report)?;
+        make(&texts).map_err(|what| self.wrong(key, &what, report)).ok()
+    }
+
+    /// One of the words of a setting.
+    pub(crate) fn word<T: Copy>(
+        &mut self,
+        key: &'static str,
+        words: &Words<T>,
+        report: &mut Report<'_>,
+    ) -> Option<T> {
+        let value = self.get(key)?.get_ref();
+        let Some(text) = value.as_str() else {
+            self.wrong_type(key, &format!("one of {}", listed(words)), report);
+            return None;
+        };
+        self.one_of(key, text, words, report)
+    }
+
+    /// One or more of the words of a setting.
+    pub(crate) fn words<T: Copy>(
+        &mut self,
+        key: &'static str,
+        words: &Words<T>,
+        report: &mut Report<'_>,
+    ) -> Option<Vec<T>> {
+        let texts = self.texts(key, report)?;
+        let found: Vec<Option<T>> = texts.iter().map(|text| self.one_of(key, text, words, report)).collect();
+        found.into_iter().collect()
+    }
+
+    fn one_of<T: Copy>(&self, key: &str, text: &str, words: &Words<T>, report: &mut Report<'_>) -> Option<T> {
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        if found.is_none() {
+            let meant = did_you_mean(text, words.iter().map(|(word, _)| *word));
+            let then = if meant.is_empty() { "; expected" } else { " Expected" };
+            let what = format!("unknown value `{}`{meant}{then} one of {}", quoted(text), listed(words));
+            self.wrong(key, &what, report);
+        }
+        found
+    }
+
+    /// A table under a key. `expected` says what it looks like.
+    pub(crate) fn table(
+        &mut self,
+        key: &'static str,
+        expected: &str,
+        report: &mut Report<'_>,
+    ) -> Option<Self> {
+        let value = self.get(key)?;
+        let Some(entries) = value.get_ref().as_table() else {
+            self.wrong_type(key, expected, report);
+            return None;
+        };
+        Some(self.inner(key, value.span().start, entries))
+    }
+
+    /// A table that stands under a key of this one.
+    pub(crate) fn inner(&self, key: &str, at: usize, entries: &'a DeTable<'a>) -> Self {
+        let path = format!("{}{key}.", self.path);
+        Self { name: self.name.clone(), path, at, entries, known: Vec::new() }
+    }
+
+    /// The tables of a list under a key, numbered from 1, each called by `name`.
+    pub(crate) fn tables(&mut self, key: &'static str, report: &mut Report<'_>) -> Vec<Numbered<'a>> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        let Some(items) = value.get_ref().as_array() else {
+            let form = format!("expected a list of tables, each below a line `[[{key}]]`, found");
+            self.wrong(key, &format!("{form} {}", kind(value.get_ref())), report);
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let number = index + 1;
+            match item.get_ref().as_table() {
+                Some(entries) => {
+                    let name = Some(format!("{key} {number}"));
+                    let at = item.span().start;
+                    tables.push(Numbered { number, at, section: Section::new(name, at, entries) });
+                }
+                None => self.wrong_type(key, &format!("a list of tables (`[[{key}]]`)"), report),
+            }
+        }
+        tables
+    }
+
+    /// Adds a mistake where more than one of these keys is there, of which a rule or label can have one.
+    pub(crate) fn refuse_together(&self, keys: &[&str], what: &str, report: &mut Report<'_>) {
+        let mut there = keys.iter().filter(|key| self.has(key));
+        let Some(first) = there.next() else { return };
+        for second in there {
+            let message = format!(
+                "a {what} is about a tool, a prompt or a resource, and this one has `{first}` already; \
+                 write a {what} for each"
+            );
+            self.wrong(second, &message, report);
+        }
+    }
+
+    /// Adds a mistake for each key that was not asked for. `elsewhere` are keys of other tables, with where they belong.
+    pub(crate) fn refuse_unknown(&self, elsewhere: &[(&'static str, &str)], report: &mut Report<'_>) {
+        let unknown = self.entries.iter().filter(|(key, _)| !self.known.contains(&key.get_ref().as_ref()));
+        for (key, _) in unknown {
+            let name = key.get_ref().as_ref();
+            let meant = nearest(name, self.known.iter().copied());
+            let misplaced = elsewhere.iter().find(|(key, _)| *key == name);
+            let hint = match (misplaced, meant) {
+                // `arguments.a.b = …` is a table in a table for TOML.
+                (None, None) if self.path.starts_with("arguments.") => {
+                    let path = quoted(&format!("{}{name}", &self.path["arguments.".len()..]));
+                    format!("; to reach inside an argument, quote its path: `arguments.\"{path}\"`")
+                }
+                (Some((_, place)), _) => format!("; it belongs {place}"),
+                (None, Some(meant)) => format!("; did you mean `{meant}`?"),
+                (None, None) => String::new(),
+            };
+            let is_short = self.known.len() <= MAX_LISTED;
+            let list = if misplaced.is_none() && (is_short || meant.is_none()) {
+                let known: Vec<String> = self.known.iter().map(|key| format!("`{key}`")).collect();
+                let before = if meant.is_some() { " Known" } else { "; known" };
+                format!("{before} here: {}", known.join(", "))
+            } else {
+                String::new()
+            };
+            let path = visible_line(&self.path);
+            let message = format!("unknown key `{path}{}`{hint}{list}", quoted(name));
+            report.add(key.span().start, self.name.as_deref(), message);
+        }
+    }
+}
+
+/// The texts of a text or a list of texts.
+pub(crate) fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
+    match value {
+        DeValue::String(text) => Some(vec![text.to_string()]),
+        DeValue::Array(items) => {
+            items.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
+        }
+        _ => None,
+    }
+}
+
+/// The type of a value, for messages.
+pub(crate) fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) | DeValue::Float(_) => "a number",
+        DeValue::Boolean(true) => "true",
+        DeValue::Boolean(false) => "false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// A value of the file as JSON.
+///
+/// # Errors
+/// When JSON has no such value; the end of a sentence.
+pub(crate) fn json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
+    let too_large = || "a number of this size is not supported".to_owned();
+    Ok(match value {
+        DeValue::String(text) => text.as_ref().into(),
+        DeValue::Integer(number) => {
+            let signed = i64::from_str_radix(number.as_str(), number.radix()).map(serde_json::Value::from);
+            let unsigned = || u64::from_str_radix(number.as_str(), number.radix()).map(Into::into);
+            signed.or_else(|_| unsigned()).map_err(|_| too_large())?
+        }
+        DeValue::Float(number) => {
+            let number: f64 = number.as_str().parse().map_err(|_| too_large())?;
+            let number = serde_json::Number::from_f64(number);
+            number.ok_or_else(|| "`inf` and `nan` are not JSON numbers".to_owned())?.into()
+        }
+        DeValue::Boolean(truth) => (*truth).into(),
+        DeValue::Datetime(_) => return Err("a date is not a JSON value; write it as a text".to_owned()),
+        DeValue::Array(items) => items.iter().map(|item| json(item.get_ref())).collect::<Result<_, _>>()?,
+        DeValue::Table(entries) => {
+            let entries = entries
+                .iter()
+                .map(|(key, value)| json(value.get_ref()).map(|value| (key.get_ref().to_string(), value)));
+            serde_json::Value::Object(entries.collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+/// "; did you mean …?", or nothing.
+pub(crate) fn did_you_mean<'k>(asked: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    nearest(asked, known).map(|meant| format!("; did you mean `{}`?", quoted(meant))).unwrap_or_default()
+}
+
+/// A key or value of the file as a message repeats it.
+pub(crate) fn quoted(text: &str) -> String {
+    let shown = visible_line(text);
+    match shown.char_indices().nth(MAX_QUOTED) {
+        Some((at, _)) => format!("{}…", &shown[..at]),
+        None => shown,
+    }
+}
+
+fn listed<T>(words: &Words<T>) -> String {
+    words.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}

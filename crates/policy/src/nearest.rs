@@ -1,0 +1,112 @@
+//! "Did you mean": the candidate closest to what was typed.
+
+/// The longest word compared; what is longer is no typo, and comparing takes time with the product of lengths.
+const MAX_WORD: usize = 256;
+
+/// The candidate that `asked` was most likely meant to be, if any is close enough to be worth mentioning.
+///
+/// Case and the separators `_`, `-` and `.` cost nothing; swapping two neighbours costs as much as one typo.
+pub fn nearest<'a>(asked: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if asked.len() > MAX_WORD {
+        return None;
+    }
+    let wanted = fold(asked);
+    // One mistake in three characters; a single character is a guess, not a typo.
+    let limit = (wanted.len() / 3).max(usize::from(wanted.len() > 1));
+    candidates
+        .into_iter()
+        .filter(|candidate| candidate.len() <= MAX_WORD)
+        .map(|candidate| {
+            let folded = fold(candidate);
+            let distance = distance(&wanted, &folded);
+            // `read` for `read_file`: what was typed begins or ends the name and says enough of it.
+            let part = wanted.len() >= 3 && (folded.starts_with(&wanted) || folded.ends_with(&wanted));
+            (if part { distance.min(limit) } else { distance }, candidate)
+        })
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+fn fold(text: &str) -> Vec<char> {
+    text.chars().filter(|c| !matches!(c, '_' | '-' | '.')).flat_map(char::to_lowercase).collect()
+}
+
+/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replace = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = replace.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(before[j - 2] + 1);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typos_find_their_word() {
+        let keys = ["command", "args", "env", "url", "headers"];
+        for (typo, word) in [
+            ("comand", "command"),
+            ("cmomand", "command"),
+            ("COMMAND", "command"),
+            ("header", "headers"),
+            ("arg", "args"),
+            ("ulr", "url"),
+            ("evn", "env"),
+        ] {
+            assert_eq!(nearest(typo, keys), Some(word), "{typo}");
+        }
+        assert_eq!(nearest("timeout", keys), None);
+        assert_eq!(nearest("x", keys), None);
+        assert_eq!(nearest("", keys), None);
+        assert_eq!(nearest("anything", []), None);
+    }
+
+    #[test]
+    fn separators_and_parts_are_forgiven() {
+        assert_eq!(nearest("readFile", ["read_file", "write_file"]), Some("read_file"));
+        assert_eq!(nearest("sum", ["echo", "get-sum"]), Some("get-sum"));
+        assert_eq!(nearest("get", ["get-sum", "get-tiny-image"]), Some("get-sum"));
+    }
+
+    #[test]
+    fn long_texts_are_not_compared() {
+        let long = "a".repeat(1 << 20);
+        assert_eq!(nearest(&long, ["a", &long]), None);
+        assert_eq!(nearest("abc", [long.as_str()]), None);
+    }
+
+    #[test]
+    fn ties_do_not_depend_on_order() {
+        assert_eq!(nearest("bat", ["cat", "bar"]), nearest("bat", ["bar", "cat"]));
+    }
+
+    #[test]
+    fn distances_are_right() {
+        let distance =
+            |a: &str, b: &str| distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("ab", "ba", 1),
+            ("ca", "abc", 3),
+        ] {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+        }
+    }
+}

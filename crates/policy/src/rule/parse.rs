@@ -1,0 +1,169 @@
+//! A rule as it is written in the file.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use toml::de::DeValue;
+use toml::value::Datetime;
+
+use super::{Rule, WantedEffects};
+use crate::action::About;
+use crate::arguments::Way;
+use crate::condition::Condition;
+use crate::destination::Place;
+use crate::document::{Report, Section, quoted};
+use crate::file::Reading;
+use crate::pattern::Patterns;
+use crate::verdict::Decision;
+
+/// The form of `effects`, as messages show it.
+const EFFECTS: &str = "a table such as `{ read_only = true }`, with one or more of `read_only`, `destructive`, \
+                       `idempotent`, `open_world`, each true or false";
+
+/// The form of `until`, as messages show it.
+const UNTIL: &str = "a day without quotes (`until = 2026-12-31`) or a moment with its offset (`until = 2026-12-31T18:00:00Z`)";
+
+/// The keys of a file's top level, where they may have been meant to stand.
+const TOP: [(&str, &str); 2] = [
+    ("trusted", "at the top of the file, above the first `[[rule]]`"),
+    ("data_flow", "at the top of the file, above the first `[[rule]]`"),
+];
+
+impl Rule {
+    /// The rule of a table; nothing, with the mistakes in the report, where it has any.
+    pub(crate) fn parse(
+        (number, line): (usize, usize),
+        section: &mut Section<'_>,
+        reading: &Reading,
+        report: &mut Report<'_>,
+    ) -> Option<Self> {
+        let before = report.count();
+        let decision = section.word("decide", Decision::WORDS, report);
+        if !section.has("decide") {
+            section.wrong_whole("`decide` is missing; it is `\"allow\"`, `\"ask\"` or `\"deny\"`", report);
+        }
+        let places = |texts: &[String]| texts.iter().map(|text| Place::new(text, reading)).collect();
+        let rule = Self {
+            number,
+            line,
+            decision: decision.unwrap_or(Decision::Deny),
+            name: section.text("name", report),
+            reason: section.text("reason", report),
+            about: section.words("about", About::WORDS, report),
+            server: section.read("server", report, Patterns::new),
+            tool: section.read("tool", report, Patterns::new),
+            prompt: section.read("prompt", report, Patterns::new),
+            resource: section.read("resource", report, Patterns::new),
+            application: section.read("application", report, Patterns::new),
+            principal: section.read("principal", report, Patterns::new),
+            effects: effects(section, report),
+            arguments: arguments(section, reading, report),
+            destinations: section.read("destinations", report, places),
+            until: until(section, report),
+            strong: section.boolean("strong", report).unwrap_or(false),
+            remember: section.boolean("remember", report).unwrap_or(true),
+            review: section.boolean("review", report).unwrap_or(false),
+        };
+        section.refuse_unknown(&TOP, report);
+        contradictions(section, decision, rule.about.as_deref(), report);
+        (report.count() == before).then_some(rule)
+    }
+}
+
+fn effects(section: &mut Section<'_>, report: &mut Report<'_>) -> Option<WantedEffects> {
+    let mut table = section.table("effects", EFFECTS, report)?;
+    let effects = WantedEffects {
+        read_only: table.boolean("read_only", report),
+        destructive: table.boolean("destructive", report),
+        idempotent: table.boolean("idempotent", report),
+        open_world: table.boolean("open_world", report),
+    };
+    table.refuse_unknown(&[], report);
+    Some(effects)
+}
+
+fn arguments(
+    section: &mut Section<'_>,
+    reading: &Reading,
+    report: &mut Report<'_>,
+) -> Vec<(String, Way, Condition)> {
+    let expected = "a table of conditions, such as `arguments.path = { under = \"~/work\" }`";
+    let Some(table) = section.table("arguments", expected, report) else { return Vec::new() };
+    let conditions = table.entries().filter_map(|(key, value)| {
+        let condition = Condition::parse(key, value, &table, reading, report)?;
+        Some((key.to_owned(), Way::new(key), condition))
+    });
+    conditions.collect()
+}
+
+fn until(section: &mut Section<'_>, report: &mut Report<'_>) -> Option<(String, Timestamp)> {
+    let value = section.get("until")?.get_ref();
+    let end = match value {
+        DeValue::Datetime(until) => end_of(until).map(|end| (until.to_string(), end)),
+        other => Err(format!("expected {UNTIL}, found {}", crate::document::kind(other))),
+    };
+    end.map_err(|what| section.wrong("until", &what, report)).ok()
+}
+
+/// Adds a mistake for what can never fit, or never has an effect: the person meant something by it.
+fn contradictions(
+    section: &Section<'_>,
+    decision: Option<Decision>,
+    about: Option<&[About]>,
+    report: &mut Report<'_>,
+) {
+    section.refuse_together(&["tool", "prompt", "resource"], "rule", report);
+    let others = ["prompt", "resource"].into_iter().find(|key| section.has(key));
+    for key in ["effects", "arguments"] {
+        if let (true, Some(other)) = (section.has(key), others) {
+            section.wrong(key, &format!("only tools have it, and the rule has `{other}`"), report);
+        }
+    }
+    if section.has("destinations") && section.has("prompt") {
+        section.wrong("destinations", "only tools and resources have it, and the rule has `prompt`", report);
+    }
+    let kind = match () {
+        () if section.has("tool") => Some((About::Tool, "tool")),
+        () if section.has("prompt") => Some((About::Prompt, "prompt")),
+        () if section.has("resource") => Some((About::Resource, "resource")),
+        () if section.has("effects") => Some((About::Tool, "effects")),
+        () if section.has("arguments") => Some((About::Tool, "arguments")),
+        () => None,
+    };
+    let about = about.unwrap_or_default();
+    if let Some((kind, key)) = kind
+        && about.iter().any(|one| *one != kind)
+    {
+        let what = format!("it names more than a rule with `{key}` can fit, which is {kind}");
+        section.wrong("about", &what, report);
+    }
+    let has_destinations = |one: &About| matches!(one, About::Tool | About::Resource);
+    if section.has("destinations") && !about.iter().all(has_destinations) {
+        section.wrong("about", "it names what has no `destinations`; only tools and resources have", report);
+    }
+    let Some(decision) = decision else { return };
+    for key in ["strong", "remember"] {
+        if decision != Decision::Ask && section.has(key) {
+            let what = format!("it is about asking, and the rule says `decide = \"{decision}\"`");
+            section.wrong(key, &what, report);
+        }
+    }
+    if decision == Decision::Deny && section.has("review") {
+        section.wrong("review", "a denied call has no result to review", report);
+    }
+}
+
+/// The first moment at which a rule is over: the end of a day, or the moment itself.
+fn end_of(until: &Datetime) -> Result<Timestamp, String> {
+    let text = until.to_string();
+    let wrong = |error: jiff::Error| format!("`{}`: {error}", quoted(&text));
+    match (until.date.is_some(), until.time.is_some(), until.offset.is_some()) {
+        (true, true, true) => text.replace(' ', "T").parse().map_err(wrong),
+        (true, false, false) => {
+            let day: Date = text.parse().map_err(wrong)?;
+            let next = day.tomorrow().map_err(wrong)?;
+            next.to_zoned(TimeZone::UTC).map(|moment| moment.timestamp()).map_err(wrong)
+        }
+        _ => Err(format!("expected {UNTIL}")),
+    }
+}
