@@ -1,21 +1,19 @@
 //! One matter as a person reads it. What others say stands behind a bar or in a column of its own, never where we speak.
 
-use hospes::model::RawJson;
+mod page;
+
 use hospes_host::desk::{
     CallCard, CallKind, Card, FormCard, Matter, ResultCard, SamplingRequestCard, SamplingResultCard, UrlCard,
 };
-use hospes_host::pins::{PinState, PinnedServer};
+use hospes_host::pins::PinnedServer;
 use hospes_policy::visible_line;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
+use self::page::{NAMES, Page, edited, label};
 use super::draft::{self, Draft, Field};
-use super::edits::text_edits;
 use super::{json, text};
-
-/// How wide the names of facts are, in columns.
-const NAMES: usize = 12;
 
 /// How much there is to lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,13 +106,6 @@ pub(crate) fn bold() -> Style {
 
 fn bad() -> Style {
     Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
-}
-
-struct Page {
-    width: usize,
-    lines: Vec<Line<'static>>,
-    /// Number of lines to the end of what would happen, where more follows.
-    needed: Option<usize>,
 }
 
 impl Page {
@@ -320,278 +311,6 @@ impl Page {
         }
         self.styled("", "Nothing of it was fetched. Go there only if you know this host.", dim());
     }
-
-    fn heading(&mut self, verb: &str, name: &str) {
-        let room = self.width.saturating_sub(verb.len() + 1).max(NAMES);
-        let mut lines = text::lines(&visible_line(name), room).into_iter();
-        let first = lines.next().unwrap_or_default();
-        self.lines.push(Line::from(vec![Span::raw(format!("{verb} ")), Span::styled(first, bold())]));
-        for line in lines {
-            self.lines.push(Line::styled(line, bold()));
-        }
-        self.lines.push(Line::default());
-    }
-
-    fn who(&mut self, matter: &Matter, pins: Option<&[PinnedServer]>) {
-        self.fact("server", &matter.server);
-        if let Some(pinned) = pins.and_then(|pins| pins.iter().find(|one| one.server == matter.server)) {
-            let name = match &matter.card {
-                Card::Call(card) => Some(&card.name),
-                _ => None,
-            };
-            let waiting = pinned.items.iter().filter(|item| item.state != PinState::Accepted).count();
-            let by = pinned.decided_by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default();
-            let (words, style) = match pinned.state {
-                _ if pinned.is_builtin => ("built in".to_owned(), dim()),
-                PinState::Accepted if waiting > 0 => {
-                    let words = format!("{waiting} of its definitions changed and wait (`hospes pins show`)");
-                    (words, Style::new().fg(Color::Yellow))
-                }
-                PinState::Accepted => (format!("definitions accepted{by}"), dim()),
-                state => (format!("definitions {}", state.as_str()), bad()),
-            };
-            self.styled("", &words, style);
-            let item = name.and_then(|name| pinned.items.iter().find(|item| item.name == *name));
-            if let Some(item) = item.filter(|item| item.before.is_some()) {
-                let words = format!("the definition of this tool changed: it is {}", item.state.as_str());
-                self.styled("", &words, Style::new().fg(Color::Yellow));
-            }
-            for lint in item.map(|item| item.lints.as_slice()).unwrap_or_default() {
-                self.styled("", &lint.text, Style::new().fg(Color::Yellow));
-            }
-        }
-        match &matter.application {
-            Some(name) => self.fact("asked by", &format!("{name}, as it calls itself")),
-            None => self.fact("asked by", "an application without a name"),
-        }
-        if let Some(principal) = &matter.principal {
-            self.fact("signed in", principal);
-        }
-    }
-
-    fn cause(&mut self, cause: Option<&str>) {
-        if let Some(cause) = cause {
-            self.fact("in call of", cause);
-        }
-    }
-
-    fn fact(&mut self, name: &str, value: &str) {
-        self.styled(name, value, Style::new());
-    }
-
-    fn styled(&mut self, name: &str, value: &str, style: Style) {
-        let room = self.width.saturating_sub(NAMES);
-        for (at, line) in text::lines(&visible_line(value), room).into_iter().enumerate() {
-            self.lines
-                .push(Line::from(vec![label(if at == 0 { name } else { "" }), Span::styled(line, style)]));
-        }
-    }
-
-    fn alarm(&mut self, words: &str) {
-        for line in text::lines(words, self.width.saturating_sub(2)) {
-            self.lines.push(Line::styled(format!("! {line}"), bad()));
-        }
-    }
-
-    fn part(&mut self, name: &'static str, note: &'static str) {
-        self.lines.push(Line::default());
-        let note = if note.is_empty() { String::new() } else { format!("  {note}") };
-        let style = Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD);
-        self.lines.push(Line::from(vec![
-            Span::styled(name, style),
-            Span::styled(note, Style::new().fg(Color::Yellow)),
-        ]));
-    }
-
-    fn problem(&mut self, draft: &Draft) {
-        if let Some(problem) = &draft.problem {
-            self.alarm(problem);
-        }
-    }
-
-    /// Text of others.
-    fn said(&mut self, words: &str) {
-        for line in text::lines(words, self.width.saturating_sub(2)) {
-            self.lines.push(Line::from(vec![Span::styled("│ ", dim()), Span::raw(line)]));
-        }
-    }
-
-    fn values(&mut self, name: &'static str, base: &RawJson, draft: &Draft) {
-        let now = draft.edited.as_ref().unwrap_or(base);
-        self.part(name, edited(draft));
-        self.problem(draft);
-        if draft.is_raw {
-            self.raw(now)
-        } else {
-            self.object(now)
-        }
-        self.changes(base, draft);
-    }
-
-    fn changes(&mut self, base: &RawJson, draft: &Draft) {
-        if let Some(edited) = &draft.edited {
-            self.part("What you changed", "");
-            self.difference(base, edited, "nothing");
-        }
-    }
-
-    fn raw(&mut self, value: &RawJson) {
-        self.said(&json::pretty(value));
-    }
-
-    fn object(&mut self, value: &RawJson) {
-        match json::members(value) {
-            Some(members) if members.is_empty() => self.styled("", "none", dim()),
-            Some(members) => members.iter().for_each(|(name, value)| self.member(name, value)),
-            None => self.raw(value),
-        }
-    }
-
-    /// A result that would be handed over, and what of it was changed.
-    fn answer(&mut self, was: &RawJson, now: &RawJson, draft: &Draft) {
-        match json::members(now).filter(|_| !draft.is_raw) {
-            None => self.raw(now),
-            Some(members) => {
-                for (name, value) in members {
-                    if name == "content" {
-                        self.blocks(&value);
-                    } else {
-                        // It goes along, so it is shown.
-                        self.member(&name, &value);
-                    }
-                }
-            }
-        }
-        self.changes(was, draft);
-    }
-
-    /// A member: a short value beside its name, a longer one below it.
-    fn member(&mut self, name: &str, value: &RawJson) {
-        if let Some(edits) = text_edits(value) {
-            self.styled_name(name, "what goes and what comes", dim());
-            for edit in edits {
-                self.side('-', &edit.old);
-                self.side('+', &edit.new);
-                if !edit.rest.is_empty() {
-                    self.said(&edit.rest);
-                }
-            }
-            return;
-        }
-        let laid = json::pretty(value);
-        match json::text(value).filter(|text| text.contains('\n')) {
-            Some(long) => {
-                self.styled_name(name, &format!("a text of {} lines", long.split('\n').count()), dim());
-                self.said(&long);
-            }
-            None if laid.contains('\n') => {
-                self.styled_name(name, "", dim());
-                self.said(&laid);
-            }
-            None => self.styled_name(name, &laid, Style::new()),
-        }
-    }
-
-    fn styled_name(&mut self, name: &str, value: &str, style: Style) {
-        let name = text::line(name, self.width.saturating_sub(4));
-        let width = ratatui::text::Span::raw(name.as_str()).width();
-        if width >= NAMES {
-            self.lines.push(Line::styled(name, dim()));
-            self.styled("", value, style);
-        } else {
-            self.styled(&name, value, style);
-        }
-    }
-
-    fn conversation(&mut self, request: &RawJson) {
-        let members = json::members(request).unwrap_or_default();
-        let system = members.iter().find(|(name, _)| name == "systemPrompt").map(|(_, value)| value);
-        if let Some(system) = system.and_then(json::text) {
-            self.styled("system", &format!("{} bytes", system.len()), dim());
-            self.said(&system);
-        }
-        let messages = members.iter().find(|(name, _)| name == "messages").map(|(_, value)| value);
-        let messages: Vec<RawJson> = messages.and_then(|list| list.decode().ok()).unwrap_or_default();
-        for message in messages {
-            let members = json::members(&message).unwrap_or_default();
-            let find = |name: &str| members.iter().find(|(one, _)| one == name).map(|(_, value)| value);
-            let role = find("role").and_then(json::text).unwrap_or_default();
-            self.styled(&text::line(&role, NAMES - 2), "", dim());
-            if let Some(content) = find("content") {
-                self.blocks(content);
-            }
-        }
-        // Whatever else there is goes along, so it is shown.
-        for (name, value) in &members {
-            if !matches!(name.as_str(), "systemPrompt" | "messages") {
-                self.member(name, value);
-            }
-        }
-    }
-
-    /// One block of content, or a list of them.
-    fn blocks(&mut self, content: &RawJson) {
-        let list: Vec<RawJson> = content.decode().unwrap_or_else(|_| vec![content.clone()]);
-        for block in list {
-            let value = block.to_value().unwrap_or_default();
-            let text = |name: &str| value.get(name).and_then(Value::as_str);
-            match (text("type"), text("text"), text("data")) {
-                (Some("text"), Some(said), _) => self.said(said),
-                (Some(what @ ("image" | "audio")), _, Some(data)) => {
-                    let mime = text("mimeType").unwrap_or("of no known type");
-                    self.styled(what, &format!("{mime}, {} bytes", data.len() / 4 * 3), dim());
-                }
-                _ => self.raw(&block),
-            }
-        }
-    }
-
-    /// What is other than before, member by member.
-    fn difference(&mut self, before: &RawJson, after: &RawJson, none: &str) {
-        let (Some(old), Some(new)) = (json::members(before), json::members(after)) else {
-            if json::is_same(before, after) {
-                return self.styled("", none, dim());
-            }
-            self.side('-', &json::pretty(before));
-            self.side('+', &json::pretty(after));
-            return;
-        };
-        let find = |list: &[(String, RawJson)], name: &str| {
-            list.iter().rfind(|(one, _)| one == name).map(|(_, value)| value.clone())
-        };
-        let count = self.lines.len();
-        for (name, value) in &old {
-            let now = find(&new, name);
-            if now.as_ref().is_some_and(|now| json::is_same(now, value)) {
-                continue;
-            }
-            self.side('-', &format!("{name}: {}", json::pretty(value)));
-            if let Some(now) = now {
-                self.side('+', &format!("{name}: {}", json::pretty(&now)));
-            }
-        }
-        for (name, value) in new.iter().filter(|(name, _)| find(&old, name).is_none()) {
-            self.side('+', &format!("{name}: {}", json::pretty(value)));
-        }
-        if self.lines.len() == count {
-            self.styled("", none, dim());
-        }
-    }
-
-    fn side(&mut self, sign: char, words: &str) {
-        let color = if sign == '+' { Color::Green } else { Color::Red };
-        for line in text::lines(words, self.width.saturating_sub(2)) {
-            self.lines.push(Line::styled(format!("{sign} {line}"), Style::new().fg(color)));
-        }
-    }
-}
-
-fn label(name: &str) -> Span<'static> {
-    Span::styled(format!("{name:<NAMES$}"), dim())
-}
-
-fn edited(draft: &Draft) -> &'static str {
-    if draft.edited.is_some() { "changed by you" } else { "" }
 }
 
 /// What a field of a form wants.

@@ -1,4 +1,4 @@
-//! What tells one matter from another on a single line.
+//! The words that tell one matter from another on a single line.
 
 use hospes::model::RawJson;
 use hospes_host::desk::{Card, Matter};

@@ -47,14 +47,14 @@ pub(crate) struct State {
     busy: Option<String>,
     /// The matter that was decided last here.
     decided: Option<String>,
-    /// Whether a matter has to be chosen before a key decides: from a decision here until then.
+    /// True if a matter has to be chosen before a key decides: from a decision here until then.
     must_choose: bool,
-    /// How far the card was scrolled at most.
+    /// The furthest line that the card was scrolled to.
     furthest: usize,
     pub(crate) lost: Option<String>,
     pub(crate) pins: Option<Vec<PinnedServer>>,
     pub(crate) scroll: usize,
-    /// As far as it can be scrolled, by how much at once, and how far it has to be before it is allowed.
+    /// The last line it can be scrolled to, the lines of one page, and the line it has to reach before it is allowed.
     pub(crate) room: (usize, usize, usize),
 }
 
