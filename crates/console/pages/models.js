@@ -80,10 +80,10 @@ function budget(one) {
       allowance && h("span", { class: "soft small end" }, within(allowance))),
     !allowance && h("p", { class: "soft" }, "No budget: it may ask no model."),
     allowance && allowance.tokens !== null && meter("Tokens", one.spentTokens, one.reservedTokens, one.leftTokens, allowance.tokens, count),
-    allowance && allowance.money !== null && meter("Money", one.spentMoney, one.reservedMoney, one.leftMoney, allowance.money, same),
+    allowance && allowance.money !== null && meter("Money, in the currency of your prices", one.spentMoney, one.reservedMoney, one.leftMoney, allowance.money, same),
     allowance && allowance.tokens === null && allowance.money === null && h("p", null, "As much as it likes."),
     (!allowance || allowance.tokens === null) && spent && h("p", { class: "soft small" },
-      `${many(one.spentTokens, "token")} spent${Number(one.reservedTokens) > 0 ? `, ${count(one.reservedTokens)} set aside` : ""}`, Number(one.spentMoney) > 0 && `, for ${one.spentMoney}`),
+      `${many(one.spentTokens, "token")} spent${Number(one.reservedTokens) > 0 ? `, ${count(one.reservedTokens)} set aside` : ""}`, Number(one.spentMoney) > 0 && `, for ${one.spentMoney} in the currency of your prices`),
     allowance?.calls !== null && allowance?.calls !== undefined && h("p", { class: "soft small" }, `At most ${many(allowance.calls, "request")} in ${span(allowance.perMs)}.`));
 }
 
@@ -98,7 +98,7 @@ function model(one) {
       h("dt", null, name), h("dd", null, h("span", { class: "meter-bar", "aria-hidden": "true" }, h("span", { class: "meter-used", style: { width: `${Number(one[key]) * 100}%` } })), h("span", { class: "number" }, String(one[key])))))),
     h("dl", { class: "facts tight one" },
       h("div", null, h("dt", null, "Takes"), h("dd", null, takes.join(", "))),
-      h("div", null, h("dt", null, "Price"), h("dd", null, one.prices ? `${one.prices[0]} in, ${one.prices[1]} out, for a million tokens` : "not known")),
+      h("div", null, h("dt", null, "Price"), h("dd", null, one.prices ? `${one.prices[0]} in, ${one.prices[1]} out, for a million tokens, in the currency of your prices` : "not known")),
       (one.context !== null || one.maxOutput !== null) && h("div", null, h("dt", null, "Room"), h("dd", null,
         [one.context !== null && many(one.context, "token"), one.maxOutput !== null && `answers of ${count(one.maxOutput)}`].filter(Boolean).join(", ")))));
 }
@@ -127,7 +127,7 @@ function chosen(one, app) {
       h("span", { class: "when" }, ago(new Date(one.at))), h("span", { class: `ending ${kind}` }, word),
       h("span", { class: "what" }, h("strong", null, one.model), h("span", { class: "soft" }, ` for ${one.server}`)),
       h("span", { class: "took" }, one.usage ? many(Number(one.usage[0]) + Number(one.usage[1]), "token") : ""),
-      h("span", { class: "who soft" }, one.cost ?? "")),
+      h("span", { class: "who soft", title: "in the currency of your prices" }, one.cost ? `cost ${one.cost}` : "")),
     isOpen && h("div", { class: "entry-more" }, h("dl", { class: "facts" },
       [["When", moment(new Date(one.at))], ["In the call of", one.cause], ["Chosen because", one.reason], ["Named by", one.isNamed && "the person, instead"],
         ["Tokens", one.usage && `${count(one.usage[0])} sent, ${count(one.usage[1])} received`], ["Cost", one.cost && `${one.cost}, in the currency of your prices`]]

@@ -153,7 +153,6 @@ function one({ status, offers, pinned: all }, app) {
   ];
 }
 
-/** What a tool says of what it does; whether that is believed is for the rules. */
 /** What a server says of a tool. What speaks for the tool is coloured only where the server's word is believed. */
 export function effects(annotations = {}, isTrusted = false) {
   const said = [

@@ -75,7 +75,7 @@ impl Sampler {
             None => format!("{account}: nothing is set"),
             Some(left) => {
                 let tokens = left.tokens.map(|tokens| format!("{tokens} tokens"));
-                let money = left.money.map(|money| money.to_string());
+                let money = left.money.map(|money| format!("{money} in the currency of your prices"));
                 let parts: Vec<String> = tokens.into_iter().chain(money).collect();
                 let left = if parts.is_empty() { "no limit".to_owned() } else { parts.join(" and ") };
                 format!("{account}: {left}")
@@ -95,5 +95,26 @@ impl Sampler {
             return Some(Estimate::of(choice.model, params));
         }
         self.catalogue.get(name).map(|model| Estimate::of(model, params))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hospes_models::{Allowance, Budget, Catalogue, Model, Scripted};
+
+    use super::*;
+
+    #[test]
+    fn money_that_is_left_names_its_currency() {
+        let catalogue =
+            Catalogue::new([Model::shared("small", Arc::new(Scripted::repeating(["Yes."])) as _)]);
+        let mut budget = Budget::new();
+        let allowance = Allowance::money(Money::units(1.5).unwrap()).and_tokens(1000);
+        budget.allow(Account::server("notes"), allowance);
+        let sampler = Sampler::new(catalogue.unwrap(), budget);
+        let said = sampler.remaining(&[Account::server("notes")]);
+        assert!(said.ends_with("1000 tokens and 1.50 in the currency of your prices"), "{said}");
     }
 }
