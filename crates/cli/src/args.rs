@@ -103,7 +103,7 @@ pub(crate) struct HostOptions {
     /// was never started before]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) start_wait: Option<Duration>,
-    /// How many processes of servers may be starting at once; the others wait for their turn, and their time limit begins
+    /// Maximum number of server processes that start at once; the others wait for their turn, and their time limit begins
     /// with it [default: twice the number of processors, and 4 at least]
     #[arg(long, value_name = "COUNT", value_parser = some_count, allow_negative_numbers = true)]
     pub(crate) max_starting: Option<usize>,

@@ -10,16 +10,16 @@ use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::place;
 
-/// What stands before the endpoint.
+/// The check of callers that stands before the endpoint.
 pub(crate) struct OwnCallers {
     pub(crate) front: CallerFront,
-    /// What others show.
+    /// The token that other callers show.
     pub(crate) token: String,
-    /// Whether applications need it.
+    /// True if applications need the token.
     pub(crate) is_wanted: bool,
 }
 
-/// None where whoever reaches the endpoint may use it.
+/// The check of callers; none where everybody who reaches the endpoint may use it.
 pub(crate) fn front(said: Option<Callers>, bound: SocketAddr, output: Output) -> Outcome<Option<OwnCallers>> {
     // Beyond loopback it was said that nobody is asked for anything.
     let usual = if bound.ip().is_loopback() { Callers::SameUser } else { Callers::Any };

@@ -1,6 +1,6 @@
 //! Limits of the system that were set for this process: at most so much of a file, at most so much processor time.
 
-/// Has what exceeds them fail, as a write to a full disk does, instead of ending the program: an unanswered call is better
+/// Makes what exceeds them fail, as a write to a full disk does, instead of ending the program: an unanswered call is better
 /// than a record that nobody could finish. For as long as the program runs; to be called within a runtime.
 ///
 /// Where they cannot be heeded the program goes on as it is: then the limit ends it, as the system has it by default.

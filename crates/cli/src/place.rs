@@ -55,7 +55,7 @@ pub(crate) fn authorization_key() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/auth.key"))
 }
 
-/// Where the token is that programs show to the endpoint that are not let in by themselves.
+/// The file of the token that programs show to the endpoint if they are not let in by themselves.
 pub(crate) fn endpoint_token() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/endpoint.token"))
 }

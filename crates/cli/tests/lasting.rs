@@ -1,4 +1,4 @@
-//! What is on the disk before it is told: the record of the whole program, while it is killed and while nothing can be
+//! The record of the whole program, which is on the disk before an answer is given: while it is killed and while nothing can be
 //! written.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
@@ -20,7 +20,7 @@ fn host(house: &House) -> Running {
     host
 }
 
-/// How many calls of the tool stand in the record, with how they ended.
+/// The ends of the calls of a tool that stand in the record.
 fn recorded(house: &House, subject: &str) -> Vec<String> {
     let verified = house.run(&["audit", "verify"]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
@@ -72,7 +72,7 @@ fn limit(host: &Running, what: &str) {
     assert!(set.expect("util-linux has prlimit").success());
 }
 
-/// What cannot be written does not end the host: what was done is not told, nothing more is done, and once it can be
+/// A record that cannot be written does not end the host: what was done is not told, nothing more is done, and once it can be
 /// written again all of it stands in the record.
 #[test]
 fn a_limit_on_the_size_of_files_is_a_full_disk() {

@@ -137,7 +137,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
     scheme.eq_ignore_ascii_case("bearer").then_some(Some(secret.trim())).ok_or(Refused::NoToken)
 }
 
-/// Who it is that connects over the Unix socket; nothing for whom it is not: another user, or a server that a host has
+/// The client of a connection over the Unix socket; none for those it does not serve: another user, or a server that a host has
 /// started.
 pub(crate) fn connected(pid: Option<u32>, uid: u32, own: u32) -> Option<Caller> {
     if uid != own && uid != 0 {

@@ -159,14 +159,14 @@ impl Context {
         self.0.http.as_deref()
     }
 
-    /// What the transport, or a layer around the HTTP endpoint, left for handlers of this type:
+    /// The value of this type that the transport, or a layer around the HTTP endpoint, left for handlers:
     /// [`Context::extensions`] first, then the extensions of the HTTP request.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.extensions().get().or_else(|| self.http()?.extensions.get())
     }
 
-    /// What the transport left for handlers, apart from the [HTTP request](Context::http)'s.
+    /// The values that the transport left for handlers, apart from those of the [HTTP request](Context::http).
     #[must_use]
     pub fn extensions(&self) -> &http::Extensions {
         &self.0.extensions

@@ -64,7 +64,7 @@ impl Peer {
     }
 }
 
-/// Who sends, as far as the transport knows.
+/// The sender, as far as the transport knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sender {
     pub(crate) principal: Option<Arc<str>>,
@@ -78,7 +78,7 @@ impl Peer {
         self
     }
 
-    /// Whether it is this one that sends.
+    /// Returns whether this is the peer that sends.
     pub(crate) fn is_sent_by(&self, sender: &Sender) -> bool {
         self.principal == sender.principal && self.caller == sender.caller
     }

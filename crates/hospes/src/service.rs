@@ -19,7 +19,7 @@ pub trait Service: Send + Sync + 'static {
     /// Answers one call.
     fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send;
 
-    /// Whether every call gives back its thread quickly whenever it is polled. Calls of one connection then begin in its own
+    /// Returns whether every call gives back its thread quickly whenever it is polled. Calls of one connection then begin in its own
     /// task, in the order in which they came. Default: no, since a server runs functions that may block.
     fn is_cooperative(&self) -> bool {
         false

@@ -22,9 +22,9 @@ const SOON: &str = "100";
 struct Tiny {
     child: Child,
     input: Option<ChildStdin>,
-    /// What it writes to stdout, line by line.
+    /// The lines of its standard output.
     output: Receiver<String>,
-    /// What it writes to stderr, line by line.
+    /// The lines of its standard error.
     errors: Receiver<String>,
 }
 

@@ -15,7 +15,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use serde_json::Value;
 
-/// What a layer around the endpoint finds out.
+/// A fact that a layer around the endpoint finds out.
 #[derive(Clone)]
 struct Tenant(&'static str);
 

@@ -36,7 +36,7 @@ pub const DEFAULT_IDLE_AFTER: Duration = Duration::from_secs(600);
 /// How many connections there may be to one server, so that applications which can be asked have one each: the setting
 /// `max_connections`.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 16;
-/// How many processes may be starting at once for each processor of the machine: the setting `max_starting` is this times
+/// Maximum number of processes that start at once for each processor of the machine: the setting `max_starting` is this times
 /// their number, and 4 at least.
 ///
 /// A server that waits for its turn is `starting`, and its `connect_timeout` begins when its process does. One that hangs
@@ -59,7 +59,7 @@ pub struct Settings {
     pub call_wait: Duration,
     /// From starting or dialling a server until its lists are read.
     pub connect_timeout: Duration,
-    /// How many processes may be starting at once.
+    /// Maximum number of processes that start at once.
     pub max_starting: usize,
     /// For one request, counted again from each progress notification; none for no limit but the ceiling.
     pub request_timeout: Option<Duration>,

@@ -23,10 +23,10 @@ pub struct Status {
     /// Names that several tools or prompts would have, so that none is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collisions: Vec<String>,
-    /// What was wrong with the audit record when the host began to add to it.
+    /// The problem of the audit record when the host began to add to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_problem: Option<String>,
-    /// Whether calls go unasked, because there is no policy.
+    /// True if calls go unasked, because there is no policy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_policy: bool,
 }

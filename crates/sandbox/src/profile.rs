@@ -148,7 +148,7 @@ pub struct Confinement {
     pub files: Option<Files>,
     /// The network it may use.
     pub network: Network,
-    /// What this kernel is too old to refuse, so that the server may do it.
+    /// Operations that this kernel is too old to refuse, so that the server may do them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
 }

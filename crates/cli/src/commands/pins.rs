@@ -241,7 +241,7 @@ async fn ask(pins: &Pinned, server: &PinnedServer, found: Option<&PinnedItem>, o
     }
 }
 
-/// What a yes accepts, in words: `1 changed tool: send_email`.
+/// The things that a yes accepts, in words: `1 changed tool: send_email`.
 fn accepted(server: &PinnedServer, differences: &[Difference]) -> String {
     let mut parts = Vec::new();
     if server.state != PinState::Accepted && (server.state != PinState::Changed || server.before.is_some()) {

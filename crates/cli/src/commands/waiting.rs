@@ -1,4 +1,4 @@
-//! What waits for a person, said on the terminal of a host.
+//! Notices of what waits for a person, on the terminal of a host.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

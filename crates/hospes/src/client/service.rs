@@ -359,7 +359,7 @@ fn declined(round: &Round) -> Option<CallError> {
     Some(CallError::Rpc(RpcError::invalid_params("the person did not accept what the server asked for")))
 }
 
-/// Whether whoever made the call has an extension that only the two peers know.
+/// Returns whether the caller has an extension that only the two peers know.
 fn has_own_extensions(context: &Context) -> bool {
     context.peer().capabilities.extensions.keys().any(|identifier| identifier != TASKS_EXTENSION)
 }

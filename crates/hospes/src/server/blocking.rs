@@ -12,15 +12,15 @@ use crate::Error;
 use crate::server::extract::{Declaration, FromCall, Parts};
 use crate::server::handler::Handler;
 
-/// How many synchronous handlers of one server run at once; further calls wait for a thread, and can be cancelled
+/// Maximum number of synchronous handlers of one server that run at once; further calls wait for a thread, and can be cancelled
 /// meanwhile.
 pub const MAX_BLOCKING_CALLS: usize = 128;
 
-/// How many synchronous handlers run in this process, of all servers. Those of calls that were cancelled count until
+/// Number of synchronous handlers that run in this process, of all servers. Those of calls that were cancelled count until
 /// they return.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// How many synchronous handlers run in this process.
+/// Number of synchronous handlers that run in this process.
 pub(crate) fn running() -> usize {
     RUNNING.load(Ordering::Acquire)
 }

@@ -198,7 +198,7 @@ impl<T: Send + Sync + 'static> FromCall for State<T> {
     }
 }
 
-/// What a layer left for handlers: over HTTP in the extensions of the request (a tower or axum layer around the
+/// A value that a layer left for handlers: over HTTP in the extensions of the request (a tower or axum layer around the
 /// endpoint), or by a layer around the service in the [context's](Context::extensions).
 ///
 /// A call that carries none of this type is refused with an internal error; `Option<Extension<T>>` takes both. Calls over

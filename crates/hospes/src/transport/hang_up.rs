@@ -31,7 +31,7 @@ impl HangUp {
         Ok(stopper)
     }
 
-    /// Whether it happens before this is stopped.
+    /// Returns whether it happens before this is stopped.
     fn happens(&self) -> bool {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let wanted = PollFlags::RDHUP;

@@ -39,7 +39,7 @@ pub(super) struct Signals([(i32, tokio::signal::unix::Signal); 3]);
 
 #[cfg(unix)]
 impl Signals {
-    /// To be made within the runtime that is to wait for them.
+    /// The listener for signals, to be made within the runtime that is to wait for them.
     pub(super) fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
 
@@ -61,7 +61,7 @@ impl Signals {
     }
 }
 
-/// What asks the process to end.
+/// The signals that ask the process to end.
 #[cfg(not(unix))]
 pub(super) struct Signals;
 

@@ -16,16 +16,16 @@ use tokio::time::Instant;
 use super::hang_up::HangUp;
 use super::signal::Signals;
 
-/// How long what was told to stop has for that, and answers to go out, beyond the shutdown timeout.
+/// Time beyond the shutdown timeout for handlers to stop and for answers to go out.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
-/// How long the process may go on, once the server has come to its end, while a handler still has its thread.
+/// Maximum time that the process goes on after the end of the server while a handler still has its thread.
 const REMAINS: Duration = Duration::from_millis(200);
-/// How often it looks whether anything has changed, while something ends.
+/// Interval of its checks while something ends.
 const TICK: Duration = Duration::from_millis(20);
 /// The exit code where nobody asked for the end with a signal, whose code it would be.
 const STUCK: i32 = 1;
 
-/// How far a connection has come with reading and writing.
+/// Progress of a connection with reading and writing.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse(AtomicU64);
 
@@ -44,7 +44,7 @@ enum Stage {
     Served,
 }
 
-/// What watches over a server that has the process to itself. Dropping it is the end of the server.
+/// Watcher of a server that has the process to itself. Dropping it is the end of the server.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     stage: watch::Sender<Stage>,
@@ -90,7 +90,7 @@ impl Watchdog {
         })
     }
 
-    /// Where the connection shows that it gets on.
+    /// The counter by which the connection shows that it makes progress.
     #[cfg_attr(not(feature = "stdio"), expect(dead_code, reason = "for stdio alone"))]
     pub(crate) fn pulse(&self) -> Arc<Pulse> {
         Arc::clone(&self.pulse)

@@ -7,7 +7,7 @@ use hospes::prelude::*;
 use hospes::transport::http_server::{Endpoint, HttpServer};
 use hospes::transport::stdio_server::StdioServer;
 
-/// How long two calls wait for each other.
+/// Maximum time that two calls wait for each other.
 const MEETING: Duration = Duration::from_secs(20);
 
 #[derive(Deserialize, JsonSchema)]

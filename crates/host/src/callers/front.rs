@@ -15,13 +15,13 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Caller, Unknown};
 
-/// Who is let in.
+/// The callers that are let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
     /// Programs of the same user that no host has started; others by the token.
     SameUser,
-    /// Who shows the token.
+    /// Callers that show the token.
     Token,
 }
 
@@ -37,7 +37,7 @@ pub struct CallerFront {
 type Known = Result<Caller, Unknown>;
 
 impl CallerFront {
-    /// Before the endpoint that listens at `local`.
+    /// The check before the endpoint that listens at `local`.
     #[must_use]
     pub fn new(rule: Rule, local: SocketAddr, token: &str) -> Self {
         Self { rule, local, token: Sha256::digest(token).into() }
@@ -73,7 +73,7 @@ impl CallerFront {
         scheme.eq_ignore_ascii_case("bearer") && hash == self.token
     }
 
-    /// Why the caller is not served.
+    /// The reason why the caller is not served; none for one that is.
     fn refusal(&self, known: &Known, has_token: bool) -> Option<String> {
         if let Ok(caller) = known
             && caller.is_server

@@ -1,4 +1,4 @@
-//! What `/proc` says.
+//! Processes and connections as `/proc` lists them.
 
 use std::fs;
 use std::io::Read as _;
@@ -11,9 +11,9 @@ use super::{Caller, HELPER_WORD, Unknown};
 
 /// The longest table of sockets that is read, in bytes: some 200 000 sockets.
 const MAX_TABLE: u64 = 32 << 20;
-/// How many ancestors are followed.
+/// Maximum number of ancestors that are followed.
 const MAX_DEPTH: usize = 1024;
-/// How often a line of ancestors is read until it is the same twice: one may end meanwhile.
+/// Maximum number of times that a line of ancestors is read until it is the same twice: one may end meanwhile.
 const TRIES: usize = 4;
 
 pub(super) fn own_user() -> u32 {
@@ -63,7 +63,7 @@ pub(super) fn is_at_terminal(pid: u32) -> bool {
     (0..=2).any(|number| device(number).is_ok_and(|device| device == terminal || device == OWN_TERMINAL))
 }
 
-/// Whether a line of ancestors leads through this process, or through what starts servers of another host.
+/// Returns whether a line of ancestors leads through this process, or through what starts servers of another host.
 fn is_server(line: &[Stat], own: &[u32]) -> bool {
     let this = std::process::id();
     if line.first().is_some_and(|stat| stat.pid == this) {
@@ -78,7 +78,7 @@ fn own_line() -> Vec<u32> {
     line(std::process::id()).unwrap_or_default().iter().map(|stat| stat.pid).collect()
 }
 
-/// What starts servers is this program, or another copy of it, with a word that says so.
+/// Returns whether a process is a helper that starts servers: this program, or another copy of it, with a word that says so.
 fn is_helper(pid: u32) -> bool {
     let Ok(command) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
     command.split(|byte| *byte == 0).nth(1) == Some(HELPER_WORD.as_bytes())
@@ -105,7 +105,7 @@ fn entry(line: &str, wanted: (SocketAddr, SocketAddr)) -> Option<(u32, u64)> {
     (inode != 0).then_some((uid, inode))
 }
 
-/// Whether a connection leads there: who listens at all addresses has those of one port.
+/// Returns whether a connection leads there: who listens at all addresses has those of one port.
 fn is_to(address: SocketAddr, wanted: SocketAddr) -> bool {
     address == wanted || (wanted.ip().is_unspecified() && address.port() == wanted.port())
 }
@@ -133,7 +133,7 @@ fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Who holds a socket, of those who could: the processes of its user, and of the administrator.
+/// The holders of a socket, among the processes of its user and of the administrator.
 fn holders(uid: u32, inode: u64) -> Vec<u32> {
     let wanted = format!("socket:[{inode}]");
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
@@ -153,7 +153,7 @@ fn holds(pid: u32, wanted: &str) -> bool {
         .any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == wanted))
 }
 
-/// What is needed of `/proc/PID/stat`.
+/// The needed fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     pid: u32,

@@ -23,11 +23,11 @@ pub use process::{Process, Terminal};
 /// such an ancestor is a server of a host's, of this one's or of another.
 pub const HELPER_WORD: &str = "__run-child";
 
-/// Why it is not known which program it is.
+/// Reasons why the program at the other end is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unknown {
-    /// There is nothing on this system that would say it.
+    /// A system on which nothing tells it.
     #[error("this system does not say which program a connection is from")]
     System,
     /// A proxy has forwarded the request, for a program that may be anywhere.
@@ -44,7 +44,7 @@ pub enum Unknown {
     },
 }
 
-/// Who is at the other end of a connection.
+/// The program at the other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Caller {
@@ -52,7 +52,7 @@ pub struct Caller {
     pub uid: u32,
     /// The process that holds it; one of several that do, where one is a server of a host's that one.
     pub process: Process,
-    /// Whether it is a server that a host has started, this one or another.
+    /// True if it is a server that a host has started, this one or another.
     pub is_server: bool,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Caller {
 }
 
 impl Caller {
-    /// Who holds the other end of a TCP connection over loopback. Reads much of `/proc`, so it blocks for milliseconds.
+    /// The program at the other end of a TCP connection over loopback. Reads much of `/proc`, so it blocks for milliseconds.
     ///
     /// # Errors
     /// [`Unknown`]: it is not known.
@@ -112,14 +112,14 @@ impl Caller {
         None
     }
 
-    /// Whether it is a program of the user that this one runs as, or of the administrator.
+    /// Returns whether it is a program of the user that this one runs as, or of the administrator.
     #[must_use]
     pub fn is_same_user(&self) -> bool {
         is_same_user(self.uid)
     }
 }
 
-/// Whether this is the user that this program runs as, or the administrator, from whom there are no secrets.
+/// Returns whether this is the user that this program runs as, or the administrator, from whom there are no secrets.
 #[must_use]
 pub fn is_same_user(uid: u32) -> bool {
     #[cfg(target_os = "linux")]

@@ -1,11 +1,11 @@
-//! What is said of a process.
+//! The description of a process.
 
 use serde::{Deserialize, Serialize};
 
-/// How many ancestors are named.
+/// Maximum number of ancestors that are named.
 #[cfg(target_os = "linux")]
 pub(super) const MAX_PARENTS: usize = 3;
-/// How long the name of a program may be, in characters.
+/// Maximum length of a program's name, in characters.
 #[cfg(target_os = "linux")]
 const MAX_NAME: usize = 48;
 
@@ -29,13 +29,13 @@ pub struct Process {
 pub struct Terminal(String);
 
 impl Terminal {
-    /// What it is called below `/dev`.
+    /// Its name below `/dev`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0
     }
 
-    /// From the number of its device, as `/proc/PID/stat` has it; none for 0.
+    /// The terminal with this device number, as `/proc/PID/stat` has it; none for 0.
     #[cfg(target_os = "linux")]
     pub(super) fn from_device(number: i64) -> Option<Self> {
         let number = u32::try_from(number & 0xffff_ffff).ok().filter(|number| *number != 0)?;
@@ -50,7 +50,7 @@ impl Terminal {
 }
 
 impl Process {
-    /// What it is and where it comes from: `python3, process 5, started by bash, sshd`.
+    /// Its name and origin in words: `python3, process 5, started by bash, sshd`.
     #[must_use]
     pub fn words(&self) -> String {
         let Self { pid, program, parents, .. } = self;

@@ -29,21 +29,21 @@ impl<'a> Labelled<'a> {
         SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(Self { scheme, rest })
     }
 
-    /// With a label; none where a path could not hold what is the authority without one.
+    /// The URI with a label; none where a path could not hold what is the authority without one.
     pub(super) fn with(&self, label: &str) -> Option<String> {
         let authority = self.rest.split(['/', '?', '#']).next().unwrap_or_default();
         // An address in brackets is the one thing that an authority may have and a path may not.
         (!authority.contains(['[', ']'])).then(|| format!("{}://{label}/{}", self.scheme, self.rest))
     }
 
-    /// What may be a label, and the URI without it.
+    /// The part that may be a label, and the URI without it.
     pub(super) fn cut(&self) -> Option<(&'a str, String)> {
         let (label, rest) = self.rest.split_once('/')?;
         Some((label, format!("{}://{rest}", self.scheme)))
     }
 }
 
-/// Whether a URI carries its label inside.
+/// Returns whether a URI carries its label inside.
 pub(crate) fn is_labelled(uri: &str) -> bool {
     Labelled::of(uri).is_some()
 }
@@ -81,7 +81,7 @@ pub(crate) fn show_in(meta: &mut Meta, show: impl Fn(&str) -> String) {
     }
 }
 
-/// What most readers take for the member `resourceUri`: the last of that name.
+/// The member `resourceUri` as most readers take it: the last of that name.
 fn resource_uri(ui: &RawJson) -> Option<Cow<'_, str>> {
     ui.members().filter(|member| member.key() == "resourceUri").last()?.text()
 }

@@ -153,7 +153,7 @@ fn named_by<'a>(
     }
 }
 
-/// Where URIs of all servers lead, and how they are shown.
+/// The targets of the URIs of all servers, and the forms in which they are shown.
 fn uris(prefixes: &Prefixes, known: &[(usize, &Part<'_>, &Listing)]) -> Uris {
     let of = |part: &Part<'_>, tool: &Tool| part.filter.allows(&tool.name);
     let named = known.iter().flat_map(|(_, part, listing)| {

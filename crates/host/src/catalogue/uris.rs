@@ -57,9 +57,9 @@ pub struct Uris {
     /// Template shapes (variables' names blanked), with the servers that offer each.
     shapes: HashMap<String, BTreeSet<String>>,
     schemes: HashMap<String, BTreeSet<String>>,
-    /// Those that are not listed but named by a server's tools, with the servers.
+    /// The URIs that are not listed but named by a server's tools, with the servers.
     named: HashMap<String, BTreeSet<String>>,
-    /// Whether there are several servers, so that labels are needed.
+    /// True if there are several servers, so that labels are needed.
     labels: bool,
     /// The one server whose URIs these are, all as it writes them.
     alone: Option<String>,
@@ -112,7 +112,7 @@ impl Uris {
         self
     }
 
-    /// Whether URIs of some schemes carry a label.
+    /// Returns whether URIs of some schemes carry a label.
     pub(crate) fn has_labels(&self) -> bool {
         self.labels
     }
@@ -123,7 +123,7 @@ impl Uris {
         labelled.with(self.prefixes.of(server)?.as_str())
     }
 
-    /// Whether a URI wants a label and cannot have one, so that it is not listed.
+    /// Returns whether a URI wants a label and cannot have one, so that it is not listed.
     pub(crate) fn is_unlabelable(&self, server: &str, uri: &str) -> bool {
         self.labels && Labelled::of(uri).is_some() && self.labelled(server, uri).is_none()
     }
@@ -134,7 +134,7 @@ impl Uris {
         Some(Target { server: self.prefixes.server(label)?, uri: Cow::Owned(own) })
     }
 
-    /// Of a URI that wants a label and has none: the one server that lists it, names it or has a template for it.
+    /// The target of a URI that wants a label and has none: the one server that lists it, names it or has a template for it.
     fn route_bare<'a>(&'a self, uri: &'a str, matches: Matcher<'_>) -> Result<Target<'a>, RouteError> {
         let exact = [&self.listed, &self.named].into_iter().filter_map(|all| all.get(uri)).flatten();
         let templates = self.templates.iter().filter(|(template, _)| matches(template, uri));

@@ -39,7 +39,7 @@ pub struct Config {
     pub audit_kept_for: Option<Duration>,
     /// What is said of the accounts of users at servers.
     pub accounts: AccountsConfig,
-    /// Whether what servers ask of a person is answered at the console, where the application cannot ask. By default
+    /// True if questions of servers to a person are answered at the console where the application cannot ask. By default
     /// wherever a console is served.
     pub console_questions: Option<bool>,
     /// From where decisions are taken, if anything is said of that; of several files the strictest.
@@ -60,10 +60,10 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Callers {
-    /// Those of the user that runs the host, but for the servers that it has started; others need the endpoint's token.
+    /// Programs of the user that runs the host, but for the servers that it has started; others need the endpoint's token.
     #[default]
     SameUser,
-    /// Those that show the endpoint's token.
+    /// Programs that show the endpoint's token.
     Token,
     /// All that reach it.
     Any,

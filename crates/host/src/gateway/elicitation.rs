@@ -145,7 +145,7 @@ fn screen_url(mut params: ElicitUrlParams) -> Result<ElicitUrlParams, Elicitatio
     Ok(params)
 }
 
-/// Whether a label of an ASCII domain stands for letters that mix scripts or are drawn like Latin ones.
+/// Returns whether a label of an ASCII domain stands for letters that mix scripts or are drawn like Latin ones.
 fn looks_like_others(domain: &str) -> bool {
     let (name, read) = idna::domain_to_unicode(domain);
     read.is_err()

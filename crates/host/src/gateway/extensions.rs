@@ -18,13 +18,13 @@ use crate::catalogue::{Catalogue, is_labelled, template_matches};
 use crate::guard::What;
 use crate::upstream::{Extensions, Live};
 
-/// What a method that only an extension has is called before rules, so that it is never taken for a tool.
+/// Prefix of the name that a method of an extension has for rules, so that it is never taken for a tool.
 const SUBJECT: &str = "method:";
 /// The longest name of such a method, in bytes.
 const MAX_METHOD_BYTES: usize = 128;
 /// The members of results that hold further objects with URIs.
 const NESTED: [&str; 3] = ["skills", "skill", "resources"];
-/// How deep such members are followed.
+/// Maximum depth to which such members are followed.
 const MAX_DEPTH: usize = 4;
 
 impl Gateway {
@@ -233,7 +233,7 @@ fn agreed(settings: &[RawJson]) -> RawJson {
     RawJson::parse(out).unwrap_or_else(|_| RawJson::empty_object())
 }
 
-/// What the params say beside what belongs to the protocol.
+/// The params without what belongs to the protocol.
 fn without_meta(params: &RawJson) -> RawJson {
     let mut out = vec![b'{'];
     let own = ["_meta", "inputResponses", "requestState"];
@@ -245,7 +245,7 @@ fn without_meta(params: &RawJson) -> RawJson {
     RawJson::parse(out).unwrap_or_else(|_| RawJson::empty_object())
 }
 
-/// Whether the result of a method holds URIs of resources, and where is known.
+/// Returns whether the result of a method holds URIs of resources, and where is known.
 fn names_uris(method: &str) -> bool {
     matches!(method, "skills/list" | "skills/get" | "resources/directory/read")
 }
@@ -275,7 +275,7 @@ fn with_shown_uris(value: &RawJson, depth: usize, show: &impl Fn(&str) -> String
     shown
 }
 
-/// Whether the catalogue's methods are somebody's own.
+/// Returns whether the catalogue's methods are somebody's own.
 pub(super) fn is_own(method: &Method) -> bool {
     matches!(method, Method::Other(_))
 }

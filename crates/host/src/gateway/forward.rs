@@ -190,7 +190,7 @@ fn back<'a>(text: &'a str, server: &str, holder: Option<u64>) -> Result<Option<&
     Ok(carried.inner)
 }
 
-/// Whether there may be a member that holds a URI: one pass looks for the end that `uri`, `resourceUri` and
+/// Returns whether there may be a member that holds a URI: one pass looks for the end that `uri`, `resourceUri` and
 /// `ui/resourceUri` have in common.
 fn may_hold_uris(json: &[u8]) -> bool {
     memmem::find_iter(json, b"ri\"").any(|at| matches!(&json[..at], [.., b'"', b'u'] | [.., b'e', b'U']))

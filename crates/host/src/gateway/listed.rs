@@ -4,7 +4,7 @@ use super::shared::View;
 use crate::catalogue::Catalogue;
 use crate::upstream::{Slot, State, UpstreamStatus};
 
-/// How what the applications of a view see of a server differs from what the server offers, one sentence for each difference.
+/// The differences between what a server offers and what the applications of a view see of it, one sentence for each.
 /// None for a server at which each user has an account: its connections are each user's own business.
 pub(super) fn differences(
     slot: &Slot,

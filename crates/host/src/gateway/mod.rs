@@ -108,7 +108,7 @@ impl Gateway {
         Self { shared, only: None }
     }
 
-    /// Of one server alone, at this position.
+    /// The gateway of one server alone, at this position.
     pub(crate) fn only(shared: Arc<Shared>, server: usize) -> Self {
         Self { shared, only: Some(server) }
     }
@@ -553,7 +553,7 @@ impl Gateway {
         line.live().is_none().then_some(server)
     }
 
-    /// Whether it is not known what a server offers: it has not been ready yet, or has failed for good.
+    /// Returns whether it is not known what a server offers: it has not been ready yet, or has failed for good.
     fn is_unknown(&self, server: usize, using: &InUse) -> bool {
         let upstream = self.shared.upstreams[server].of(using.view.user.as_ref());
         upstream.is_none_or(|upstream| upstream.offers(using.view.abilities).is_none())

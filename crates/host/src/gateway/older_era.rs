@@ -15,13 +15,13 @@ use tokio::time::timeout;
 use super::Gateway;
 use crate::upstream::{Era, Known, Line, Live, decoded};
 
-/// How long an answer waits until the connection is left that it came over.
+/// Time that an answer waits until the connection is left that it came over.
 const LEFT_WAIT: Duration = Duration::from_secs(2);
 
 /// The requests that servers send up to 2025-11-25.
 const REQUESTS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
-/// What the errors of such servers call these requests.
+/// The words for these requests in the errors of such servers.
 const WORDS: &str = "server-initiated request";
 
 impl Gateway {
@@ -66,7 +66,7 @@ impl Gateway {
     }
 }
 
-/// Whether the outcome says that the server could not send a request of its own. Only the text tells.
+/// Returns whether the outcome says that the server could not send a request of its own. Only the text tells.
 fn asks_with_requests(method: &Method, outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Failed(error) => {

@@ -77,7 +77,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Whether the server at this position is shown.
+    /// Returns whether the server at this position is shown.
     pub(crate) fn sees(&self, server: usize) -> bool {
         self.only.is_none_or(|only| only == server)
     }
@@ -266,7 +266,7 @@ impl Shared {
         catalogue
     }
 
-    /// What applications without connections of their own see in a view.
+    /// The catalogue of a view for applications without connections of their own.
     fn common_catalogue(&self, view: &View, epoch: u64) -> Arc<Catalogue> {
         let mut built = view.built.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(built) = built.as_ref().filter(|built| built.epoch == epoch) {

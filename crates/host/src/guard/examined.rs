@@ -1,4 +1,4 @@
-//! Whether the record was whole when the host began to add to it.
+//! The check of the record when the host begins to add to it.
 
 use std::error::Error as _;
 
@@ -27,7 +27,7 @@ impl Guard {
         Some(problem)
     }
 
-    /// What [`Guard::examine_record`] found.
+    /// The finding of [`Guard::examine_record`].
     #[must_use]
     pub fn record_problem(&self) -> Option<&str> {
         self.record_problem.get().map(String::as_str)

@@ -61,7 +61,7 @@ impl<'a> Going<'a> {
         }
     }
 
-    /// What the rules, and the person, see of its arguments, as JSON.
+    /// The arguments as the rules and the person see them, as JSON.
     pub(super) fn arguments<'b>(&'b self, call: &'b Call) -> &'b str {
         match self.what {
             What::Method(_, params) => params.as_str(),

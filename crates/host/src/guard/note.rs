@@ -64,7 +64,7 @@ impl Note {
     }
 }
 
-/// Has what could not be written tried again.
+/// Tries again later to write an entry.
 pub(super) fn later(audit: &Audit, entry: Entry) {
     if audit.try_note(entry).is_err() {
         tracing::error!("an entry of the record is lost: too much waits to be written");

@@ -32,9 +32,9 @@ pub(crate) struct Passage {
     labels: Option<Labels>,
     principal: Option<String>,
     application: Option<String>,
-    /// Whether it may change something, as far as is known: then its end is on the disk before its answer goes out.
+    /// True if it may change something, as far as is known: then its end is on the disk before its answer goes out.
     may_change: bool,
-    /// Whether a person decided about it: then, too.
+    /// True if a person decided about it: then, too.
     by_person: bool,
     /// What was approved, where the person was asked.
     approved: Option<Approved>,
@@ -277,7 +277,7 @@ impl Passage {
     }
 }
 
-/// What was carried out and cannot be recorded at the moment: nobody is given its answer.
+/// A call that was carried out and cannot be recorded at the moment: nobody is given its answer.
 struct Unrecorded {
     kind: EntryKind,
     server: String,
@@ -285,7 +285,7 @@ struct Unrecorded {
 }
 
 impl Unrecorded {
-    /// What is said instead. A model reads the result of a tool; an error of the protocol it may never see.
+    /// The answer in its place. A model reads the result of a tool; an error of the protocol it may never see.
     fn outcome(self) -> Result<Outcome, RpcError> {
         let Self { kind, server, subject } = self;
         let text = format!(
@@ -300,7 +300,7 @@ impl Unrecorded {
 }
 
 impl Guard {
-    /// Whether something that goes to a server may change anything: a tool does, unless it says that it only reads and its
+    /// Returns whether something that goes to a server may change anything: a tool does, unless it says that it only reads and its
     /// server is part of this program or one whose word the rules believe.
     fn may_change(&self, going: &Going<'_>) -> bool {
         // What a method of an extension does, nobody here knows.

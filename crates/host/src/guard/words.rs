@@ -156,7 +156,7 @@ fn shown(text: &str) -> String {
     visible(text).replace("://", ": //")
 }
 
-/// What an application calls itself, and which program it is where that is known: `Editor 1.2 (node, process 7 of user 1000)`.
+/// The application's name for itself, with its program where that is known: `Editor 1.2 (node, process 7 of user 1000)`.
 pub(super) fn sender(peer: &hospes::Peer) -> Option<String> {
     let name = peer.info.as_ref().map(|info| format!("{} {}", info.name, info.version));
     match (name, &peer.caller) {

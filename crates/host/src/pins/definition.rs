@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::config::ToolFilter;
 use crate::upstream::Listing;
 
-/// What the first version did not hash.
+/// Members that the first version did not hash.
 const PASSED_OVER_FIRST: [&str; 2] = ["icons", "_meta"];
 
 /// The most resources of one listing that are pinned. What others say of themselves is not passed on.
@@ -77,7 +77,7 @@ impl Hashes {
         named.chain(self.resources.values()).chain(&self.instructions).copied()
     }
 
-    /// Whether every resource of a listing is pinned.
+    /// Returns whether every resource of a listing is pinned.
     pub(crate) fn covers_resources(&self, listing: &Listing) -> bool {
         self.resources.len() >= listing.resources.len()
     }
@@ -117,7 +117,7 @@ fn without_state(resource: &Resource) -> Resource {
     lasting
 }
 
-/// How a definition is hashed.
+/// Versions of the hash of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     First,

@@ -1,4 +1,4 @@
-//! What an interpreter is told to run.
+//! The scripts that an interpreter is told to run.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Stdio;
 
-/// How many files of a command line are looked at.
+/// Maximum number of files of a command line that are looked at.
 const MAX_FILES: usize = 16;
 
 /// Endings of files that are run and not worked on.
@@ -21,7 +21,7 @@ const INTERPRETERS: [&str; 20] = [
     "perl", "php", "pwsh", "pypy", "python", "ruby", "sh", "zsh",
 ];
 
-/// What is run where a folder is named.
+/// Files that are run where a folder is named.
 const IN_FOLDERS: [&str; 5] = ["__main__.py", "package.json", "index.js", "index.mjs", "index.ts"];
 
 /// The files among the arguments that are code, in their order: those of a script's ending, those that begin with `#!`,

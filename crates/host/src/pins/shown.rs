@@ -54,7 +54,7 @@ fn unnamed(resource: &Resource) -> Resource {
     unnamed
 }
 
-/// Whether it is a media type and nothing besides: `type/subtype`, without parameters.
+/// Returns whether it is a media type and nothing besides: `type/subtype`, without parameters.
 fn is_media_type(text: &str) -> bool {
     let is_token = |part: &str| {
         let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"+-._".contains(&letter);

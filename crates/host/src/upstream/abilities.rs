@@ -1,4 +1,4 @@
-//! What an application can be asked for and which extensions it has, as the key by which connections to servers are told
+//! The questions that an application can be asked and its extensions, as the key by which connections to servers are told
 //! apart.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use hospes_model::{ClientCapabilities, ElicitationCapability, RawJson, RootsCapa
 
 use super::declared::{Declared, Settings};
 
-/// What an application said it can be asked for, and the extensions that it declared.
+/// The questions that an application said it can be asked, and the extensions that it declared.
 ///
 /// Servers of the older era learn this once, when the connection opens. So each set of abilities has a connection
 /// of its own, on which nothing is declared that the application did not: a server that was told more would ask
@@ -38,7 +38,7 @@ impl Abilities {
     /// Nothing at all.
     pub const NONE: Self = Self { bits: 0, extensions: Declared::NONE };
 
-    /// What these capabilities amount to. Experiments are not carried: an upstream would ask what nothing here
+    /// The abilities of these capabilities. Experiments are not carried: an upstream would ask what nothing here
     /// understands.
     #[must_use]
     pub fn of(capabilities: &ClientCapabilities) -> Self {
@@ -95,12 +95,12 @@ impl Abilities {
         self.extensions.settings()
     }
 
-    /// Whether there are extensions.
+    /// Returns whether there are extensions.
     pub(crate) fn has_extensions(self) -> bool {
         self.extensions != Declared::NONE
     }
 
-    /// Whether nothing can be asked of it.
+    /// Returns whether nothing can be asked of it.
     pub(crate) fn answers_nothing(self) -> bool {
         self.bits == 0
     }
@@ -139,7 +139,7 @@ impl Abilities {
         capabilities
     }
 
-    /// What it can be asked for as a number, to be remembered.
+    /// The questions it can be asked as a number, to be remembered.
     #[must_use]
     pub fn bits(self) -> u8 {
         self.bits

@@ -33,7 +33,7 @@ struct Table {
 struct Set {
     settings: Settings,
     text: Box<str>,
-    /// When somebody last came with it.
+    /// The count at which somebody last came with it.
     used: u64,
 }
 
@@ -69,7 +69,7 @@ impl Declared {
         Self(table().number(text.into(), settings))
     }
 
-    /// With their settings.
+    /// The extensions with their settings.
     pub(super) fn settings(self) -> Settings {
         if self == Self::NONE {
             return Settings::new();

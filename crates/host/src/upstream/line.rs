@@ -55,14 +55,14 @@ pub(crate) struct Server {
     pub(crate) start_wait: Duration,
     /// How long a connection is kept that nobody uses.
     pub(crate) idle_after: Duration,
-    /// How many processes may be starting at once, for all servers together; none for what is no process.
+    /// Permits of processes that start at once, for all servers together; none for what is no process.
     pub(crate) starts: Option<Arc<Semaphore>>,
-    /// Whether it was found out that it can only ask in the older era. Shared by all of its connections.
+    /// True once it was found out that it can only ask in the older era. Shared by all of its connections.
     pub(crate) older: Arc<watch::Sender<bool>>,
 }
 
 impl Server {
-    /// Has all connections made anew in the older era that are not of it; whether that was not known yet.
+    /// Makes all connections anew in the older era that are not of it; returns whether that was not known yet.
     pub(crate) fn speak_older(&self) -> bool {
         !self.older.send_replace(true)
     }

@@ -110,7 +110,7 @@ impl Memory {
         is_first
     }
 
-    /// What the last application could be asked for, and its extensions. Servers are started for one like it, so that there is no
+    /// The abilities of the last application, with its extensions. Servers are started for one like it, so that there is no
     /// second start when it comes back.
     #[must_use]
     pub fn abilities(&self) -> Abilities {

@@ -26,7 +26,7 @@ pub(crate) fn works() -> Result<(), String> {
     }
 }
 
-/// What a kernel that is new enough would refuse besides, and this one does not. What else newer kernels refuse, devices and
+/// Operations that a newer kernel would refuse and this one does not. What else newer kernels refuse, devices and
 /// abstract sockets, is refused on older ones because no such file is granted, and by seccomp.
 pub(crate) fn lacks() -> Vec<String> {
     let signals = Ruleset::default()

@@ -64,7 +64,7 @@ fn own() -> Result<(), Errno> {
     write("gid_map", format!("{group} {group} 1"))
 }
 
-/// Where something is mounted, and what must not be taken from it.
+/// The mount points, with the flags that must not be taken from them.
 fn mounted() -> Result<Vec<(PathBuf, MsFlags)>, Errno> {
     let table = fs::read("/proc/self/mountinfo").map_err(|_| Errno::EACCES)?;
     let lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! What of the kernel may be called. The table of all of it, with what Landlock and the mounts refuse, is in
+//! The kernel calls that are allowed. The table of all of them, with what Landlock and the mounts refuse, is in
 //! `docs/sandbox.md`.
 
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ const REMOVEXATTRAT: c_long = 466;
 const OPEN_TREE_ATTR: c_long = 467;
 const FILE_SETATTR: c_long = 469;
 
-/// What changes modes, owners, times and attributes of files, which Landlock does not look at.
+/// Calls that change modes, owners, times and attributes of files, which Landlock does not look at.
 const METADATA: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chmod,
@@ -123,7 +123,7 @@ const SHARED: [c_long; 13] = [
     libc::SYS_shmget,
 ];
 
-/// What is done to the process of that id, its first argument; 0 is whoever calls.
+/// Calls on the process of that id, their first argument; 0 is the caller.
 const BY_ID: [c_long; 6] = [
     libc::SYS_migrate_pages,
     libc::SYS_move_pages,
@@ -147,19 +147,19 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
-/// What one filter refuses, by the number of the call; a call without rules always.
+/// The refusals of one filter, by the number of the call; a call without rules always.
 type Refused = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// What is refused besides what always is.
+/// Refusals besides those that always hold.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
-    /// Whether other processes are in sight, so that what is done to them by their ids must be refused.
+    /// True if other processes are in sight, so that what is done to them by their ids must be refused.
     processes: bool,
-    /// Whether sockets of networks are refused.
+    /// True if sockets of networks are refused.
     network: bool,
-    /// Whether files are confined: then Unix sockets and what is shared without files are refused.
+    /// True if files are confined: then Unix sockets and what is shared without files are refused.
     files: bool,
-    /// Whether nobody may change modes, owners, times and attributes of files.
+    /// True if nobody may change modes, owners, times and attributes of files.
     metadata: bool,
 }
 

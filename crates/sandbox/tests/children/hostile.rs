@@ -16,7 +16,7 @@ use super::{both, by, confined, text};
 /// Perl calls the kernel by number, and is part of every Debian, Ubuntu and Fedora.
 const PERL: &str = "/usr/bin/perl";
 
-/// What acts on a process by its id, which is `$pid`. `$b` is a buffer of zeros, `$fd` a handle of the process.
+/// Calls on a process by its id, which is `$pid`. `$b` is a buffer of zeros, `$fd` a handle of the process.
 const ON_PROCESSES: [(&str, i64, &str); 21] = [
     ("prlimit file size", libc::SYS_prlimit64, "$pid, 1, pack('QQ', 0, 0), 0"),
     ("prlimit processor time", libc::SYS_prlimit64, "$pid, 0, pack('QQ', 0, 0), 0"),
@@ -52,7 +52,7 @@ const SIGNALS: [(&str, i64, &str); 7] = [
     ("pidfd_send_signal", libc::SYS_pidfd_send_signal, "$fd, 15, 0, 0"),
 ];
 
-/// What the kernel does for everybody, and what leads out of a confinement.
+/// Calls on the system as a whole, and those that lead out of a confinement.
 const ON_THE_SYSTEM: [(&str, i64, &str); 26] = [
     ("kill everybody", libc::SYS_kill, "-1, 0"),
     ("unshare user", libc::SYS_unshare, "0x10000000"),
@@ -82,7 +82,7 @@ const ON_THE_SYSTEM: [(&str, i64, &str); 26] = [
     ("a number of x32", 0x4000_0000 + libc::SYS_getppid, "0"),
 ];
 
-/// What changes a file by its path, which is `$path`, or by a handle of it.
+/// Calls that change a file by its path, which is `$path`, or by a handle of it.
 fn on_files() -> Vec<(&'static str, i64, &'static str)> {
     vec![
         ("chmod", libc::SYS_fchmodat, "-100, $path, 0777"),
@@ -131,7 +131,7 @@ fn script(tries: &[(&str, i64, &str)], pid: u32, path: &Path) -> String {
     script
 }
 
-/// What came of each, by name.
+/// The result of each, by name.
 fn outcomes(said: &str) -> Vec<(String, i32)> {
     let lines = said.lines().filter_map(|line| line.rsplit_once('='));
     lines.map(|(name, error)| (name.to_owned(), error.parse().unwrap())).collect()
@@ -145,7 +145,7 @@ impl Victim {
         Self(Command::new("sleep").arg("600").process_group(0).spawn().unwrap())
     }
 
-    /// What others could have changed of it.
+    /// The state of it that others could have changed.
     fn state(&self) -> (String, String, String, String) {
         let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", self.0.id())).unwrap();
         let status = read("status");
@@ -286,7 +286,7 @@ fn stay(launch: &Launch, path: &Path, by: &str, run: impl Fn(&Launch, &[&str]) -
     assert_eq!(looks(path), before, "{by}: {} is not what it was", path.display());
 }
 
-/// Whether this system lets whoever runs the tests make mounts of their own.
+/// Returns whether this system lets whoever runs the tests make mounts of their own.
 fn can_make_a_view(path: &Path) -> bool {
     let tries = [("root", libc::SYS_unshare, "0x20000"), ("users", libc::SYS_unshare, "0x10020000")];
     let script = script(&tries, std::process::id(), path);

@@ -8,14 +8,14 @@ use hospes_model::Method;
 
 use crate::service::Call;
 
-/// How many kinds of call are remembered at most.
+/// Maximum number of kinds of call that are remembered.
 const PLACES: usize = 256;
-/// How long the first stretch of a call may take that counts as quick.
+/// Maximum time of the first stretch of a call that counts as quick.
 const QUICK: Duration = Duration::from_millis(1);
-/// How long it takes where it does not any more. What lies between may be the machine's doing.
+/// Minimum time of one that counts as slow. What lies between may be the machine's doing.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// What was seen of the calls of one service, without their arguments. It forgets what others take the place of.
+/// Observations of the calls of one service, without their arguments. Newer ones take the place of older ones.
 #[derive(Debug)]
 pub(crate) struct Quick {
     hasher: RandomState,
@@ -51,7 +51,7 @@ impl Quick {
         &self.seen[index]
     }
 
-    /// Whether such calls were seen to be quick.
+    /// Returns whether such calls were seen to be quick.
     pub(crate) fn knows(&self, kind: CallKind) -> bool {
         self.place(kind).load(Ordering::Relaxed) == kind.0
     }

@@ -85,7 +85,7 @@ impl Running {
         self.context().peer().revision
     }
 
-    /// What kind of call this is, where it runs a handler of somebody's.
+    /// The kind of the call, where it runs a handler of somebody's.
     pub(crate) fn kind(&self) -> Option<CallKind> {
         if self.adapter.service.is_cooperative() {
             return None;

@@ -178,7 +178,7 @@ impl Endpoint {
 /// Where a request comes from.
 pub(super) trait Source {
     fn endpoint(&self) -> &Arc<Inner>;
-    /// Whether a router may have taken the endpoint's path off the request's: what is left of it is `/`.
+    /// Returns whether a router may have taken the endpoint's path off the request's: what is left of it is `/`.
     fn is_routed(&self) -> bool;
     /// Who has asked there before.
     fn peers(&self) -> &PeerCache;
@@ -277,7 +277,7 @@ where
     }
 }
 
-/// Whether the client sends its body only once it is asked to: then there is nothing to let it finish.
+/// Returns whether the client sends its body only once it is asked to: then there is nothing to let it finish.
 fn waits(parts: &http::request::Parts) -> bool {
     parts.headers.contains_key(http::header::EXPECT)
 }

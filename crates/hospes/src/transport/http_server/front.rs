@@ -45,13 +45,13 @@ impl<F: Front + ?Sized> Front for Box<F> {
 #[expect(clippy::exhaustive_structs, reason = "there is nothing else to say")]
 pub struct RemoteAddress(pub SocketAddr);
 
-/// What a [`Front`] keeps for as long as a connection lasts, in the extensions of each of its requests: what was found out
+/// The value that a [`Front`] keeps for as long as a connection lasts, in the extensions of each of its requests: what was found out
 /// of the connection once need not be found out again.
 #[derive(Clone, Default)]
 pub struct ConnectionMemory(Arc<OnceCell<Arc<dyn Any + Send + Sync>>>);
 
 impl ConnectionMemory {
-    /// What is kept; of several requests at once one finds it out. Nothing where something of another type is kept.
+    /// The value that is kept; of several requests at once one finds it out. None where something of another type is kept.
     pub async fn get_or_init<T: Send + Sync + 'static>(
         &self,
         find: impl Future<Output = T>,

@@ -13,7 +13,7 @@ use http::StatusCode;
 
 use super::endpoint::{Inner, busy};
 
-/// How long nothing more of a refused body may come until its client is taken to have stopped sending.
+/// Pause in a refused body after which its client is taken to have stopped sending.
 const DRAIN_PAUSE: Duration = Duration::from_millis(100);
 /// How much of a refused body is read, so that a client that is still sending it gets to read the refusal.
 const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;

@@ -47,7 +47,7 @@ pub(in crate::transport) struct Desk {
     peers: PeerCache,
     queue: Queue,
     closed: bool,
-    /// Whether tasks run side by side here.
+    /// True if tasks run side by side here.
     spreads: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a server asks of a person: by name, and nothing that no person should be asked.
+//! Elicitations through the gateway: by the server's name, and without what no person should be asked.
 
 use hospes::model::ElicitParams;
 
@@ -29,7 +29,7 @@ fn sends_to(url: &'static str) -> impl Fn() -> Server + Clone + Send + Sync + 's
     }
 }
 
-/// What the application was asked, and what came of the call, for every pair of eras.
+/// The questions to the application and the result of the call, for every pair of eras.
 async fn asked(
     make: impl Fn() -> Server + Clone + Send + Sync + 'static,
 ) -> Vec<(Vec<ElicitParams>, String)> {

@@ -1,4 +1,4 @@
-//! What is listed of servers that are ready, of those that are still starting, and of those that speak another era.
+//! The lists of servers that are ready, of those that are still starting, and of those that speak another era.
 
 use hospes::model::{CallToolResult, RpcError, code};
 use hospes::{BoxService, Service};

@@ -39,9 +39,9 @@ const SIGN_IN_RETRY: Duration = Duration::from_secs(60 * 60);
 /// How often it is looked again at a server that is not to be started, unless somebody has decided: its program may be
 /// what it was again.
 const WITHHELD_RETRY: Duration = Duration::from_secs(60);
-/// How long a process that is starting keeps others from starting.
+/// Maximum time that a starting process keeps others from starting.
 const START_HOLD: Duration = Duration::from_secs(10);
-/// How long to wait before a list that could not be read is read again; twice as long after each further time.
+/// Wait before a list that could not be read is read again; twice as long after each further time.
 const REREAD_AFTER: Duration = Duration::from_secs(2);
 /// The longest such wait.
 const MAX_REREAD_AFTER: Duration = Duration::from_secs(300);
@@ -400,7 +400,7 @@ enum Over {
     Decided,
     /// Whoever it was made for is signed in there no more, or somebody else is.
     Others,
-    /// It was found out that it can only ask in the older era.
+    /// A server that can only ask in the older era, as was found out.
     Older,
     /// A person wants it started anew.
     Restart,

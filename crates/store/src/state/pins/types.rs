@@ -74,7 +74,7 @@ pub enum ItemKind {
     Prompt,
     /// A template of resources; its name is the template.
     Template,
-    /// What the list of resources says about one of them; its name is the URI.
+    /// The entry of one resource in the list of resources; its name is the URI.
     Resource,
 }
 
