@@ -39,6 +39,10 @@ pub trait IntoToolResult {
 }
 
 /// A value as JSON: structured content of a tool, or a resource's contents.
+///
+/// Up to 2025-11-25 structured content is an object. A value that is none, such as a `Vec<T>` or a number, reaches clients of
+/// these revisions as `{ "result": … }`, with an output schema to match; from 2026-07-28 on it goes as it is.
+/// [`CallToolResult::parse`](crate::model::CallToolResult::parse) reads both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "built by handlers")]
 pub struct Json<T>(pub T);

@@ -2,7 +2,7 @@
 
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::json_schema::compile;
 use crate::server::mistakes::{MAX_MISTAKES, Mistake, shortened};
@@ -76,6 +76,11 @@ fn tell(error: &ValidationError<'_>, schema: &Value, root: &Map<String, Value>, 
                 mistakes.push(Mistake::at_member(path, name, text));
             }
         }
+        ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::OneOfNotValid { .. }
+            if let Some(mistake) = wrong_tag(holder, root, path, error.instance()) =>
+        {
+            mistakes.push(mistake);
+        }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }
             if error.instance().is_object() && nearest(context, path).is_some() =>
         {
@@ -110,6 +115,32 @@ fn tell(error: &ValidationError<'_>, schema: &Value, root: &Map<String, Value>, 
             };
             mistakes.push(Mistake::wrong(path, &wanted, error.instance()));
         }
+    }
+}
+
+/// The mistake in the member that tells the variants of a tagged type apart: it names none of them, or is missing. None where
+/// the variants have no such member, or it is right.
+fn wrong_tag(holder: &Value, root: &Map<String, Value>, path: &str, given: &Value) -> Option<Mistake> {
+    let given = given.as_object()?;
+    let parts = ["oneOf", "anyOf"].iter().find_map(|key| holder.get(key)?.as_array())?;
+    let variants = parts.iter().filter_map(|part| resolve(part, root)?.get("properties")?.as_object());
+    let variants: Vec<_> = variants.collect();
+    let value = |variant: &'_ Map<String, Value>, name: &str| {
+        resolve(variant.get(name)?, root)?.get("const").cloned()
+    };
+    let values = |name: &str| variants.iter().map(|variant| value(variant, name)).collect::<Option<Vec<_>>>();
+    let (name, tags) = variants.first()?.keys().find_map(|name| Some((name, values(name)?)))?;
+    if tags.len() < 2 {
+        return None;
+    }
+    let wanted = wanted(&json!({ "enum": tags }), root);
+    match given.get(name) {
+        None => Some(Mistake::at_member(path, name, format!("missing; wanted {wanted}"))),
+        Some(tag) if !tags.contains(tag) => {
+            let place = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+            Some(Mistake::wrong(&place, &wanted, tag))
+        }
+        Some(_) => None,
     }
 }
 

@@ -126,7 +126,8 @@ fn a_schema_of_output_is_kept_where_its_root_is_an_object() {
     for (schema, is_object) in [
         (json!({ "type": "object", "properties": { "a": { "type": "string" } } }), true),
         (json!({ "type": ["object", "null"] }), false),
-        (json!({ "type": "array" }), false),
+        (json!({ "type": "array", "items": { "$ref": "#" } }), false),
+        (json!({ "type": "array", "items": { "$ref": "#/items" } }), false),
         (json!({ "properties": {} }), false),
         (json!(true), false),
     ] {
@@ -139,6 +140,39 @@ fn a_schema_of_output_is_kept_where_its_root_is_an_object() {
                 tool.output_schema.clone().filter(|_| kept),
                 "{to}"
             );
+        }
+    }
+}
+
+/// covers: TOOL-35
+#[test]
+fn a_schema_of_output_that_is_no_object_becomes_that_of_a_member_of_one() {
+    let list = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "List",
+        "type": "array", "items": { "$ref": "#/$defs/Item" }, "$defs": { "Item": { "type": "string" } },
+    });
+    let wrapped = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
+        "properties": {
+            "result": { "title": "List", "type": "array", "items": { "$ref": "#/$defs/Item" } },
+        },
+        "required": ["result"], "$defs": { "Item": { "type": "string" } },
+    });
+    let plain =
+        |schema| json!({ "type": "object", "properties": { "result": schema }, "required": ["result"] });
+    let (count, maybe) = (json!({ "type": "integer" }), json!({ "type": ["array", "null"] }));
+    for (schema, wrapped) in [(list, wrapped), (count.clone(), plain(count)), (maybe.clone(), plain(maybe))] {
+        let mut tool = Tool::new("t", RawJson::empty_object());
+        tool.output_schema = Some(schema.clone().into());
+        for to in Revision::ALL {
+            let lowered =
+                tool.for_revision(to).output_schema.as_ref().map(|schema| schema.to_value().unwrap());
+            let expected = match to {
+                V2026_07_28 => Some(schema.clone()),
+                to if to >= V2025_06_18 => Some(wrapped.clone()),
+                _ => None,
+            };
+            assert_eq!(lowered, expected, "{to}");
         }
     }
 }

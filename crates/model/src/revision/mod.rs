@@ -13,8 +13,9 @@
 //! | the `_meta` keys of stateless requests (`protocolVersion`, `clientInfo`, `clientCapabilities`, `logLevel`, `serverInfo`, `subscriptionId`) | 2025-11-25 and older | left out |
 //! | `inputResponses`, `requestState` | 2025-11-25 and older | left out; an input-required result cannot be said |
 //! | the tasks extension among the capabilities' `extensions` | 2025-11-25 and older | left out, and not read; 2025-11-25 has `tasks` |
-//! | an `outputSchema` whose root is not an object | 2025-11-25 and older | left out |
-//! | a `structuredContent` that is not an object | 2025-11-25 and older | left out; a block of text if there is no other content |
+//! | an `outputSchema` whose root excludes objects | 2025-11-25 and older | that of an object with the member `result` |
+//! | an `outputSchema` whose root may be an object or something else, or refers to its own places | 2025-11-25 and older | left out |
+//! | a `structuredContent` that is not an object | 2025-11-25 and older | the member `result` of one; a block of text too if there is no other content |
 //! | `true` and `false` for the schema of a property | 2025-11-25 and older | `{}` and `{"not":{}}` |
 //! | content of an unknown type | 2025-11-25 and older | a block of text with its JSON |
 //! | a task's `inputRequests`, `result`, `error` | 2025-11-25 | left out; 2025-11-25 has `tasks/result` |
@@ -59,6 +60,7 @@ pub(crate) mod v2025_03_26;
 pub(crate) mod v2025_06_18;
 pub(crate) mod v2025_11_25;
 pub(crate) mod v2026_07_28;
+mod wrapped;
 
 use std::fmt;
 use std::str::FromStr;

@@ -69,12 +69,18 @@ fn the_metadata_of_stateless_requests_stays_in_its_revision() {
 
 /// covers: TOOL-35
 #[test]
-fn structured_output_that_is_no_object_becomes_text_where_there_is_none() {
+fn structured_output_that_is_no_object_goes_into_one_and_becomes_text_where_there_is_none() {
     let list = CallToolResult::new(vec![]).with_structured_content(raw(json!([1, 2])));
-    let shown = json!({"content": [{"type": "text", "text": "[1,2]"}]});
     for (to, row) in Revision::ALL.into_iter().zip(rows(&list)) {
-        let modern = json!({"content": [], "structuredContent": [1, 2]});
-        assert_eq!(row, if to == V2026_07_28 { modern } else { shown.clone() }, "{to}");
+        let mut expected = json!({"content": [{"type": "text", "text": "[1,2]"}]});
+        if to == V2026_07_28 {
+            expected = json!({"content": [], "structuredContent": [1, 2]});
+        } else if to >= V2025_06_18 {
+            expected["structuredContent"] = json!({"result": [1, 2]});
+        }
+        assert_eq!(row, expected, "{to}");
+        let read: CallToolResult = serde_json::from_value(row).unwrap();
+        assert_eq!(read.parse::<Vec<u32>>().unwrap(), [1, 2], "{to}");
     }
     let object = CallToolResult::structured(&json!({"a": 1})).unwrap();
     for (to, row) in Revision::ALL.into_iter().zip(rows(&object)) {

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::UnsayableKind;
 use super::step::{self, note, without};
+use super::wrapped;
 use crate::meta_key::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID,
 };
@@ -33,11 +34,12 @@ impl step::Step for Step {
         if let Some(schema) = object_schema(&tool.input_schema) {
             tool.to_mut().input_schema = schema;
         }
-        // The schema of structured output has an object at its root up to here; what has not is left out
-        // (TOOL-35).
+        // The schema of structured output has an object at its root up to here; other values are put into one. Where that
+        // cannot be told of the schema it is left out (TOOL-35).
         if let Some(schema) = &tool.output_schema {
             if !is_object_schema(schema) {
-                tool.to_mut().output_schema = None;
+                let wrapped = wrapped::schema(schema);
+                tool.to_mut().output_schema = wrapped;
             } else if let Some(schema) = object_schema(schema) {
                 tool.to_mut().output_schema = Some(schema);
             }
@@ -55,8 +57,9 @@ impl step::Step for Step {
             && !value.is_object()
         {
             let text = result.content.is_empty().then(|| ContentBlock::text(value.as_str()));
+            let object = wrapped::value(value);
             let result = result.to_mut();
-            result.structured_content = None;
+            result.structured_content = Some(object);
             result.content.extend(text);
         }
     }
@@ -79,11 +82,11 @@ impl step::Step for Step {
                 *block = SamplingMessageContentBlock::text(note(raw));
             }
             SamplingMessageContentBlock::ToolResult(result) => {
-                let value = result.structured_content.take_if(|value| !value.is_object());
-                if let Some(value) = value
-                    && result.content.is_empty()
-                {
-                    result.content.push(ContentBlock::text(value.as_str()));
+                if let Some(value) = result.structured_content.take_if(|value| !value.is_object()) {
+                    if result.content.is_empty() {
+                        result.content.push(ContentBlock::text(value.as_str()));
+                    }
+                    result.structured_content = Some(wrapped::value(&value));
                 }
             }
             _ => {}

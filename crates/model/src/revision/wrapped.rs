@@ -1,0 +1,62 @@
+//! Structured output that is no object, in revisions where it has to be one: an object whose member `result` it is. Other
+//! SDKs do the same, and [`CallToolResult::parse`](crate::CallToolResult::parse) finds the value there.
+
+use serde_json::{Map, Value, json};
+
+use crate::RawJson;
+
+/// The members of a schema's root that stay at the root: what references name, and what tells its dialect.
+const OF_THE_ROOT: [&str; 3] = ["$schema", "$defs", "definitions"];
+
+/// The object with this value.
+pub(super) fn value(value: &RawJson) -> RawJson {
+    let text = format!("{{\"result\":{}}}", value.as_str());
+    RawJson::parse(text).unwrap_or_else(|_| RawJson::empty_object())
+}
+
+/// The schema of the object, from that of the value. None where the value may be an object, which would not be wrapped; or
+/// where a reference names a place that the schema would not have any more.
+pub(super) fn schema(schema: &RawJson) -> Option<RawJson> {
+    let Value::Object(mut inner) = schema.to_value().ok()? else { return None };
+    if !excludes_objects(inner.get("type")?) || inner.contains_key("$id") {
+        return None;
+    }
+    let mut outer = Map::new();
+    for key in OF_THE_ROOT {
+        if let Some(member) = inner.remove(key) {
+            outer.insert(key.to_owned(), member);
+        }
+    }
+    let inner = Value::Object(inner);
+    if !references_stay(&inner) || !outer.values().all(references_stay) {
+        return None;
+    }
+    outer.insert("type".to_owned(), json!("object"));
+    outer.insert("properties".to_owned(), json!({ "result": inner }));
+    outer.insert("required".to_owned(), json!(["result"]));
+    Some(RawJson::from(Value::Object(outer)))
+}
+
+fn excludes_objects(kind: &Value) -> bool {
+    match kind {
+        Value::String(kind) => kind != "object",
+        Value::Array(kinds) => !kinds.iter().any(|kind| kind == "object"),
+        _ => false,
+    }
+}
+
+/// Whether every reference into the schema itself is to one of its definitions.
+fn references_stay(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.iter().all(|(key, member)| match member.as_str() {
+            Some(place) if key == "$ref" || key == "$dynamicRef" => {
+                !place.starts_with('#')
+                    || place.starts_with("#/$defs/")
+                    || place.starts_with("#/definitions/")
+            }
+            _ => references_stay(member),
+        }),
+        Value::Array(items) => items.iter().all(references_stay),
+        _ => true,
+    }
+}
