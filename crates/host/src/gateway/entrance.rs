@@ -14,7 +14,8 @@ use hospes_model::{
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Gateway, InUse, own_resource};
+use super::resources::own_resource;
+use super::{Gateway, InUse};
 use crate::accounts::{Accounts, Stage};
 use crate::catalogue::ACCOUNTS_URI;
 use crate::catalogue::names::SEPARATOR;

@@ -7,6 +7,7 @@
 mod carried;
 mod elicitation;
 mod entrance;
+mod extension_lists;
 mod extensions;
 mod followed;
 mod forward;
@@ -17,8 +18,11 @@ mod older_era;
 mod own;
 mod owners;
 mod pinned;
+mod reach;
+mod resources;
 mod rewrite;
 mod shared;
+mod spoken_for;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -28,21 +32,20 @@ use std::sync::Arc;
 
 use hospes::{Call, Context, Outcome, Service};
 use hospes_model::{
-    CacheScope, CallToolResult, CompleteParams, CompleteResult, Completion, DiscoverResult, Method,
-    PromptsCapability, RawJson, ReadResourceResult, Reference, Reply, ResourceContents, ResourcesCapability,
-    Revision, RpcError, ServerCapabilities, TASKS_EXTENSION, ToolsCapability,
+    CallToolResult, DiscoverResult, Method, PromptsCapability, RawJson, Reply, ResourcesCapability, Revision,
+    RpcError, ServerCapabilities, TASKS_EXTENSION, ToolsCapability,
 };
 
 use crate::catalogue::uris::RouteError;
-use crate::catalogue::{ACCOUNTS_URI, Catalogue, Place, STATUS_URI, template_matches};
+use crate::catalogue::{Catalogue, Place, template_matches};
 use hospes_store::pins::ItemKind;
 
 use crate::config::nearest;
 use crate::desk::Refused;
 use crate::guard::{Admitted, Going, Origin, Passage, What, refuse};
 use crate::pins::Withheld;
-use crate::upstream::{Line, State, UpstreamStatus, wants_sign_in};
-use forward::{Reached, Way};
+use forward::Way;
+use reach::Unreached;
 use shared::View;
 pub(crate) use shared::{InUse, Shared};
 
@@ -69,30 +72,6 @@ impl Service for Gateway {
     /// Nothing here blocks, and servers get the calls of one application in their order.
     fn is_cooperative(&self) -> bool {
         true
-    }
-}
-
-/// Why a server cannot be called.
-#[derive(Debug)]
-struct Unreached {
-    /// A sentence about it.
-    why: String,
-    /// Where the user has to go first, and for which server.
-    sign_in: Option<(Arc<str>, Arc<str>)>,
-}
-
-impl From<String> for Unreached {
-    fn from(why: String) -> Self {
-        Self { why, sign_in: None }
-    }
-}
-
-impl From<Unreached> for RpcError {
-    fn from(unreached: Unreached) -> Self {
-        match unreached.sign_in {
-            Some((server, url)) => wants_sign_in(&server, &url),
-            None => Self::internal(unreached.why),
-        }
     }
 }
 
@@ -292,9 +271,13 @@ impl Gateway {
         }
         let (context, method) = (call.context.clone(), call.method.clone());
         let (listed, sent) = (Arc::clone(&catalogue), params.clone());
-        let shown = self.shared.guard.as_ref().map(|_| name.to_owned());
+        let shown = name.to_owned();
         let outcome = match found {
-            Ok(reached) => self.forward(call, params, Way { server: place.server, reached, catalogue }).await,
+            Ok(reached) => {
+                let outcome =
+                    self.forward(call, params, Way { server: place.server, reached, catalogue }).await;
+                outcome.map(|outcome| spoken_for::naming_tool(outcome, &method, &place.name, &shown))
+            }
             Err(unreached @ Unreached { sign_in: Some(_), .. }) => Err(unreached.into()),
             // A model reads this and does something else; an error of the protocol it may never see.
             Err(Unreached { why, .. }) if kind == Kind::Tool => {
@@ -307,66 +290,9 @@ impl Gateway {
         let origin = is_task.then(|| {
             let guard = self.shared.guard.as_ref()?;
             let sent = sent.members().find(|member| member.key() == "arguments").map(|member| member.value());
-            Some(Origin::new(
-                guard,
-                &context,
-                (&place.name, listed.tools.get(shown.as_deref()?)),
-                sent.as_ref(),
-            ))
+            Some(Origin::new(guard, &context, (&place.name, listed.tools.get(&shown)), sent.as_ref()))
         });
         Ok(self.show_made(outcome, place.server, &context, origin.flatten()).await)
-    }
-
-    async fn read(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
-        let Some(uri) = call.params.view().uri.as_deref() else {
-            return Err(RpcError::invalid_params("invalid params at uri: expected a string"));
-        };
-        match uri {
-            _ if self.only.is_some() => {}
-            STATUS_URI => return own_resource(STATUS_URI, &self.shared.status()),
-            ACCOUNTS_URI => return self.read_accounts(using).await,
-            _ => {}
-        }
-        let mut catalogue = using.catalogue();
-        let routed = match self.route(&catalogue, uri) {
-            Err(RouteError::Unknown { .. }) => {
-                // It may be a resource of a server that is still being started.
-                self.shared.settle(&using.view, |slot| slot.server.start_wait).await;
-                catalogue = using.catalogue();
-                self.route(&catalogue, uri)
-            }
-            routed => routed,
-        };
-        let (server, original) = routed.map_err(|error| unknown_resource(uri, &error))?;
-        let what = What::Resource(&original);
-        let mut passage = match self.admit(&call, server, &what, using).await {
-            Ok(passage) => passage,
-            Err(stopped) => return Ok(stopped),
-        };
-        let params =
-            rewrite::with_text(call.params.raw(), "uri", &original).map_err(|error| not_an_object(&error))?;
-        let (context, method) = (call.context.clone(), call.method.clone());
-        let outcome = match self.reach(server, using).await {
-            Ok(mut reached) => {
-                if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
-                    reached.lease.finish();
-                    return Ok(self.refuse(passage, &call, server, what, &why).await);
-                }
-                self.forward(call, params, Way { server, reached, catalogue }).await
-            }
-            Err(unreached) => {
-                if let Some(passage) = &mut passage {
-                    passage.reaches_nobody();
-                }
-                Err(unreached.into())
-            }
-        };
-        let outcome = self.came_back(passage, &context, &method, outcome).await?;
-        let is_for_all = self.shared.guard.is_none() && !self.shared.upstreams[server].is_per_user();
-        match outcome {
-            Outcome::Complete(reply) if !is_for_all => Ok(Outcome::Complete(private(reply)?)),
-            outcome => Ok(outcome),
-        }
     }
 
     /// Tells the guard how a call ended, or that it waits for its user to sign in.
@@ -425,140 +351,6 @@ impl Gateway {
         Box::pin(refused).await
     }
 
-    async fn complete(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
-        let mut params: CompleteParams = call.decode()?;
-        let catalogue = using.catalogue();
-        let server = match &mut params.reference {
-            Reference::Prompt { name, .. } => {
-                let place = catalogue.prompts.origin(name);
-                let place = place.ok_or_else(|| self.unknown(&catalogue, Kind::Prompt, name))?.clone();
-                *name = place.name.to_string();
-                place.server
-            }
-            Reference::Resource { uri, .. } => {
-                let target =
-                    catalogue.uris.route_template(uri).map_err(|error| unknown_resource(uri, &error))?;
-                let (server, original) = (self.position(target.server), target.uri.into_owned());
-                *uri = original;
-                server.ok_or_else(|| RpcError::internal("a server without a place"))?
-            }
-            _ => {
-                return Err(RpcError::invalid_params(
-                    "invalid params at ref.type: expected \"ref/prompt\" or \"ref/resource\"",
-                ));
-            }
-        };
-        let what = match &params.reference {
-            Reference::Prompt { name, .. } => What::PromptCompletion(name),
-            Reference::Resource { uri, .. } => What::TemplateCompletion(uri),
-            _ => return Err(RpcError::internal("a reference without a place")),
-        };
-        let passage = match self.admit(&call, server, &what, using).await {
-            Ok(passage) => passage,
-            Err(stopped) => return Ok(stopped),
-        };
-        let mut reached = self.reach(server, using).await?;
-        if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
-            reached.lease.finish();
-            return Ok(self.refuse(passage, &call, server, what, &why).await);
-        }
-        let (context, method) = (call.context.clone(), call.method.clone());
-        let live = &reached.live;
-        // The first revision has completion without a word about it.
-        let may_complete =
-            live.capabilities().completions.is_some() || live.revision() == Revision::V2024_11_05;
-        let outcome = if may_complete {
-            let params =
-                RawJson::from_serialize(&params).map_err(|error| RpcError::internal(error.to_string()))?;
-            self.forward(call, params, Way { server, reached, catalogue }).await
-        } else {
-            reached.lease.finish();
-            Ok(Outcome::Complete(CompleteResult::new(Completion::new(Vec::new())).into()))
-        };
-        self.came_back(passage, &context, &method, outcome).await
-    }
-
-    /// The connection to a server for a call, or why there is none.
-    async fn reach(&self, server: usize, using: &InUse) -> Result<Reached, Unreached> {
-        let slot = &self.shared.upstreams[server];
-        let (limit, abilities) = (self.shared.settings.call_wait, using.view.abilities);
-        let name = &slot.server.name;
-        let Some(upstream) = slot.of(using.view.user.as_ref()) else {
-            let why = match &using.view.user {
-                Some(_) => "nobody can sign in here now",
-                None => "the caller is nobody who could sign in there",
-            };
-            return Err(format!("the server `{name}` is used with an account of each user: {why}").into());
-        };
-        let lease = || {
-            let lease = upstream.lease(&using.application, abilities);
-            lease.map_err(|why| format!("the server `{name}` is not available now: {why}"))
-        };
-        let sign_in = |line: &Line| {
-            let url = line.phase().sign_in().cloned()?;
-            let accounts = self.shared.accounts.as_ref()?;
-            accounts.id(&url).is_some_and(|id| accounts.is_open(id)).then(|| (Arc::clone(name), url))
-        };
-        let mut taken = lease()?;
-        loop {
-            // Whoever has to go somewhere first is not kept waiting.
-            if let Some(sign_in) = sign_in(&taken.line) {
-                taken.finish();
-                let why = format!("the user has to sign in at `{name}` first");
-                return Err(Unreached { why, sign_in: Some(sign_in) });
-            }
-            let Some((live, turn)) = taken.line.ready(limit).await else { break };
-            // Once it is connected it is known whether applications may share the connection.
-            let mut fitting = lease()?;
-            taken.finish();
-            if Arc::ptr_eq(&fitting.line, &taken.line) {
-                fitting.begin();
-                return Ok(Reached { lease: fitting, live, turn });
-            }
-            taken = fitting;
-        }
-        taken.finish();
-        let sign_in = sign_in(&taken.line);
-        // That of this connection: another one to the same server may well be ready.
-        let status = UpstreamStatus::of(&upstream.server, &taken.line.phase());
-        let mut why = match (status.state, status.since_ms) {
-            (State::Starting, Some(since)) => format!(
-                "the server `{name}` is still starting, for {} s now; a call waits {} s for it (setting call_wait): \
-                 call again later",
-                since / 1000,
-                limit.as_secs()
-            ),
-            (State::Ready, _) => {
-                format!("the connection to the server `{name}` was lost a moment ago; call again")
-            }
-            (state, _) => format!("the server `{name}` is not available now ({})", state.as_str()),
-        };
-        if let Some(problem) = status.problem {
-            why.push_str(": ");
-            why.push_str(&problem);
-        }
-        Err(Unreached { why, sign_in })
-    }
-
-    /// The server that a name belongs to, if it is being started, so that it is worth to wait for it.
-    fn starting_owner(&self, name: &str, using: &InUse) -> Option<usize> {
-        let server = match self.only {
-            Some(server) => server,
-            None => {
-                let (prefix, _) = name.split_once(crate::catalogue::names::SEPARATOR)?;
-                self.position(self.shared.prefixes.server(prefix)?)?
-            }
-        };
-        let line = self.shared.upstreams[server].of(using.view.user.as_ref())?.line(using.view.abilities);
-        line.live().is_none().then_some(server)
-    }
-
-    /// Returns whether it is not known what a server offers: it has not been ready yet, or has failed for good.
-    fn is_unknown(&self, server: usize, using: &InUse) -> bool {
-        let upstream = self.shared.upstreams[server].of(using.view.user.as_ref());
-        upstream.is_none_or(|upstream| upstream.offers(using.view.abilities).is_none())
-    }
-
     fn position(&self, server: &str) -> Option<usize> {
         self.shared.upstreams.iter().position(|upstream| &*upstream.server.name == server)
     }
@@ -599,33 +391,6 @@ impl Gateway {
         }
         RpcError::invalid_params(text)
     }
-}
-
-/// An answer that nobody else may be given (2026-07-28, `cacheScope`), whatever its server says: who may read what is decided
-/// anew each time that somebody asks.
-fn private(reply: Reply) -> Result<Reply, RpcError> {
-    Ok(match reply {
-        Reply::Raw { revision, json, bridge }
-            if json.members().any(|member| member.key() == "cacheScope") =>
-        {
-            let json = rewrite::with_text(&json, "cacheScope", CacheScope::Private.as_str());
-            let json = json.map_err(|error| RpcError::internal(error.to_string()))?;
-            Reply::Raw { revision, json, bridge }
-        }
-        Reply::ReadResource(mut result) => {
-            result.cache_scope = Some(CacheScope::Private);
-            Reply::ReadResource(result)
-        }
-        reply => reply,
-    })
-}
-
-/// What we say ourselves, as a resource.
-fn own_resource(uri: &str, said: &impl serde::Serialize) -> Result<Outcome, RpcError> {
-    let text = serde_json::to_string_pretty(said).map_err(|error| RpcError::internal(error.to_string()))?;
-    let mut contents = ResourceContents::text(uri, text);
-    contents.mime_type = Some("application/json".to_owned());
-    Ok(Outcome::Complete(ReadResourceResult::new(vec![contents]).into()))
 }
 
 fn place(catalogue: &Catalogue, kind: Kind, name: &str) -> Option<Place> {

@@ -1,0 +1,116 @@
+//! The connection that a call goes over.
+
+use std::sync::Arc;
+
+use hospes_model::RpcError;
+
+use super::forward::Reached;
+use super::{Gateway, InUse};
+use crate::upstream::{Line, State, UpstreamStatus, wants_sign_in};
+
+/// Why a server cannot be called.
+#[derive(Debug)]
+pub(super) struct Unreached {
+    /// A sentence about it.
+    pub(super) why: String,
+    /// Where the user has to go first, and for which server.
+    pub(super) sign_in: Option<(Arc<str>, Arc<str>)>,
+}
+
+impl From<String> for Unreached {
+    fn from(why: String) -> Self {
+        Self { why, sign_in: None }
+    }
+}
+
+impl From<Unreached> for RpcError {
+    fn from(unreached: Unreached) -> Self {
+        match unreached.sign_in {
+            Some((server, url)) => wants_sign_in(&server, &url),
+            None => Self::internal(unreached.why),
+        }
+    }
+}
+
+impl Gateway {
+    /// The connection to a server for a call, or why there is none.
+    pub(super) async fn reach(&self, server: usize, using: &InUse) -> Result<Reached, Unreached> {
+        let slot = &self.shared.upstreams[server];
+        let (limit, abilities) = (self.shared.settings.call_wait, using.view.abilities);
+        let name = &slot.server.name;
+        let Some(upstream) = slot.of(using.view.user.as_ref()) else {
+            let why = match &using.view.user {
+                Some(_) => "nobody can sign in here now",
+                None => "the caller is nobody who could sign in there",
+            };
+            return Err(format!("the server `{name}` is used with an account of each user: {why}").into());
+        };
+        let lease = || {
+            let lease = upstream.lease(&using.application, abilities);
+            lease.map_err(|why| format!("the server `{name}` is not available now: {why}"))
+        };
+        let sign_in = |line: &Line| {
+            let url = line.phase().sign_in().cloned()?;
+            let accounts = self.shared.accounts.as_ref()?;
+            accounts.id(&url).is_some_and(|id| accounts.is_open(id)).then(|| (Arc::clone(name), url))
+        };
+        let mut taken = lease()?;
+        loop {
+            // Whoever has to go somewhere first is not kept waiting.
+            if let Some(sign_in) = sign_in(&taken.line) {
+                taken.finish();
+                let why = format!("the user has to sign in at `{name}` first");
+                return Err(Unreached { why, sign_in: Some(sign_in) });
+            }
+            let Some((live, turn)) = taken.line.ready(limit).await else { break };
+            // Once it is connected it is known whether applications may share the connection.
+            let mut fitting = lease()?;
+            taken.finish();
+            if Arc::ptr_eq(&fitting.line, &taken.line) {
+                fitting.begin();
+                return Ok(Reached { lease: fitting, live, turn });
+            }
+            taken = fitting;
+        }
+        taken.finish();
+        let sign_in = sign_in(&taken.line);
+        // That of this connection: another one to the same server may well be ready.
+        let status = UpstreamStatus::of(&upstream.server, &taken.line.phase());
+        let mut why = match (status.state, status.since_ms) {
+            (State::Starting, Some(since)) => format!(
+                "the server `{name}` is still starting, for {} s now; a call waits {} s for it (setting call_wait): \
+                 call again later",
+                since / 1000,
+                limit.as_secs()
+            ),
+            (State::Ready, _) => {
+                format!("the connection to the server `{name}` was lost a moment ago; call again")
+            }
+            (state, _) => format!("the server `{name}` is not available now ({})", state.as_str()),
+        };
+        if let Some(problem) = status.problem {
+            why.push_str(": ");
+            why.push_str(&problem);
+        }
+        Err(Unreached { why, sign_in })
+    }
+
+    /// The server that a name belongs to, if it is being started, so that it is worth to wait for it.
+    pub(super) fn starting_owner(&self, name: &str, using: &InUse) -> Option<usize> {
+        let server = match self.only {
+            Some(server) => server,
+            None => {
+                let (prefix, _) = name.split_once(crate::catalogue::names::SEPARATOR)?;
+                self.position(self.shared.prefixes.server(prefix)?)?
+            }
+        };
+        let line = self.shared.upstreams[server].of(using.view.user.as_ref())?.line(using.view.abilities);
+        line.live().is_none().then_some(server)
+    }
+
+    /// Returns whether it is not known what a server offers: it has not been ready yet, or has failed for good.
+    pub(super) fn is_unknown(&self, server: usize, using: &InUse) -> bool {
+        let upstream = self.shared.upstreams[server].of(using.view.user.as_ref());
+        upstream.is_none_or(|upstream| upstream.offers(using.view.abilities).is_none())
+    }
+}

@@ -1,0 +1,147 @@
+//! Reading resources, and completion: what is routed by a URI, or by the name of a prompt.
+
+use hospes::{Call, Outcome};
+use hospes_model::{
+    CacheScope, CompleteParams, CompleteResult, Completion, RawJson, ReadResourceResult, Reference, Reply,
+    ResourceContents, Revision, RpcError,
+};
+
+use super::forward::Way;
+use super::{Gateway, InUse, Kind, not_an_object, rewrite, unknown_resource};
+use crate::catalogue::uris::RouteError;
+use crate::catalogue::{ACCOUNTS_URI, STATUS_URI};
+use crate::guard::What;
+
+impl Gateway {
+    pub(super) async fn read(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
+        let Some(uri) = call.params.view().uri.as_deref() else {
+            return Err(RpcError::invalid_params("invalid params at uri: expected a string"));
+        };
+        match uri {
+            _ if self.only.is_some() => {}
+            STATUS_URI => return own_resource(STATUS_URI, &self.shared.status()),
+            ACCOUNTS_URI => return self.read_accounts(using).await,
+            _ => {}
+        }
+        let mut catalogue = using.catalogue();
+        let routed = match self.route(&catalogue, uri) {
+            Err(RouteError::Unknown { .. }) => {
+                // It may be a resource of a server that is still being started.
+                self.shared.settle(&using.view, |slot| slot.server.start_wait).await;
+                catalogue = using.catalogue();
+                self.route(&catalogue, uri)
+            }
+            routed => routed,
+        };
+        let (server, original) = routed.map_err(|error| unknown_resource(uri, &error))?;
+        let what = What::Resource(&original);
+        let mut passage = match self.admit(&call, server, &what, using).await {
+            Ok(passage) => passage,
+            Err(stopped) => return Ok(stopped),
+        };
+        let params =
+            rewrite::with_text(call.params.raw(), "uri", &original).map_err(|error| not_an_object(&error))?;
+        let (context, method) = (call.context.clone(), call.method.clone());
+        let outcome = match self.reach(server, using).await {
+            Ok(mut reached) => {
+                if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
+                    reached.lease.finish();
+                    return Ok(self.refuse(passage, &call, server, what, &why).await);
+                }
+                self.forward(call, params, Way { server, reached, catalogue }).await
+            }
+            Err(unreached) => {
+                if let Some(passage) = &mut passage {
+                    passage.reaches_nobody();
+                }
+                Err(unreached.into())
+            }
+        };
+        let outcome = self.came_back(passage, &context, &method, outcome).await?;
+        let is_for_all = self.shared.guard.is_none() && !self.shared.upstreams[server].is_per_user();
+        match outcome {
+            Outcome::Complete(reply) if !is_for_all => Ok(Outcome::Complete(private(reply)?)),
+            outcome => Ok(outcome),
+        }
+    }
+
+    pub(super) async fn complete(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
+        let mut params: CompleteParams = call.decode()?;
+        let catalogue = using.catalogue();
+        let server = match &mut params.reference {
+            Reference::Prompt { name, .. } => {
+                let place = catalogue.prompts.origin(name);
+                let place = place.ok_or_else(|| self.unknown(&catalogue, Kind::Prompt, name))?.clone();
+                *name = place.name.to_string();
+                place.server
+            }
+            Reference::Resource { uri, .. } => {
+                let target =
+                    catalogue.uris.route_template(uri).map_err(|error| unknown_resource(uri, &error))?;
+                let (server, original) = (self.position(target.server), target.uri.into_owned());
+                *uri = original;
+                server.ok_or_else(|| RpcError::internal("a server without a place"))?
+            }
+            _ => {
+                return Err(RpcError::invalid_params(
+                    "invalid params at ref.type: expected \"ref/prompt\" or \"ref/resource\"",
+                ));
+            }
+        };
+        let what = match &params.reference {
+            Reference::Prompt { name, .. } => What::PromptCompletion(name),
+            Reference::Resource { uri, .. } => What::TemplateCompletion(uri),
+            _ => return Err(RpcError::internal("a reference without a place")),
+        };
+        let passage = match self.admit(&call, server, &what, using).await {
+            Ok(passage) => passage,
+            Err(stopped) => return Ok(stopped),
+        };
+        let mut reached = self.reach(server, using).await?;
+        if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
+            reached.lease.finish();
+            return Ok(self.refuse(passage, &call, server, what, &why).await);
+        }
+        let (context, method) = (call.context.clone(), call.method.clone());
+        let live = &reached.live;
+        // The first revision has completion without a word about it.
+        let may_complete =
+            live.capabilities().completions.is_some() || live.revision() == Revision::V2024_11_05;
+        let outcome = if may_complete {
+            let params =
+                RawJson::from_serialize(&params).map_err(|error| RpcError::internal(error.to_string()))?;
+            self.forward(call, params, Way { server, reached, catalogue }).await
+        } else {
+            reached.lease.finish();
+            Ok(Outcome::Complete(CompleteResult::new(Completion::new(Vec::new())).into()))
+        };
+        self.came_back(passage, &context, &method, outcome).await
+    }
+}
+
+/// An answer that nobody else may be given (2026-07-28, `cacheScope`), whatever its server says: who may read what is decided
+/// anew each time that somebody asks.
+fn private(reply: Reply) -> Result<Reply, RpcError> {
+    Ok(match reply {
+        Reply::Raw { revision, json, bridge }
+            if json.members().any(|member| member.key() == "cacheScope") =>
+        {
+            let json = rewrite::with_text(&json, "cacheScope", CacheScope::Private.as_str());
+            let json = json.map_err(|error| RpcError::internal(error.to_string()))?;
+            Reply::Raw { revision, json, bridge }
+        }
+        Reply::ReadResource(mut result) => {
+            result.cache_scope = Some(CacheScope::Private);
+            Reply::ReadResource(result)
+        }
+        reply => reply,
+    })
+}
+
+/// What we say ourselves, as a resource.
+pub(super) fn own_resource(uri: &str, said: &impl serde::Serialize) -> Result<Outcome, RpcError> {
+    let text = serde_json::to_string_pretty(said).map_err(|error| RpcError::internal(error.to_string()))?;
+    let mut contents = ResourceContents::text(uri, text);
+    contents.mime_type = Some("application/json".to_owned());
+    Ok(Outcome::Complete(ReadResourceResult::new(vec![contents]).into()))
+}
