@@ -19,7 +19,7 @@ use crate::guard::What;
 use crate::upstream::{Extensions, Live};
 
 /// Prefix of the name that a method of an extension has for rules, so that it is never taken for a tool.
-const SUBJECT: &str = "method:";
+pub(super) const SUBJECT: &str = "method:";
 /// The longest name of such a method, in bytes.
 const MAX_METHOD_BYTES: usize = 128;
 /// The members of results that hold further objects with URIs.
@@ -29,7 +29,7 @@ const MAX_DEPTH: usize = 4;
 
 impl Gateway {
     /// The servers that this application sees and that are connected, with what each of them declares.
-    fn in_view(&self, using: &InUse) -> Vec<(usize, Arc<Live>)> {
+    pub(super) fn in_view(&self, using: &InUse) -> Vec<(usize, Arc<Live>)> {
         let (user, abilities) = (using.view.user.as_ref(), using.view.abilities);
         let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
         let live = seen.filter_map(|(server, slot)| {
@@ -70,6 +70,9 @@ impl Gateway {
             return Err(RpcError::invalid_params(format!("invalid params: `{repeated}` stands twice")));
         }
         self.shared.settle(&using.view, |slot| slot.server.start_wait).await;
+        if let Some(listed) = self.extension_list(&call, using).await {
+            return listed;
+        }
         let catalogue = using.catalogue();
         let (server, params) = self.addressed(&call, using, &catalogue)?;
         let subject = format!("{SUBJECT}{name}");
@@ -234,7 +237,7 @@ fn agreed(settings: &[RawJson]) -> RawJson {
 }
 
 /// The params without what belongs to the protocol.
-fn without_meta(params: &RawJson) -> RawJson {
+pub(super) fn without_meta(params: &RawJson) -> RawJson {
     let mut out = vec![b'{'];
     let own = ["_meta", "inputResponses", "requestState"];
     params
@@ -251,7 +254,7 @@ fn names_uris(method: &str) -> bool {
 }
 
 /// The result with the URIs of labelled schemes as they are shown.
-fn with_shown_uris(value: &RawJson, depth: usize, show: &impl Fn(&str) -> String) -> RawJson {
+pub(super) fn with_shown_uris(value: &RawJson, depth: usize, show: &impl Fn(&str) -> String) -> RawJson {
     if depth > MAX_DEPTH {
         return value.clone();
     }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::carried::Carried;
 use super::extensions::is_own;
 use super::own::{Answered, MAX_OWN_ROUNDS};
-use super::{Gateway, elicitation};
+use super::{Gateway, elicitation, spoken_for};
 use crate::catalogue::{Catalogue, show_in, template_matches};
 use crate::sampling::Cause;
 use crate::upstream::{Abilities, Lease, Live, Turn, decoded};
@@ -57,6 +57,7 @@ impl Gateway {
             _ => params,
         };
         let method = call.method.clone();
+        let down = call.context.peer().revision;
         let subject = call.params.view();
         let subject = subject.name.as_deref().or(subject.uri.as_deref()).map(str::to_owned);
         // What a task asks is asked of whoever fetches it.
@@ -107,7 +108,10 @@ impl Gateway {
             _ => lease.finish(),
         }
         match outcome {
-            Outcome::Complete(reply) => self.shown(&method, reply, server, &catalogue).map(Outcome::Complete),
+            Outcome::Complete(reply) => {
+                let reply = spoken_for::with_server_info(reply, down);
+                self.shown(&method, reply, server, &catalogue).map(Outcome::Complete)
+            }
             Outcome::InputRequired(mut questions) => {
                 let inner = questions.round.carried.as_deref();
                 let carried = Carried { server, connection: holder, inner }.write();

@@ -1,7 +1,7 @@
 //! Extensions behind the gateway: what both sides declare, methods that only they know, and URIs that may not change their
 //! scheme.
 
-use hospes::model::{ClientCapabilities, RawJson, Reply, code};
+use hospes::model::{ClientCapabilities, RawJson, Reply, RpcError, code};
 use hospes_policy::{Policy, Reading};
 use hospes_store::{Audit, Ending, Entry, EntryKind, Search};
 use serde_json::Value;
@@ -29,6 +29,27 @@ impl Service for Clock {
                 ],
                 "_meta": { "ui": { "resourceUri": APP }, "ui/resourceUri": APP },
             }),
+            "skills/list" if self.name == "broken" => {
+                return Outcome::Failed(RpcError::internal("out of order"));
+            }
+            // Three entries on two pages, and a cursor that comes again and again.
+            "skills/list" => {
+                let skill = |name: &str| {
+                    let uri = format!("skill://{name}/SKILL.md");
+                    json!({ "uri": uri, "frontmatter": { "name": name }, "resources": [{ "uri": uri, "size": 1 }] })
+                };
+                let params = call.params.raw().to_value().unwrap_or_default();
+                let skills = match params["cursor"].as_str() {
+                    None => vec![skill("refunds")],
+                    Some("more") => vec![skill("audits"), skill(self.name)],
+                    Some(_) => return Outcome::Failed(RpcError::invalid_params("unknown cursor")),
+                };
+                let mut listed = json!({ "skills": skills, "ttlMs": 1000, "cacheScope": "public" });
+                if params["cursor"].is_null() || self.name == "b" {
+                    listed["nextCursor"] = "more".into();
+                }
+                listed
+            }
             "skills/get" => json!({ "skill": { "uri": SKILL, "resources": [{ "uri": SKILL, "size": 1 }] } }),
             "acme/where" => {
                 let params = call.params.raw().to_value().unwrap_or_default();
@@ -200,6 +221,42 @@ async fn a_method_of_an_extension_reaches_the_one_server_that_is_meant() {
         assert_eq!(refused.code, code::INVALID_PARAMS, "{what}: {refused}");
         let data = refused.data.unwrap().to_value().unwrap();
         assert_eq!(data, json!({ "servers": ["a", "b"] }), "{what}");
+    }
+}
+
+/// Extension row EXT-24: a server that fails, or whose cursor never ends, hides nothing of the others.
+#[tokio::test]
+async fn the_lists_of_an_extension_are_one_list_in_pages_of_the_host() {
+    let skills = [("io.modelcontextprotocol/skills", json!({}))];
+    for (up, down) in eras() {
+        let what = format!("{up} behind {down}");
+        let house = two(up, &skills, &skills).made_by("broken", up, Duration::ZERO, clock("broken", &skills));
+        let house = house.made_by("other", up, Duration::ZERO, clock("other", &[]));
+        let host = house.settings(|settings| settings.page_size = 4).start();
+        let client = plain(&host, down).await;
+        let (mut seen, mut cursor) = (Vec::new(), Value::Null);
+        for size in [4, 2] {
+            let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
+            let page = ask(&client, "skills/list", params).await.unwrap();
+            let listed = page["skills"].as_array().unwrap().clone();
+            assert_eq!(listed.len(), size, "{what}: {page}");
+            seen.extend(listed);
+            cursor = page["nextCursor"].clone();
+        }
+        assert!(cursor.is_null(), "{what}");
+        let uris: Vec<&str> = seen.iter().map(|skill| skill["uri"].as_str().unwrap()).collect();
+        let expected = [
+            "skill://a/a/SKILL.md",
+            "skill://a/audits/SKILL.md",
+            "skill://a/refunds/SKILL.md",
+            "skill://b/audits/SKILL.md",
+            "skill://b/b/SKILL.md",
+            "skill://b/refunds/SKILL.md",
+        ];
+        assert_eq!(uris, expected, "{what}");
+        assert_eq!(seen[0]["resources"][0]["uri"], seen[0]["uri"], "{what}");
+        let refused = ask(&client, "skills/list", json!({ "cursor": "theirs" })).await.unwrap_err();
+        assert_eq!(refused.code, code::INVALID_PARAMS, "{what}");
     }
 }
 

@@ -361,3 +361,38 @@ async fn changes_are_told_as_long_as_the_rules_let_them() {
         assert!(matches!(told, Some(Notification::ToolsListChanged)), "{up} behind {down}: {told:?}");
     }
 }
+
+/// What a server says of itself, and what it calls its tools, is not what the application is connected to.
+#[tokio::test]
+async fn results_name_the_host_and_argument_errors_the_tool_as_it_was_called() {
+    for (up, down) in ERAS.into_iter().flat_map(|up| ERAS.map(|down| (up, down))) {
+        let host = House::default()
+            .with("one", up, || {
+                Server::new("somebody", "7").tool("add", |Args(numbers): Args<Vec2>| async move {
+                    (numbers.x + numbers.y).to_string()
+                })
+            })
+            .start();
+        let client = plain(&host, down).await;
+        let result = client.call("one__add", json!({ "x": 1, "y": 2 })).await.unwrap();
+        let named =
+            result.meta.get(hospes::model::meta_key::SERVER_INFO).map(|info| info.to_value().unwrap());
+        let named = named.map(|info| info["name"].clone());
+        let expected = (!down.is_legacy()).then(|| json!("hospes"));
+        assert_eq!((result.all_text().as_str(), named), ("3", expected), "{up} behind {down}");
+
+        let result = client.call("one__add", json!({ "x": "one" })).await.unwrap();
+        let said = result.all_text();
+        assert!(
+            result.failed() && said.starts_with("invalid arguments for one__add:"),
+            "{up}, {down}: {said}"
+        );
+    }
+}
+
+#[derive(serde::Deserialize, JsonSchema)]
+#[schemars(crate = "hospes::schemars")]
+struct Vec2 {
+    x: i64,
+    y: i64,
+}
