@@ -201,7 +201,7 @@ pub(crate) struct Approve {
     /// What is to happen instead: arguments, messages, a result or the content of a form, as JSON; - for standard input
     #[arg(long, value_name = "FILE", requires = "allow")]
     pub(crate) edit: Option<PathBuf>,
-    /// Allow it for as long as the host runs
+    /// Allow it for the session that asks, or with 2026-07-28 for the process that asks and one hour
     #[arg(long, requires = "allow", conflicts_with = "always")]
     pub(crate) session: bool,
     /// Allow it within a rule: {"arguments": {"path": {"under": "/srv"}}, "destinations": [], "until": "2026-12-01T00:00:00Z"};

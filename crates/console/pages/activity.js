@@ -14,7 +14,7 @@ const DECISIONS = ["allow", "ask", "deny", "expired", "withdrawn", "started", "n
 const RANGES = [["1h", "1 hour", 3600], ["24h", "24 hours", 86400], ["7d", "7 days", 604800], ["30d", "30 days", 2592000]];
 const ENDINGS = { done: "done", tool_error: "tool error", failed: "failed", refused: "refused", cancelled: "cancelled", asked: "asked" };
 
-const SCOPES = { once: "once", session: "as long as the host runs", always: "longer, within a rule", block: "from now on" };
+const SCOPES = { once: "once", session: "for the session", always: "longer, within a rule", block: "from now on" };
 
 const wanted = { text: "", kind: "", server: "", decision: "", range: "24h" };
 let more = PAGE;

@@ -204,7 +204,7 @@ function card(matter, open, app) {
         block && h("button", { type: "button", class: "quiet", "data-block": true, "aria-disabled": String(waits), onclick: () => deny(matter, app, true), title: "Denies it from now on, whoever asks" }, h("span", { class: "long" }, "Deny and "), h("span", { class: "start" }, "block"))),
       h("div", { class: "allow", key: "allow" },
         h("button", { type: "button", class: "yes", "data-once": true, "aria-disabled": String(holds), "aria-keyshortcuts": "o", onkeydown: noEnter, onclick: () => allow(matter, app) }, yes(matter), " ", h("kbd", null, "o")),
-        session && h("button", { type: "button", "data-session": true, "aria-disabled": String(holds), "aria-keyshortcuts": "s", onkeydown: noEnter, title: "Until the host ends or the rules change, whatever the arguments", onclick: () => allow(matter, app, "session") }, h("span", { class: "long" }, "For this "), h("span", { class: "start" }, "session "), h("kbd", null, "s")),
+        session && h("button", { type: "button", "data-session": true, "aria-disabled": String(holds), "aria-keyshortcuts": "s", onkeydown: noEnter, title: `For ${matter.session ?? "this session"}, whatever the arguments, unless the rules change`, onclick: () => allow(matter, app, "session") }, h("span", { class: "long" }, "For this "), h("span", { class: "start" }, "session "), h("kbd", null, "s")),
         lasting && h("button", { type: "button", "data-always": true, "aria-disabled": String(holds), "aria-keyshortcuts": "Shift+A", onkeydown: noEnter, onclick: () => always(matter, app) }, "Always … ", h("kbd", null, "A")))));
 }
 

@@ -84,7 +84,7 @@ function call(card, matter, draft, change) {
     h("p", { class: "counts", key: "effects" }, card.what === "tool" && h("span", { class: "chips" }, effects({
       readOnlyHint: card.effects?.read_only, destructiveHint: card.effects?.destructive, openWorldHint: card.effects?.open_world, idempotentHint: card.effects?.idempotent,
     }, card.effects?.trusted), card.effects && h("span", { class: "chip" }, card.effects.trusted ? "the server’s word is believed" : "not believed: nobody trusts this server’s word"))),
-    facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), fact("Asked because", card.because), card.data_flow && fact("Take care", dataFlow(card.data_flow)),
+    facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), fact("Asked because", card.because), matter.session && fact("This session is", matter.session), card.data_flow && fact("Take care", dataFlow(card.data_flow)),
       card.destinations.length > 0 && fact("Points to", h("span", { class: "chips" }, card.destinations.map((one) => h("span", { class: "chip mono wide" }, one))))),
     values("Arguments", card.input_schema, card.arguments ?? {}, draft, change, card.last_arguments),
     (card.description || card.title) && h("details", { key: "said", class: "said-of" }, h("summary", null, "What the server says of it"),

@@ -44,7 +44,8 @@ function grant(one, app) {
     conditions.length > 0 && h("dl", { class: "facts" }, conditions.map(([name, text]) => h("div", null, h("dt", null, h("span", { class: "mono" }, name)), h("dd", null, text)))),
     h("p", { class: "soft small" },
       [one.application ? `for ${one.application}` : "for any application", one.principal && `as ${one.principal}`,
-        one.until ? `until ${moment(new Date(one.until))} (${span(new Date(one.until) - Date.now())})` : one.effect === "deny" ? "until it is revoked" : "until the host ends",
+        one.until ? `until ${moment(new Date(one.until))} (${span(new Date(one.until) - Date.now())})` : one.effect === "deny" ? "until it is revoked" : "until the session ends",
+        one.session && `in the session: ${one.session}`,
         one.uses > 0 ? `used ${many(one.uses, "time")}, last ${ago(new Date(one.used_at))}` : "not used yet",
         `given ${ago(new Date(one.given_at))} by ${one.by}`].filter(Boolean).join(", ")));
 }

@@ -120,6 +120,9 @@ impl Page {
         self.effects(card);
         self.who(matter, pins);
         self.fact("because", &card.because);
+        if let Some(session) = &matter.session {
+            self.fact("session", &format!("s allows it for {session}"));
+        }
         if let Some(flow) = &card.data_flow {
             self.styled("take care", &format!("{flow}; this can send things out"), bad());
         }

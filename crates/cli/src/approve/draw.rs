@@ -358,7 +358,7 @@ fn draw_help(frame: &mut Frame<'_>, body: Rect) {
         ("d", "deny; you may say why, and the model is told"),
         ("b", "deny, now and from now on"),
         ("o", "allow once"),
-        ("s", "allow as long as the host runs"),
+        ("s", "allow for the session that the card names"),
         ("A", "allow always, within a rule that you see first"),
         ("e", "change what would happen, in $VISUAL or $EDITOR"),
         ("f", "fill in a form here"),

@@ -370,7 +370,7 @@ impl State {
                 return self.allow(Scope::Once, words);
             }
             's' if offers.session => {
-                let words = format!("allowed as long as the host runs: {}", title(&matter).0);
+                let words = format!("allowed for the session: {}", title(&matter).0);
                 return self.allow(Scope::Session, words);
             }
             _ => {}

@@ -9,7 +9,7 @@ use super::grant::{Grant, GrantEffect, Permission, Scope};
 use super::grants::Grants;
 use super::kept::{Checker, Keeping};
 use super::matter::{CallKind, Card, Matter, MatterState, Offers};
-use super::{Check, Digest, FOREVER, Settled, id};
+use super::{Check, Digest, FOREVER, Session, Settled, id};
 
 pub(super) struct Entry {
     pub(super) matter: Matter,
@@ -30,6 +30,8 @@ pub(super) struct Entry {
     pub(super) target: String,
     pub(super) check: Option<Check>,
     pub(super) keeping: Keeping,
+    /// The session that asks, where a permission for it is offered.
+    pub(super) session: Option<Session>,
 }
 
 /// Tells the programs of one asker apart: by what the transport found out, else by the name that the application gave.
@@ -88,8 +90,8 @@ impl Entry {
                 }
                 match scope {
                     Scope::Once => Ok(None),
-                    Scope::Session if !session => {
-                        Err(DecideError::NotOffered("a permission for as long as the host runs"))
+                    Scope::Session if !session || self.session.is_none() => {
+                        Err(DecideError::NotOffered("a permission for the session"))
                     }
                     Scope::Session => Ok(Some(Lasting::Session)),
                     Scope::Always(_) if !always => Err(DecideError::NotOffered("a lasting permission")),
@@ -119,6 +121,11 @@ impl Entry {
         })
     }
 
+    /// The session that a grant of this matter is bound to, if it is for one.
+    pub(super) fn session_of(&self, grant: &Grant) -> Option<Session> {
+        self.session.clone().filter(|_| grant.session.is_some())
+    }
+
     pub(super) fn grant(&self, lasting: Lasting, by: &str) -> Grant {
         let matter = &self.matter;
         let (what, name) = match &matter.card {
@@ -132,6 +139,7 @@ impl Entry {
             given_at: Timestamp::now(),
             by: by.to_owned(),
             until: None,
+            session: None,
             effect: GrantEffect::Allow,
             any_application: false,
             weak: false,
@@ -148,7 +156,11 @@ impl Entry {
             uses: 0,
         };
         match lasting {
-            Lasting::Session => (),
+            Lasting::Session => {
+                let session = self.session.as_ref();
+                grant.until = session.and_then(|session| session.end(grant.given_at));
+                grant.session = session.map(Session::words);
+            }
             Lasting::Until(until, permission) => {
                 grant.until = Some(until);
                 grant.arguments = permission.arguments;

@@ -22,7 +22,8 @@ pub enum Scope {
     /// Not at all: the next call is asked about again.
     #[default]
     Once,
-    /// As long as the host runs, whatever the arguments.
+    /// As long as the session of the application that asked, whatever the arguments; in 2026-07-28 for the process that
+    /// asked, and [one hour](super::SESSION_LIFETIME).
     Session,
     /// Within a rule, until a day.
     Always(Permission),
@@ -64,9 +65,12 @@ pub struct Grant {
     pub given_at: Timestamp,
     /// By whom: "the person at the console".
     pub by: String,
-    /// When it ends; nothing for as long as the host runs, or for a denial, which ends when it is revoked.
+    /// When it ends; nothing for as long as its session, or for a denial, which ends when it is revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// For which session it is, in words; nothing if it is not bound to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     /// What it does.
     pub effect: GrantEffect,
     /// Who must be signed in; nothing where nobody was.
@@ -189,7 +193,7 @@ impl Conditions {
 impl Grant {
     /// Whether it outlives the host.
     pub(super) fn is_kept(&self) -> bool {
-        self.until.is_some() || self.effect == GrantEffect::Deny
+        self.session.is_none() && (self.until.is_some() || self.effect == GrantEffect::Deny)
     }
 
     pub(super) fn is_over(&self, now: Timestamp) -> bool {

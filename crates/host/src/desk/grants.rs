@@ -1,12 +1,14 @@
 //! What a person decided for longer.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use hospes::Peer;
 use hospes_policy::Asked;
 use hospes_store::grants::KeptGrant;
 use jiff::Timestamp;
 
+use super::Session;
 use super::decision::DecideError;
 use super::grant::{Conditions, Grant, GrantEffect, Permission};
 use super::matter::CallKind;
@@ -26,6 +28,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) definition: Option<&'a str>,
     /// Whether what an application said for its person does not count.
     pub(crate) strong: bool,
+    /// Who calls, for permissions that are bound to a session: without it none of these fits.
+    pub(crate) peer: Option<&'a Arc<Peer>>,
 }
 
 #[derive(Debug, Default)]
@@ -39,10 +43,12 @@ pub(super) struct Grants {
 struct Given {
     grant: Grant,
     conditions: Conditions,
+    /// The session that it ends with.
+    session: Option<Session>,
 }
 
 impl Grants {
-    /// Those that are kept, as they are by now; what lasts as long as the host runs stays.
+    /// Those that are kept, as they are by now; what is bound to a session stays.
     pub(super) fn replace(&self, kept: Vec<KeptGrant>) {
         let read = |kept: KeptGrant| {
             let mut grant: Grant = serde_json::from_str(&kept.body).map_err(|error| error.to_string())?;
@@ -51,7 +57,7 @@ impl Grants {
                 return Err("it does not say at which command line or URL its server was".to_owned());
             }
             (grant.used_at, grant.uses) = (kept.used_at, kept.uses);
-            Ok::<_, String>(Given { grant, conditions })
+            Ok::<_, String>(Given { grant, conditions, session: None })
         };
         let mut all = self.write();
         let before = std::mem::take(&mut *all);
@@ -90,17 +96,17 @@ impl Grants {
 
     /// # Errors
     /// [`DecideError::Rule`] when there is no room, or its conditions cannot be read.
-    pub(super) fn give(&self, grant: Grant) -> Result<(), DecideError> {
+    pub(super) fn give(&self, grant: Grant, session: Option<Session>) -> Result<(), DecideError> {
         let conditions = Conditions::new(&grant.arguments, &grant.destinations).map_err(DecideError::Rule)?;
         let mut all = self.write();
         let now = Timestamp::now();
         if all.len() >= MAX_GRANTS {
-            all.retain(|_, given| !given.grant.is_over(now));
+            all.retain(|_, given| !given.is_over(now));
         }
         if all.len() >= MAX_GRANTS {
             return Err(DecideError::Rule(format!("there are {MAX_GRANTS} already; revoke some")));
         }
-        all.insert(grant.id.clone(), Given { grant, conditions });
+        all.insert(grant.id.clone(), Given { grant, conditions, session });
         Ok(())
     }
 
@@ -120,16 +126,15 @@ impl Grants {
     pub(super) fn list(&self) -> Vec<Grant> {
         let now = Timestamp::now();
         let all = self.read();
-        let held = all.values().map(|given| &given.grant).filter(|grant| !grant.is_over(now));
-        let mut grants: Vec<Grant> = held.cloned().collect();
+        let held = all.values().filter(|given| !given.is_over(now));
+        let mut grants: Vec<Grant> = held.map(|given| given.grant.clone()).collect();
         grants.sort_by(|one, other| other.given_at.cmp(&one.given_at).then_with(|| one.id.cmp(&other.id)));
         grants
     }
 
-    /// Forgets what was given for as long as the host runs.
+    /// Forgets what was given for sessions.
     pub(super) fn end_sessions(&self) {
-        self.write()
-            .retain(|_, given| given.grant.until.is_some() || given.grant.effect == GrantEffect::Deny);
+        self.write().retain(|_, given| given.session.is_none());
     }
 
     /// The first that fits, a denial before a permission.
@@ -161,8 +166,12 @@ impl Grants {
 }
 
 impl Given {
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.grant.is_over(now) || self.session.as_ref().is_some_and(Session::is_over)
+    }
+
     fn fits(&self, subject: &Subject<'_>, now: Timestamp) -> bool {
-        let Subject { asked, target, what, name, definition, strong } = *subject;
+        let Subject { asked, target, what, name, definition, strong, peer } = *subject;
         let grant = &self.grant;
         let is_same = grant.server == asked.server
             && grant.what == what
@@ -174,7 +183,8 @@ impl Given {
             && (grant.any_application || grant.application.as_deref() == asked.application)
             && !(grant.weak && strong)
             && grant.definition.as_deref().is_none_or(|wanted| definition == Some(wanted))
-            && !grant.is_over(now)
+            && !self.is_over(now)
+            && self.session.as_ref().is_none_or(|session| peer.is_some_and(|peer| session.includes(peer)))
             && self.conditions.fit(asked, now)
     }
 }

@@ -18,7 +18,7 @@ use super::decision::{DecideError, Decided};
 use super::entry::{self, Entry};
 use super::grant::Grant;
 use super::matter::{Matter, MatterState};
-use super::{Desk, Digest, FOREVER, Lists, Refused};
+use super::{Desk, Digest, FOREVER, Lists, Refused, Session};
 
 /// Looks whether an edit of a matter can be done that was asked before a restart.
 pub(crate) type Checker = Box<dyn Fn(&Matter, &RawJson) -> Result<(), String> + Send + Sync>;
@@ -46,6 +46,9 @@ struct Written {
     timeout_ms: u64,
     definition: Option<String>,
     target: String,
+    /// The process that asked. What is kept was asked with 2026-07-28, where it is the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    caller: Option<String>,
 }
 
 impl Desk {
@@ -237,7 +240,11 @@ impl Entry {
         let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         let (matter, definition, target) =
             (self.matter.clone(), self.definition.clone(), self.target.clone());
-        serde_json::to_string(&Written { matter, bond, asker, weak, timeout_ms, definition, target })
+        let caller = match &self.session {
+            Some(Session::Process(caller)) => caller.as_deref().map(str::to_owned),
+            Some(Session::Connection(_)) | None => None,
+        };
+        serde_json::to_string(&Written { matter, bond, asker, weak, timeout_ms, definition, target, caller })
     }
 
     /// Until when it can be decided or, once it is, used, by the clock on the wall: the machine may have slept, or the host
@@ -250,7 +257,7 @@ impl Entry {
 
 impl Written {
     fn entry(self, number: u64, decided: Option<Decided>, now: Timestamp) -> Entry {
-        let Self { matter, bond, asker, weak, timeout_ms, definition, target } = self;
+        let Self { matter, bond, asker, weak, timeout_ms, definition, target, caller } = self;
         let size = serde_json::to_vec(&matter.card).map_or(0, |card| card.len());
         let timeout = Duration::from_millis(timeout_ms);
         let share = entry::share(None, matter.application.as_deref());
@@ -268,6 +275,7 @@ impl Written {
             target,
             check: None,
             keeping: Keeping::Yes,
+            session: Some(Session::Process(caller.map(Into::into))),
         };
         if let Some(decided) = decided {
             entry.settle(decided);

@@ -34,6 +34,10 @@ pub struct Matter {
     pub application: Option<String>,
     /// The server that it is about, by the name that the person gave it.
     pub server: String,
+    /// For whom and until when a permission for the session would hold, where one is offered: "node, process 4711 of user
+    /// 1000, for one hour".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     /// What may be answered beside yes and no.
     pub offers: Offers,
     /// What it is.
@@ -63,7 +67,7 @@ pub enum MatterState {
 pub struct Offers {
     /// Whether what would happen can be changed first.
     pub edit: bool,
-    /// Whether a yes may last as long as the host runs.
+    /// Whether a yes may last for the session that asks ([`Matter::session`]).
     pub session: bool,
     /// Whether a yes may last longer, within a rule.
     pub always: bool,

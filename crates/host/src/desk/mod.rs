@@ -14,6 +14,7 @@ mod limits;
 mod matter;
 mod record;
 mod redeem;
+mod session;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -46,6 +47,8 @@ pub use matter::{
     CallCard, CallKind, Card, FormCard, Matter, MatterState, Offers, ResultCard, SaidEffects,
     SamplingRequestCard, SamplingResultCard, UrlCard,
 };
+pub use session::SESSION_LIFETIME;
+pub(crate) use session::Session;
 
 /// How many matters that are over can still be looked at.
 const MAX_DONE: usize = 256;
@@ -127,6 +130,8 @@ pub(crate) struct Asking {
     /// The hash of the server's command line or URL, where a decision may last.
     pub(crate) target: String,
     pub(crate) check: Option<Check>,
+    /// The session that asks, where a permission for it is offered.
+    pub(crate) session: Option<Session>,
     /// Whether whoever asks goes away and comes back for it, perhaps after a restart: [`Waiting::keep`] then has to be
     /// called, and nobody sees it before.
     pub(crate) returns: bool,
@@ -306,7 +311,8 @@ impl Desk {
             return Err(DecideError::Over);
         }
         if let Some(grant) = grant {
-            self.0.grants.give(grant)?;
+            let session = entry.session_of(&grant);
+            self.0.grants.give(grant, session)?;
         }
         Ok(entry)
     }
@@ -345,7 +351,8 @@ impl Desk {
     pub(crate) fn put(&self, asking: Asking) -> Result<Waiting, Refused> {
         let id = id()?;
         let Asking { principal, application, server, offers, card, .. } = asking;
-        let Asking { timeout, bond, asker, caller, is_weak, definition, target, check, returns, .. } = asking;
+        let Asking { timeout, bond, asker, caller, is_weak, definition, target, check, .. } = asking;
+        let Asking { session, returns, .. } = asking;
         let (now, asked_at) = (Instant::now(), Timestamp::now());
         let until = now.checked_add(timeout).unwrap_or(now + FOREVER);
         let span = SignedDuration::try_from(timeout).ok();
@@ -360,6 +367,7 @@ impl Desk {
             principal,
             application,
             server,
+            session: session.as_ref().filter(|_| offers.session).map(Session::words),
             offers,
             card,
         };
@@ -402,6 +410,7 @@ impl Desk {
                 definition,
                 target,
                 check,
+                session,
             };
             state.entries.insert(id.clone(), entry);
         }
@@ -426,7 +435,7 @@ impl Desk {
         self.0.grants.find(subject, effect)
     }
 
-    /// Forgets what was allowed for as long as the host runs.
+    /// Forgets what was allowed for sessions.
     pub(crate) fn end_sessions(&self) {
         self.0.grants.end_sessions();
         self.changed();

@@ -68,9 +68,13 @@ impl Desk {
         {
             // What was not offered was not meant.
             let lasting = entry.allows(&decision, self.0.checker.get());
-            if let Ok(Some(lasting)) = &lasting
-                && self.0.grants.give(Grant { weak: true, ..entry.grant(lasting.clone(), by) }).is_err()
-            {
+            let lasts = lasting.as_ref().ok().and_then(Option::as_ref);
+            let grant = lasts.map(|lasts| Grant { weak: true, ..entry.grant(lasts.clone(), by) });
+            let is_full = grant.is_some_and(|grant| {
+                let session = entry.session_of(&grant);
+                self.0.grants.give(grant, session).is_err()
+            });
+            if is_full {
                 tracing::warn!(
                     "there is no room for another lasting permission; the person will be asked again"
                 );

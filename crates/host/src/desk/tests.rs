@@ -2,13 +2,19 @@ mod kept;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use hospes::Peer;
+use hospes_model::{ClientCapabilities, Revision};
 use hospes_policy::{Action, Arguments, Asked, Effects};
 use serde_json::json;
 
 use super::*;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
+/// The session of an older revision that asks.
+static PEER: LazyLock<Arc<Peer>> =
+    LazyLock::new(|| Arc::new(Peer::new(Revision::V2025_11_25, None, ClientCapabilities::default())));
 const CONSOLE: &str = "the person at the console";
 
 fn card(arguments: &str) -> Card {
@@ -42,6 +48,7 @@ fn asking(bond: u8, asker: u8) -> Asking {
         is_weak: true,
         definition: Some("d1".to_owned()),
         target: "t1".to_owned(),
+        session: Some(Session::of(&PEER)),
         check: Some(Box::new(|edited| {
             if edited.as_str().contains("bad") { Err("bad is not good".to_owned()) } else { Ok(()) }
         })),
@@ -77,6 +84,7 @@ fn is_granted_at(
         name: "write",
         definition: Some(definition),
         strong: false,
+        peer: Some(&PEER),
     };
     desk.granted(&subject, GrantEffect::Allow).is_some()
 }
@@ -371,6 +379,7 @@ async fn what_is_blocked_stays_so_whoever_asks_and_whatever_the_tool_becomes() {
             name,
             definition: Some("d9"),
             strong: true,
+            peer: Some(&PEER),
         };
         assert_eq!(desk.granted(&subject, GrantEffect::Deny).is_some(), blocked, "{server} {name}");
         assert!(desk.granted(&subject, GrantEffect::Allow).is_none());
@@ -439,7 +448,7 @@ async fn what_lasts_outlives_the_host() {
     let other = Desk::open(&state()).await.unwrap();
     let mut kept = desk.grants();
     kept.retain(Grant::is_kept);
-    assert_eq!(other.grants(), kept, "what lasts as long as the host runs does not");
+    assert_eq!(other.grants(), kept, "what is for a session does not");
     assert!(is_granted(&other, Some("alice"), "editor", "d1", "/srv/b"));
     assert!(!is_granted(&other, Some("alice"), "editor", "d1", "/etc/b"));
 

@@ -236,6 +236,7 @@ async fn elicit(
         is_weak: false,
         definition: None,
         target: String::new(),
+        session: None,
         returns: false,
         check: Some(Box::new(move |content| {
             let Some(form) = &fits else { return Err("there is nothing to fill in".to_owned()) };

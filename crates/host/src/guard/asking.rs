@@ -19,7 +19,7 @@ use super::review::Review;
 use super::{Going, Guard, UNREVIEWED, What, words};
 use crate::desk::{
     self, CallCard, Card, Check, Checker, Decision, Desk, GrantEffect, Offers, Refused, SaidEffects, Scope,
-    Settled, Subject, Waiting,
+    Session, Settled, Subject, Waiting,
 };
 
 /// How a round of questions remembers that the call it belongs to was approved.
@@ -108,13 +108,13 @@ impl Guard {
         }
         let Asking { going, asked, .. } = asking;
         let (what, name, definition) = (going.call_kind(), going.subject(), asking.definition.as_deref());
-        let subject =
-            Subject { asked, target: going.target, what, name, definition, strong: asking.verdict.strong };
+        let (strong, peer) = (asking.verdict.strong, Some(call.context.peer()));
+        let subject = Subject { asked, target: going.target, what, name, definition, strong, peer };
         // What must be asked about each time is, whatever was granted once.
         if asking.verdict.may_remember
             && let Some(grant) = self.desk.granted(&subject, GrantEffect::Allow)
         {
-            let until = grant.until.map_or_else(|| "the host ends".to_owned(), |until| until.to_string());
+            let until = grant.until.map_or_else(|| "the session ends".to_owned(), |until| until.to_string());
             passage.decided("allow", format!("granted until {until} by {}", grant.by));
             return Ok(());
         }
@@ -155,7 +155,8 @@ impl Guard {
         };
         let question = if by_form {
             let is_trusted = asking.policy.trusts(asking.going.server);
-            let form = words::form(asking.going, asking.arguments, asking.verdict, is_trusted);
+            let session = Session::of(call.context.peer()).words();
+            let form = words::form(asking.going, asking.arguments, asking.verdict, is_trusted, &session);
             Some((FORM, ElicitParams::Form(form)))
         } else {
             console.map(|console| {
@@ -206,8 +207,15 @@ impl Guard {
                     self.policy().is_some_and(|policy| policy.version() == asking.policy.version());
                 let Asking { asked, going, .. } = asking;
                 let (what, name) = (going.call_kind(), going.subject());
-                let subject =
-                    Subject { asked, target: going.target, what, name, definition: None, strong: true };
+                let subject = Subject {
+                    asked,
+                    target: going.target,
+                    what,
+                    name,
+                    definition: None,
+                    strong: true,
+                    peer: None,
+                };
                 if !is_as_asked || self.desk.granted(&subject, GrantEffect::Deny).is_some() {
                     let refused = Refused::Changed;
                     return Err(stop(asking, passage, refused.decision(), &refused.words()).await);
@@ -302,6 +310,7 @@ impl Guard {
             definition: asking.definition.clone(),
             target: going.target.to_owned(),
             check: is_tool.then(|| asking.check()),
+            session: remembered.then(|| Session::of(peer)),
             returns: false,
         }
     }

@@ -94,7 +94,7 @@ impl Guard {
         let verdict = policy.decide(&asked, Timestamp::now());
         let (what, name) = (going.call_kind(), going.subject());
         let subject =
-            Subject { asked: &asked, target: going.target, what, name, definition: None, strong: true };
+            Subject { asked: &asked, target: going.target, what, name, definition: None, strong: true, peer: None };
         match verdict.decision {
             Decision::Deny => Err(denial(&verdict)),
             _ if let Some(block) = self.desk.granted(&subject, GrantEffect::Deny) => {

@@ -73,6 +73,7 @@ impl Review {
             is_weak: false,
             definition: None,
             target: String::new(),
+            session: None,
             returns: false,
             check: Some(Box::new(move |edited| read(&reads, edited).map(drop))),
         };

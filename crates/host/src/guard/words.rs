@@ -32,6 +32,7 @@ pub(super) fn form(
     arguments: &Arguments,
     verdict: &Verdict,
     is_trusted: bool,
+    session: &str,
 ) -> ElicitFormParams {
     let what = match going.what {
         What::Tool(name, _) => format!("call the tool `{}`", line(name)),
@@ -76,7 +77,7 @@ pub(super) fn form(
     if verdict.may_remember {
         options.push(EnumOption::titled(
             ALWAYS,
-            "Yes, and do not ask again about this tool until the host is restarted",
+            format!("Yes, and do not ask again about this tool, for {}", line(session)),
         ));
     }
     let decision = SingleSelectSchema::new(options).with_title("Decision").with_default(NO);

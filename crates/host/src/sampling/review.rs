@@ -130,6 +130,7 @@ impl Sampler {
             is_weak: false,
             definition: None,
             target: String::new(),
+            session: None,
             returns: false,
             check: Some(check),
         };

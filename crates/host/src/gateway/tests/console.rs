@@ -56,6 +56,61 @@ async fn a_call_waits_for_the_console() {
     }
 }
 
+/// A permission for a session is for nobody who only calls itself the same, and ends with the session.
+#[tokio::test]
+async fn a_permission_for_a_session_is_for_no_other_session_of_the_same_name() {
+    const SOON: Duration = Duration::from_secs(20);
+    for (up, down) in pairs() {
+        let called = Arc::default();
+        let rules = guard("[[rule]]\ndecide = 'ask'");
+        let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
+        let _attendance = rules.desk().attend(None);
+        let peer = |process: u32| {
+            let info = hospes::model::Implementation::new("app", "1");
+            let mut peer = hospes::Peer::new(down, Some(info), Default::default());
+            peer.caller = Some(format!("node, process {process} of user 1000").into());
+            Arc::new(peer)
+        };
+        let call = async |peer: &Arc<hospes::Peer>| {
+            let params = json!({ "name": "files__write", "arguments": { "path": "/a" } });
+            host.gateway()
+                .call(Call::new(Method::ToolsCall, params.into(), Context::new(Arc::clone(peer))))
+                .await
+        };
+        let asked = async |peer: &Arc<hospes::Peer>, decision| {
+            let both = async { tokio::join!(call(peer), at_console(rules.desk(), vec![decision])) };
+            let (_, mut seen) = tokio::time::timeout(SOON, both).await.expect("the person is asked");
+            seen.remove(0)
+        };
+        let first = peer(4711);
+        let session = Decision::Allow { edited: None, scope: Scope::Session };
+        let seen = asked(&first, session).await;
+        let words = if down.is_legacy() {
+            "this connection of the application, until it ends"
+        } else {
+            "node, process 4711 of user 1000, for one hour"
+        };
+        assert_eq!(seen.session.as_deref(), Some(words), "the card says for whom and until when: {down}");
+        call(&first).await;
+        assert_eq!(
+            called.load(Ordering::SeqCst),
+            2,
+            "not asked about in the same session: {up} behind {down}"
+        );
+        asked(&peer(4712), Decision::deny()).await;
+        if down.is_legacy() {
+            asked(&peer(4711), Decision::deny()).await;
+        }
+        assert_eq!(called.load(Ordering::SeqCst), 2, "{up} behind {down}");
+        let grant = rules.desk().grants().remove(0);
+        assert_eq!((grant.session.as_deref(), grant.until.is_some()), (Some(words), !down.is_legacy()));
+        let lasts = grant.until.map(|until| until.duration_since(grant.given_at));
+        assert!(lasts.is_none_or(|lasts| lasts == crate::desk::SESSION_LIFETIME));
+        drop(first);
+        assert_eq!(rules.desk().grants().is_empty(), down.is_legacy(), "{up} behind {down}");
+    }
+}
+
 /// A console that nobody has open yet: the call waits, and whoever comes in time decides.
 #[tokio::test]
 async fn a_call_waits_where_a_console_is_served_though_nobody_has_it_open() {
