@@ -82,7 +82,7 @@ impl Output {
             return;
         }
         if self.json {
-            err(&(failure.envelope() + "\n"));
+            err(&(escape_hidden(&failure.envelope()) + "\n"));
             return;
         }
         let text = failure.to_string();

@@ -43,7 +43,10 @@ fn rules_are_gone_by_and_read_again_and_what_was_called_is_recorded() {
     ];
     let mut host = Running::start(house.command(&args));
     host.initialize(&json!({}));
-    assert_eq!(text(&call(&mut host, 1, "one__greet", &json!({ "name": "Ada" }))), "one was called");
+    assert_eq!(
+        text(&call(&mut host, 1, "one__greet", &json!({ "name": "Ada\u{202e}\u{9b}" }))),
+        "one was called"
+    );
     let refused = call(&mut host, 2, "one__part", &json!({}));
     assert_eq!(refused["isError"], true);
     assert!(text(&refused).ends_with("not today"), "{refused}");
@@ -73,7 +76,10 @@ fn rules_are_gone_by_and_read_again_and_what_was_called_is_recorded() {
     let exported = house.run(&["audit", "export", "--arguments"]);
     let exported = lines(&exported.stdout);
     let first = exported.iter().find(|one| one["entry"]["kind"] == "call").unwrap();
-    assert_eq!(first["arguments"], json!({ "name": "Ada" }));
+    assert_eq!(first["arguments"], json!({ "name": "Ada\u{202e}\u{9b}" }));
+    // What was sent writes to no terminal.
+    let raw = house.run(&["audit", "export", "--arguments"]).stdout;
+    assert!(!raw.contains(['\u{202e}', '\u{9b}']) && raw.contains("Ada\\u202e\\u009b"), "{raw}");
     let plain = house.run(&["audit", "export"]);
     assert!(!plain.stdout.contains("Ada"), "{plain:?}");
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::args::{Audit, AuditExport, AuditSearch, AuditVerify};
 use crate::exit::{Failure, Outcome};
 use crate::guard::{record, unreadable};
-use crate::output::{DIM, GREEN, Output, RED, YELLOW, paint, printable};
+use crate::output::{DIM, GREEN, Output, RED, YELLOW, escape_hidden, paint, printable};
 use crate::place;
 
 /// How many entries are read at once.
@@ -142,7 +142,7 @@ async fn export(record: &Record, args: &AuditExport) -> Outcome {
                     opened.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
             }
             // Whoever reads may have had enough.
-            if writeln!(out, "{value}").is_err() {
+            if writeln!(out, "{}", escape_hidden(&value.to_string())).is_err() {
                 return Ok(());
             }
         }

@@ -387,7 +387,13 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
             let room = width.map_or(40, |width| width.saturating_sub(before + 1).min(40));
             // A few letters of a name say nothing.
             let who = if room < 8 { String::new() } else { format!("  {}", headline(who, room)) };
-            let _ = write!(text, "{counts}  {}", paint(DIM, format!("{revision}{who}")));
+            if width.is_some_and(|width| before > width + 2) {
+                // A long name of a server leaves no room beside it.
+                let rest = folded(&format!("{counts}  {revision}"), MARGIN, width);
+                let _ = write!(text, "\n{}", paint(DIM, rest));
+            } else {
+                let _ = write!(text, "{counts}  {}", paint(DIM, format!("{revision}{who}")));
+            }
         }
         State::Starting => {
             let _ = write!(text, "starting  {}", paint(DIM, headline(&server.target, 60)));
@@ -436,6 +442,27 @@ fn wait_text(millis: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where the name of a server leaves no room, what it offers stands below it, and no line is broken by the terminal.
+    #[test]
+    fn a_long_name_of_a_server_has_a_line_of_its_own() {
+        let server = serde_json::json!({
+            "name": "a-server-with-a-really-long-name", "target": "npx", "state": "ready", "revision": "2025-11-25",
+            "tools": 36, "prompts": 5, "resources": 3, "templates": 1,
+        });
+        let server: UpstreamStatus = serde_json::from_value(server).unwrap();
+        for width in 40..130 {
+            let text = anstream::adapter::strip_str(&line(&server, Some(width))).to_string();
+            for row in format!("  {text}").lines() {
+                assert!(row.chars().count() <= width, "{width}: {row}");
+            }
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(
+                words.ends_with("36 tools, 5 prompts, 3 resources, 1 template 2025-11-25"),
+                "{width}: {text}"
+            );
+        }
+    }
 
     /// A long name of a server was broken anywhere.
     #[test]
