@@ -118,19 +118,20 @@ async fn of_builtin(name: &str, args: &[String]) -> Option<Offers> {
 }
 
 async fn of_pins(name: &str, pins: &Pins) -> Option<Offers> {
-    let server = pins.server(name).await.ok()?;
+    let recorded = pins.history(name, None).await.ok()?;
     let (mut tools, mut prompts) = (Vec::new(), Vec::new());
-    for item in &server.items {
-        match item.kind {
+    for one in recorded.into_iter().filter(|one| one.item.is_current) {
+        match one.item.kind {
             ItemKind::Tool => {
-                let definition = pins.difference(name, item.kind, &item.name).await.ok()?.after;
-                let definition = definition.unwrap_or(Value::Null);
+                let definition: Option<Value> =
+                    one.definition.and_then(|text| serde_json::from_str(&text).ok());
+                let definition = definition.unwrap_or_default();
                 let annotations: Option<ToolAnnotations> =
                     serde_json::from_value(definition["annotations"].clone()).ok();
                 let effects = Effects::said(annotations.as_ref());
-                tools.push(KnownTool::new(&item.name, effects, &definition["inputSchema"]));
+                tools.push(KnownTool::new(one.item.name, effects, &definition["inputSchema"]));
             }
-            ItemKind::Prompt => prompts.push(item.name.clone()),
+            ItemKind::Prompt => prompts.push(one.item.name),
             _ => (),
         }
     }
