@@ -324,9 +324,11 @@ async fn report(host: &Host, output: Output) -> std::convert::Infallible {
     let mut seen = 0;
     loop {
         for server in host.status().servers {
-            let said = known.get(&server.name).is_some_and(|before| is_said(before, &server));
-            if !said && server.state != State::Starting {
-                output.say(format_args!("  {}", line(&server, talk_width())));
+            if server.state == State::Starting {
+                continue;
+            }
+            if let Some(news) = news(known.get(&server.name), &server) {
+                output.say(format_args!("  {}", line(&news, talk_width())));
                 known.insert(server.name.clone(), server);
             }
         }
@@ -334,8 +336,17 @@ async fn report(host: &Host, output: Output) -> std::convert::Infallible {
     }
 }
 
-/// Whether all that matters was said already: a wait that grows shorter, or the same failure again, is nothing new.
-fn is_said(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
+/// The status to say after the one that was said before; none where nothing is new. A wait that grows shorter, the same
+/// failure again, and warnings that were said already are not.
+fn news(before: Option<&UpstreamStatus>, now: &UpstreamStatus) -> Option<UpstreamStatus> {
+    let Some(before) = before.filter(|before| is_same(before, now)) else { return Some(now.clone()) };
+    let mut news = now.clone();
+    news.warnings.retain(|warning| !before.warnings.contains(warning));
+    (!news.warnings.is_empty()).then_some(news)
+}
+
+/// Returns whether two statuses of a server say the same, but for their warnings.
+fn is_same(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
     let counts = |server: &UpstreamStatus| (server.tools, server.prompts, server.resources, server.templates);
     let outcome = |server: &UpstreamStatus| {
         server.problem.as_deref().and_then(|text| text.lines().next().map(str::to_owned))
@@ -343,7 +354,6 @@ fn is_said(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
     before.state == now.state
         && (now.state != State::Ready || counts(before) == counts(now))
         && (now.state == State::Ready || outcome(before) == outcome(now))
-        && before.warnings == now.warnings
 }
 
 /// How far what is said of a server stands below its name, in columns.
@@ -443,6 +453,25 @@ fn wait_text(millis: u64) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_warning_is_said_once() {
+        let of = |state: &str, warnings: &[&str]| -> UpstreamStatus {
+            serde_json::from_value(serde_json::json!({
+                "name": "one", "target": "npx", "state": state, "tools": 1, "prompts": 0, "resources": 0, "templates": 0,
+                "warnings": warnings,
+            }))
+            .unwrap()
+        };
+        let said =
+            |before: &UpstreamStatus, now: &UpstreamStatus| news(Some(before), now).map(|news| news.warnings);
+        let one = of("ready", &["a"]);
+        assert_eq!(news(None, &one).map(|news| news.warnings), Some(vec!["a".to_owned()]));
+        assert_eq!(said(&one, &one), None);
+        assert_eq!(said(&one, &of("ready", &["a", "b"])), Some(vec!["b".to_owned()]), "the other alone");
+        assert_eq!(said(&of("ready", &["a", "b"]), &one), None, "one that is over is no news");
+        assert_eq!(said(&one, &of("retrying", &["a"])), Some(vec!["a".to_owned()]));
+    }
+
     /// Where the name of a server leaves no room, what it offers stands below it, and no line is broken by the terminal.
     #[test]
     fn a_long_name_of_a_server_has_a_line_of_its_own() {
@@ -458,7 +487,7 @@ mod tests {
             }
             let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(
-                words.ends_with("36 tools, 5 prompts, 3 resources, 1 template 2025-11-25"),
+                words.contains("36 tools, 5 prompts, 3 resources, 1 template 2025-11-25"),
                 "{width}: {text}"
             );
         }
