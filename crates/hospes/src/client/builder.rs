@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use hospes_model::{
     ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult,
-    ElicitationCapability, Era, Implementation, LogMessageParams, RawJson, Revision, Root, RootsCapability,
-    SamplingCapability, meta_key,
+    ElicitationCapability, Era, Implementation, LogMessageParams, Notification, RawJson, Revision, Root,
+    RootsCapability, SamplingCapability, meta_key,
 };
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -298,6 +298,13 @@ impl ClientBuilder {
     /// [`Client`] as a service), who hears them instead.
     pub fn on_log(mut self, listener: impl Fn(LogMessageParams) + Send + Sync + 'static) -> Self {
         self.desk.on_log = Some(Arc::new(listener));
+        self
+    }
+
+    /// Called with each notification that the specification does not define and that belongs to no call: extensions have such.
+    /// It is a [`Notification::Other`].
+    pub fn on_notification(mut self, listener: impl Fn(Notification) + Send + Sync + 'static) -> Self {
+        self.desk.on_notification = Some(Arc::new(listener));
         self
     }
 

@@ -40,6 +40,7 @@ pub enum List {
 }
 
 pub(crate) type OnLog = Arc<dyn Fn(LogMessageParams) + Send + Sync>;
+pub(crate) type OnNotification = Arc<dyn Fn(Notification) + Send + Sync>;
 pub(crate) type OnListChanged = Arc<dyn Fn(List) + Send + Sync>;
 
 /// The desk of one connection.
@@ -51,6 +52,7 @@ pub(crate) struct Desk {
     #[cfg(feature = "validate")]
     pub(crate) outputs: super::outputs::Outputs,
     pub(crate) on_log: Option<OnLog>,
+    pub(crate) on_notification: Option<OnNotification>,
     pub(crate) on_list_changed: Option<OnListChanged>,
     pub(crate) task_tools: TaskTools,
     /// How often the tools have changed.
@@ -218,8 +220,10 @@ impl Desk {
         if let Notification::ElicitationComplete(params) = &notification {
             self.handlers.elicitation_complete(&params.elicitation_id);
         }
-        if let (Notification::LogMessage(message), Some(on_log)) = (notification, &self.on_log) {
-            on_log(message);
+        match (notification, &self.on_log, &self.on_notification) {
+            (Notification::LogMessage(message), Some(on_log), _) => on_log(message),
+            (other @ Notification::Other { .. }, _, Some(on_notification)) => on_notification(other),
+            _ => {}
         }
     }
 

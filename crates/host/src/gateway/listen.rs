@@ -8,14 +8,15 @@ use futures::StreamExt as _;
 use futures::stream::{FuturesUnordered, SelectAll};
 use hospes::{Call, Context, Event, Outcome};
 use hospes_model::{
-    LogMessageParams, Notification, ResourceUpdatedParams, RpcError, SubscriptionFilter,
-    SubscriptionsAcknowledgedParams, SubscriptionsListenParams, TASKS_EXTENSION,
+    Notification, ResourceUpdatedParams, RpcError, SubscriptionFilter, SubscriptionsAcknowledgedParams,
+    SubscriptionsListenParams, TASKS_EXTENSION,
 };
 use hospes_store::Ending;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{sleep, timeout};
 
+use super::extensions::declared;
 use super::followed::{Followed, Wanted};
 use super::told::{Starting, Told};
 use super::{Gateway, InUse};
@@ -76,7 +77,7 @@ impl Gateway {
         let line = |slot: &Slot| Some(slot.of(user)?.line(using.view.abilities));
         let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
         let lines = seen.map(|(server, slot)| (server, line(slot)));
-        let logs = lines.filter_map(|(server, line)| line.map(|line| (server, (line.id, line.logs()))));
+        let logs = lines.filter_map(|(server, line)| line.map(|line| (server, (line.id, line.told()))));
         let logs: Vec<_> = logs.collect();
         let told = Told::new(context);
         let mut follows = FuturesUnordered::new();
@@ -130,7 +131,7 @@ impl Gateway {
                 let Some(upstream) = slot.of(user) else { continue };
                 let own = upstream.own(&using.application, using.view.abilities);
                 if let Some(own) = own.filter(|own| heard.insert(own.id)) {
-                    logs.push(self.logs(server, own.id, own.logs(), call, using));
+                    logs.push(self.logs(server, own.id, own.told(), call, using));
                 }
             }
             tokio::select! {
@@ -274,34 +275,49 @@ impl Gateway {
         guard.still_follows(told.context, &self.subscription(server, original))
     }
 
-    /// Log messages of a server that belong to no call.
+    /// Log messages of a server, and notifications of extensions, that belong to no call.
     async fn logs(
         &self,
         server: usize,
         line: u64,
-        mut logs: Receiver<LogMessageParams>,
+        mut told: Receiver<Notification>,
         call: &Call,
         using: &InUse,
     ) {
         let (slot, context) = (&self.shared.upstreams[server], &call.context);
         let Some(upstream) = slot.of(using.view.user.as_ref()) else { return };
         loop {
-            match logs.recv().await {
+            match told.recv().await {
                 // Another application makes its calls there, and this may be about them.
                 Ok(_) if upstream.is_anothers(line, &using.application) => {}
                 // Nobody has accepted a word of it.
                 Ok(_) if slot.server.gate.as_ref().is_some_and(|gate| gate.whole().is_some()) => {}
-                Ok(message) => {
+                Ok(Notification::LogMessage(message)) => {
                     let name = &upstream.server.name;
                     let logger =
                         message.logger.map_or_else(|| name.to_string(), |logger| format!("{name}/{logger}"));
                     context.log_as(Some(&logger), message.level, message.data);
                 }
-                Err(RecvError::Lagged(_)) => {}
+                // Since 2026-07-28 a stream of changes has what was asked for, and nobody can ask for these.
+                Ok(other)
+                    if context.peer().revision.is_legacy()
+                        && self.share_extension(server, using, context) =>
+                {
+                    context.notify(other);
+                }
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
                 // The sender is the line's own.
                 Err(RecvError::Closed) => return,
             }
         }
+    }
+
+    /// Whether the application declares an extension that the server declares as well.
+    fn share_extension(&self, server: usize, using: &InUse, context: &Context) -> bool {
+        let theirs = &context.peer().capabilities;
+        let seen = self.in_view(using);
+        let live = seen.iter().find(|(position, _)| *position == server).map(|(_, live)| live);
+        live.is_some_and(|live| declared(live).any(|(identifier, _)| theirs.has_extension(identifier)))
     }
 
     /// Follows resources or tasks of one server on one connection, until that ends or the tasks do.

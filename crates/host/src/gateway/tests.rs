@@ -61,9 +61,10 @@ impl Connector for InMemory {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;
             let builder = Client::builder().revision(self.revision).park_timeout(self.settings.park_timeout);
-            let on_log = Arc::clone(&wish.on_log);
+            let (on_log, on_notification) = (Arc::clone(&wish.on_log), Arc::clone(&wish.on_notification));
             let client = declaring(builder, wish.abilities, &self.settings.roots)
-                .on_log(move |message| on_log(message));
+                .on_log(move |message| on_log(message))
+                .on_notification(move |notification| on_notification(notification));
             let client = client.in_memory((self.make)()?).await;
             let client = client.map_err(|error| ConnectProblem::new(error.to_string()))?;
             self.made.lock().unwrap().push(client.clone());

@@ -147,10 +147,11 @@ impl Connector for ClientConnector {
     fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
         Box::pin(async move {
             let name = Arc::clone(&self.name);
-            let on_log = Arc::clone(&wish.on_log);
+            let (on_log, on_notification) = (Arc::clone(&wish.on_log), Arc::clone(&wish.on_notification));
             let mut builder = Client::builder()
                 .info(crate::implementation())
                 .on_log(move |message| on_log(message))
+                .on_notification(move |notification| on_notification(notification))
                 .connect_timeout(self.connect_timeout)
                 .park_timeout(self.park_timeout)
                 // Lists are kept by the host itself, which reads them again when it has reason to; a resource that an

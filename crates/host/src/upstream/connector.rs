@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use hospes::BoxService;
-use hospes_model::{Implementation, LogMessageParams, Revision, ServerCapabilities};
+use hospes_model::{Implementation, LogMessageParams, Notification, Revision, ServerCapabilities};
 use tokio::sync::watch;
 
 use super::abilities::Abilities;
@@ -61,16 +61,27 @@ pub struct Wish {
     pub known: Option<Known>,
     /// Where log messages go that belong to no call.
     pub on_log: OnLog,
+    /// Where notifications go that the specification does not define and that belong to no call.
+    pub on_notification: OnNotification,
 }
 
 /// Takes a log message.
 pub type OnLog = Arc<dyn Fn(LogMessageParams) + Send + Sync>;
 
+/// Takes a notification.
+pub type OnNotification = Arc<dyn Fn(Notification) + Send + Sync>;
+
 impl Wish {
     /// A connection on which these abilities are declared.
     #[must_use]
     pub fn new(abilities: Abilities) -> Self {
-        Self { abilities, quarantined: false, known: None, on_log: Arc::new(|_| {}) }
+        Self {
+            abilities,
+            quarantined: false,
+            known: None,
+            on_log: Arc::new(|_| {}),
+            on_notification: Arc::new(|_| {}),
+        }
     }
 
     /// The same in quarantine: whatever the abilities, nothing can be asked.
@@ -87,6 +98,13 @@ impl Wish {
     #[must_use]
     pub fn with_known(mut self, known: Option<Known>) -> Self {
         self.known = known;
+        self
+    }
+
+    /// The same with somewhere for notifications of extensions to go.
+    #[must_use]
+    pub fn with_on_notification(mut self, on_notification: OnNotification) -> Self {
+        self.on_notification = on_notification;
         self
     }
 

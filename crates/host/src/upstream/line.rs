@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hospes::{Call, Context, Exchange};
-use hospes_model::{LogMessageParams, Method, RawJson, SubscriptionFilter, SubscriptionsListenParams};
+use hospes_model::{Method, Notification, RawJson, SubscriptionFilter, SubscriptionsListenParams};
 use hospes_policy::Labels;
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore, broadcast, watch};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -89,7 +89,8 @@ pub(crate) struct Line {
     doubt: Notify,
     /// Whether the server has said that its tools changed, and they have not been read since.
     pub(super) unread: watch::Sender<bool>,
-    logs: broadcast::Sender<LogMessageParams>,
+    /// Log messages, and notifications of extensions, that belong to no call.
+    told: broadcast::Sender<Notification>,
 }
 
 /// The right to send what waited for the connection before whatever came after it.
@@ -135,7 +136,7 @@ impl Line {
             queued: AtomicUsize::new(0),
             doubt: Notify::new(),
             unread: watch::Sender::new(false),
-            logs: broadcast::Sender::new(MAX_LOGS),
+            told: broadcast::Sender::new(MAX_LOGS),
         });
         tokio::spawn(Arc::clone(&line).run(connector, memory));
         line
@@ -152,8 +153,8 @@ impl Line {
     }
 
     /// Log messages that belong to no call.
-    pub(crate) fn logs(&self) -> broadcast::Receiver<LogMessageParams> {
-        self.logs.subscribe()
+    pub(crate) fn told(&self) -> broadcast::Receiver<Notification> {
+        self.told.subscribe()
     }
 
     /// Waits until the phase is one that `wanted` takes.

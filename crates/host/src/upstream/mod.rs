@@ -34,7 +34,9 @@ pub use client::target;
 pub(crate) use client::{client_connector, wants_sign_in};
 #[cfg(test)]
 pub(crate) use client::{connection as in_memory, declaring};
-pub use connector::{BoxFuture, ConnectProblem, Connection, Connector, Entrances, OnLog, Wish};
+pub use connector::{
+    BoxFuture, ConnectProblem, Connection, Connector, Entrances, OnLog, OnNotification, Wish,
+};
 pub(crate) use declared::Settings as Extensions;
 pub use hospes_model::Era;
 pub(crate) use launches::Launches;

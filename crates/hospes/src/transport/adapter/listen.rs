@@ -281,6 +281,8 @@ impl Listen {
                 | Notification::ElicitationComplete(_)
                 // SUBS-10 keeps them from streams of changes; a session has one stream for all that belongs to no call.
                 | Notification::LogMessage(_)
+                // An extension is of both sides, whoever listens to what.
+                | Notification::Other { .. }
                 // Of the session's tasks.
                 | Notification::TasksChanged(_)
                 | Notification::Progress(_)

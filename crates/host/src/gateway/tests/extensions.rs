@@ -16,6 +16,8 @@ const SKILL: &str = "skill://refunds/SKILL.md";
 struct Clock {
     inner: hospes::BoxService,
     name: &'static str,
+    /// The streams of changes that were opened.
+    streams: Mutex<Vec<Context>>,
 }
 
 impl Service for Clock {
@@ -29,6 +31,18 @@ impl Service for Clock {
                 ],
                 "_meta": { "ui": { "resourceUri": APP }, "ui/resourceUri": APP },
             }),
+            "subscriptions/listen" => {
+                self.streams.lock().unwrap().push(call.context.clone());
+                return self.inner.call(call).await;
+            }
+            "acme/tick" => {
+                let method = Method::from_name("notifications/acme/ticked");
+                let params = Some(RawJson::from(json!({ "at": self.name })));
+                for stream in self.streams.lock().unwrap().iter() {
+                    stream.notify(Notification::Other { method: method.clone(), params: params.clone() });
+                }
+                json!({})
+            }
             "skills/list" if self.name == "broken" => {
                 return Outcome::Failed(RpcError::internal("out of order"));
             }
@@ -84,7 +98,11 @@ fn clock(name: &'static str, extensions: &[(&str, Value)]) -> Make {
         let server = extensions
             .iter()
             .fold(server, |server, (identifier, settings)| server.extension(identifier, settings.clone()));
-        Ok(hospes::BoxService::new(Clock { inner: hospes::BoxService::new(server), name }))
+        Ok(hospes::BoxService::new(Clock {
+            inner: hospes::BoxService::new(server),
+            name,
+            streams: Mutex::default(),
+        }))
     })
 }
 
@@ -258,6 +276,46 @@ async fn the_lists_of_an_extension_are_one_list_in_pages_of_the_host() {
         let refused = ask(&client, "skills/list", json!({ "cursor": "theirs" })).await.unwrap_err();
         assert_eq!(refused.code, code::INVALID_PARAMS, "{what}");
     }
+}
+
+/// Extension row EXT-28: what a server of an older revision tells without being asked reaches those who share an extension
+/// with it.
+#[tokio::test]
+async fn notifications_of_extensions_reach_the_applications_that_share_one() {
+    let (older, acme) = (Revision::LATEST_LEGACY, "acme.example/acme");
+    let host = two(older, &[(acme, json!({}))], &[]).start();
+    let connect = |extensions: Value| {
+        let (heard, hears) = mpsc::unbounded_channel();
+        let capabilities = serde_json::from_value(json!({ "extensions": extensions })).unwrap();
+        let builder = Client::builder().revision(older).capabilities(capabilities);
+        let builder = builder.on_notification(move |notification| drop(heard.send(notification)));
+        let gateway = host.gateway();
+        async move { (builder.in_memory(gateway).await.unwrap(), hears) }
+    };
+    let (sharing, mut hears) = connect(json!({ acme: {} })).await;
+    let (other, mut hears_nothing) = connect(json!({ "acme.example/other": {} })).await;
+    // The stream of changes is opened once a session stands; a notification before that reaches nobody.
+    let told = async {
+        loop {
+            for (client, name) in [(&sharing, "a__x"), (&other, "a__x"), (&sharing, "b__x")] {
+                ask(client, "acme/tick", json!({ "name": name })).await.unwrap();
+            }
+            if let Ok(Some(told)) = tokio::time::timeout(Duration::from_millis(50), hears.recv()).await {
+                return told;
+            }
+        }
+    };
+    let told = tokio::time::timeout(Duration::from_secs(30), told).await.unwrap();
+    let Notification::Other { method, params } = told else { panic!("{told:?}") };
+    assert_eq!(method.name(), "notifications/acme/ticked");
+    assert_eq!(params.unwrap().to_value().unwrap()["at"], "a");
+    ask(&sharing, "acme/tick", json!({ "name": "b__x" })).await.unwrap();
+    while let Ok(told) = hears.try_recv() {
+        let Notification::Other { params, .. } = told else { panic!("{told:?}") };
+        assert_eq!(params.unwrap().to_value().unwrap()["at"], "a", "the other server declares no extension");
+    }
+    other.ping().await.unwrap();
+    assert!(hears_nothing.try_recv().is_err(), "it declares no extension that the server has");
 }
 
 /// Extension row EXT-26.

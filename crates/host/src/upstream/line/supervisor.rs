@@ -15,13 +15,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hospes_model::Era;
+use hospes_model::{Era, Notification};
 use hospes_store::Ending;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::super::backoff::{Backoff, Verdict};
-use super::super::connector::{ConnectProblem, Connection, Connector, Entrances, OnLog, Wish};
+use super::super::connector::{
+    ConnectProblem, Connection, Connector, Entrances, OnLog, OnNotification, Wish,
+};
 use super::super::ear::Ear;
 use super::super::launches::Launches;
 use super::super::listing::{Kinds, Listing, Reader};
@@ -207,11 +209,10 @@ impl Line {
             std::future::pending::<Infallible>().await
         };
         let definition = self.server.definition.as_deref();
-        let logs = self.logs.clone();
-        let on_log: OnLog = Arc::new(move |message| {
-            // Nobody may be listening.
-            let _ = logs.send(message);
-        });
+        let (logs, others) = (self.told.clone(), self.told.clone());
+        // Nobody may be listening.
+        let on_log: OnLog = Arc::new(move |message| drop(logs.send(Notification::LogMessage(message))));
+        let on_notification: OnNotification = Arc::new(move |notification| drop(others.send(notification)));
         let known = match *self.server.older.borrow() {
             true => Some(Known { era: Era::Legacy, sse: false }),
             false => definition.and_then(|key| memory.known(key)),
@@ -226,8 +227,8 @@ impl Line {
                 })?,
                 None => false,
             };
-            let wish =
-                Wish::new(self.abilities).with_known(known).with_on_log(on_log).in_quarantine(quarantined);
+            let wish = Wish::new(self.abilities).with_known(known).with_on_log(on_log);
+            let wish = wish.with_on_notification(on_notification).in_quarantine(quarantined);
             let connection = connector.connect(wish).await?;
             if let Some(key) = definition {
                 memory.learn(key, connection.known());
