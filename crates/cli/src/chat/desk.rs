@@ -181,7 +181,9 @@ impl Person {
         let words = match &decision {
             Decision::Deny { block: true, .. } => format!("denied from now on: {name}"),
             Decision::Deny { .. } => format!("denied: {name}"),
-            Decision::Allow { scope: Scope::Session, .. } => format!("allowed for {}: {name}", matter.session.as_deref().unwrap_or("this session")),
+            Decision::Allow { scope: Scope::Session, .. } => {
+                format!("allowed for {}: {name}", matter.session.as_deref().unwrap_or("this session"))
+            }
             Decision::Allow { .. } if draft.broken.is_some() => {
                 return Err("what you wrote is no JSON; e goes on with it, u has it as it was".to_owned());
             }

@@ -93,8 +93,15 @@ impl Guard {
             .with_principal(context.principal());
         let verdict = policy.decide(&asked, Timestamp::now());
         let (what, name) = (going.call_kind(), going.subject());
-        let subject =
-            Subject { asked: &asked, target: going.target, what, name, definition: None, strong: true, peer: None };
+        let subject = Subject {
+            asked: &asked,
+            target: going.target,
+            what,
+            name,
+            definition: None,
+            strong: true,
+            peer: None,
+        };
         match verdict.decision {
             Decision::Deny => Err(denial(&verdict)),
             _ if let Some(block) = self.desk.granted(&subject, GrantEffect::Deny) => {

@@ -296,7 +296,8 @@ impl Guard {
         passage: &mut Passage,
     ) -> Option<Outcome> {
         let (what, name) = (going.call_kind(), going.subject());
-        let subject = Subject { asked, target: going.target, what, name, definition: None, strong: true, peer: None };
+        let subject =
+            Subject { asked, target: going.target, what, name, definition: None, strong: true, peer: None };
         let why = if let Some(block) = self.desk.granted(&subject, GrantEffect::Deny) {
             passage.decided("deny", format!("blocked by {}", block.by));
             "the person has blocked it"

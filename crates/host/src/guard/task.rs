@@ -136,7 +136,8 @@ impl Guard {
             return Some(Over { by: why.clone(), why });
         }
         let (what, name) = (CallKind::Tool, origin.tool.as_str());
-        let subject = Subject { asked: &asked, target, what, name, definition: None, strong: true, peer: None };
+        let subject =
+            Subject { asked: &asked, target, what, name, definition: None, strong: true, peer: None };
         let block = self.desk.granted(&subject, GrantEffect::Deny)?;
         Some(Over { why: "the person has blocked it".to_owned(), by: format!("blocked by {}", block.by) })
     }
