@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::definition::has_other_readings;
+use super::packages::PackageRun;
 use crate::looks;
 
 /// How many are told of one item.
@@ -25,6 +26,9 @@ const LONG: usize = 4000;
 
 /// How deep and how much is looked at; a listing is bounded, this is only so that it stays cheap.
 const MAX_TEXTS: usize = 5000;
+
+/// Number of words of a command line that are looked at.
+const MAX_WORDS: usize = 256;
 
 /// What a signal is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -93,7 +97,7 @@ pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &Neighbour
 
 /// What is conspicuous about a command line or a URL, as it is shown.
 pub(crate) fn command_lints(shown: &str) -> Vec<Lint> {
-    const PATTERNS: [(&str, &str); 6] = [
+    const PATTERNS: [(&str, &str); 5] = [
         (r"(^|[\s/])(sudo|doas|pkexec)\s", "it runs with other rights than yours"),
         (
             r"(^|[\s/])(sh|bash|zsh|dash|fish|cmd|powershell|pwsh)(\.exe)?\s+(-\w*c|/c|-Command)\b",
@@ -102,10 +106,6 @@ pub(crate) fn command_lints(shown: &str) -> Vec<Lint> {
         (r"\b(curl|wget|iwr)\b.*(\||;|&&)", "it runs what it has fetched"),
         (r"\brm\s+-\w*r|\bmkfs|\bdd\s+if=", "it removes or overwrites files"),
         (r"--privileged\b|-v\s+/:|--net(work)?[= ]host\b", "the container is let out of its bounds"),
-        (
-            r"(^|[\s/])(npx|bunx|pnpx|uvx|pipx)\s",
-            "it fetches a package and runs it; only a version in its name keeps it the same",
-        ),
     ];
     static SET: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         PATTERNS.iter().filter_map(|(pattern, why)| Some((Regex::new(pattern).ok()?, *why))).collect()
@@ -115,6 +115,13 @@ pub(crate) fn command_lints(shown: &str) -> Vec<Lint> {
         if pattern.is_match(shown) {
             found.add(LintKind::Command, "command", (*why).to_owned());
         }
+    }
+    // As it is shown, words stand between blanks; a runner may stand behind `sudo` or `env`.
+    let words: Vec<&str> =
+        shown.split_whitespace().map(|word| word.trim_matches(['"', '\''])).take(MAX_WORDS).collect();
+    let package = (0..words.len()).find_map(|at| PackageRun::of(words[at], words[at + 1..].iter().copied()));
+    if let Some(package) = package {
+        found.add(LintKind::Command, "package", visible_line(&package.words()));
     }
     if shown.starts_with("http://") && !is_loopback(shown) {
         found.add(LintKind::Command, "url", "what goes there can be read and changed on the way".to_owned());
@@ -402,6 +409,8 @@ mod tests {
             "sh -c server",
             "npx -y some-server",
             "uvx some-server",
+            "npm exec some-server",
+            "uv tool run some-server",
             "docker run --privileged image",
             "docker run -v /:/host image",
             "http://tools.example/mcp",
@@ -418,5 +427,8 @@ mod tests {
         ] {
             assert!(command_lints(ordinary).is_empty(), "{ordinary}: {:?}", command_lints(ordinary));
         }
+        let texts: Vec<_> =
+            command_lints("sudo npx -y some-server").into_iter().map(|lint| lint.text).collect();
+        assert!(texts.len() == 2 && texts[1].contains("`some-server@1.2.3`"), "{texts:?}");
     }
 }

@@ -14,6 +14,7 @@ mod fingerprint;
 mod gate;
 mod handle;
 mod lint;
+mod packages;
 mod scripts;
 mod shown;
 mod standing;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use super::packages::PackageRun;
 use crate::config::Stdio;
 
 /// Maximum number of files of a command line that are looked at.
@@ -27,11 +28,14 @@ const IN_FOLDERS: [&str; 5] = ["__main__.py", "package.json", "index.js", "index
 /// The files among the arguments that are code, in their order: those of a script's ending, those that begin with `#!`,
 /// what an interpreter is told to run, and the module of `python -m` where it lies in the folder of the server.
 ///
-/// What such a file loads in turn is not among them, nor what `npx`, `uvx` and their like fetch by its name.
+/// What such a file loads in turn is not among them, nor what `npx`, `uvx` and their like fetch by its name. A package that
+/// is installed in the folder of the server, where `npx` runs it from, is.
 pub(super) fn scripts(stdio: &Stdio, program: &Path) -> Vec<PathBuf> {
     let Some(folder) = stdio.cwd.clone().or_else(|| std::env::current_dir().ok()) else { return Vec::new() };
     let mut is_next = is_interpreter(program);
-    let mut found = Vec::new();
+    let args = stdio.args.iter().map(|arg| arg.reveal()).take(MAX_FILES * 16);
+    let package = PackageRun::of(&program.to_string_lossy(), args);
+    let mut found = package.map_or_else(Vec::new, |package| package.installed_files(&folder));
     let mut args = stdio.args.iter().map(|arg| arg.reveal()).take(MAX_FILES * 16);
     while let Some(arg) = args.next() {
         if found.len() >= MAX_FILES {
