@@ -3,7 +3,7 @@
 import { get, query } from "./api.js";
 import { h, toast } from "./dom.js";
 import { stringify } from "./json.js";
-import { head } from "./parts.js";
+import { head, recordProblem } from "./parts.js";
 import { KIND_WORDS, latency, timeline, volume } from "./chart.js";
 import { bytes, count, many, micros, moment, time } from "./format.js";
 
@@ -51,7 +51,7 @@ export const activity = {
       get(`activity/summary${query({ ...filter, until: until.toISOString() })}`, signal),
       get("servers", signal),
     ]);
-    return { entries, summary, servers: status.servers.map((one) => one.name) };
+    return { entries, summary, status, servers: status.servers.map((one) => one.name) };
   },
   view,
   keys: (data, _, app) => [
@@ -59,12 +59,13 @@ export const activity = {
   ],
 };
 
-function view({ entries, summary, servers }, _, app) {
+function view({ entries, summary, status, servers }, _, app) {
   const isFiltered = wanted.text || wanted.kind || wanted.server || wanted.decision;
   return [
     head("Activity", h("div", { class: "segments", role: "group", "aria-label": "How far back" }, RANGES.map(([name, words]) => h("button", {
       type: "button", key: name, "aria-pressed": String(wanted.range === name), onclick: () => look(app, { range: name }),
     }, words)))),
+    recordProblem(status),
     h("div", { class: "filters", key: "filters", role: "search" },
       h("input", {
         type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": "Find in names", value: wanted.text,

@@ -3,7 +3,7 @@
 import { get, path, post, query } from "./api.js";
 import { h, toast } from "./dom.js";
 import { stringify } from "./json.js";
-import { head, inside } from "./parts.js";
+import { head, inside, recordProblem } from "./parts.js";
 import { count, many, span } from "./format.js";
 import { currentRow } from "./keys.js";
 import { stand, trust, waits } from "./pins.js";
@@ -63,6 +63,7 @@ function all(status, app) {
         type: "search", class: "search", "data-search": true, placeholder: "Find a server  /", "aria-label": "Find a server", value: search,
         oninput: (event) => { search = event.target.value; app.render(); },
       })),
+    recordProblem(status),
     h("p", { class: "lead", key: "lead" },
       `hospes ${status.version}, process ${status.pid}, up ${span(status.uptimeMs)}. `,
       ill === 0 ? "Every server is ready." : `${many(ill, "server")} not ready.`),

@@ -23,7 +23,7 @@ pub struct Status {
     /// Names that several tools or prompts would have, so that none is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collisions: Vec<String>,
-    /// The problem of the audit record when the host began to add to it.
+    /// Problems with the audit record: it was broken when the host began to add to it, or it cannot be written now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_problem: Option<String>,
     /// True if calls go unasked, because there is no policy.

@@ -33,6 +33,20 @@ async fn a_server_is_shown_with_what_it_offers_and_started_anew() {
 }
 
 #[tokio::test]
+async fn a_problem_with_the_record_is_shown() {
+    let house = House::new().await;
+    house.ready().await;
+    let browser = house.browser().await;
+    house.audit.record(Entry::new(EntryKind::Call)).await.unwrap();
+    assert_eq!(browser.get("/api/servers").await.json().get("recordProblem"), None);
+    let file = rusqlite::Connection::open(house.folder.path().join("audit.db")).unwrap();
+    file.execute_batch("ALTER TABLE audit RENAME TO elsewhere").unwrap();
+    house.audit.record(Entry::new(EntryKind::Call)).await.unwrap_err();
+    let said = browser.get("/api/servers").await.json();
+    assert!(said["recordProblem"].as_str().unwrap().contains("cannot be written"), "{said}");
+}
+
+#[tokio::test]
 async fn what_was_recorded_is_found_counted_and_opened() {
     let house = House::new().await;
     let browser = house.browser().await;

@@ -381,8 +381,7 @@ impl Shared {
         let mut status = Status::new(self.upstreams.iter().map(Slot::status).collect());
         status.uptime_ms = self.millis();
         status.left_out.extend(self.left_out.iter().cloned());
-        status.record_problem =
-            self.guard.as_ref().and_then(|guard| guard.record_problem()).map(str::to_owned);
+        status.record_problem = self.guard.as_ref().and_then(|guard| guard.record_problem());
         status.without_policy = self.guard.as_ref().is_none_or(|guard| guard.policy().is_none());
         let views: Vec<Arc<View>> = {
             let views = self.views.read().unwrap_or_else(PoisonError::into_inner);

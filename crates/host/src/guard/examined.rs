@@ -27,10 +27,17 @@ impl Guard {
         Some(problem)
     }
 
-    /// The finding of [`Guard::examine_record`].
+    /// Problems with the record: that it cannot be written now, and what [`Guard::examine_record`] found.
     #[must_use]
-    pub fn record_problem(&self) -> Option<&str> {
-        self.record_problem.get().map(String::as_str)
+    pub fn record_problem(&self) -> Option<String> {
+        let failing = self.audit.as_ref().is_some_and(hospes_store::Audit::is_failing);
+        let failing = failing.then_some(
+            "the audit record cannot be written, so calls that may change something are refused; look whether its disk is full \
+             or read-only",
+        );
+        let problems = failing.into_iter().chain(self.record_problem.get().map(String::as_str));
+        let problems: Vec<_> = problems.collect();
+        (!problems.is_empty()).then(|| problems.join("; "))
     }
 }
 
@@ -39,6 +46,23 @@ mod tests {
     use hospes_store::{Audit, Entry, EntryKind};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_record_that_cannot_be_written_is_a_problem_until_it_can() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("db");
+        let audit = Audit::open(&file, folder.path().join("key")).unwrap();
+        let guard = Guard::new(None).with_audit(audit.clone());
+        audit.record(Entry::new(EntryKind::Call)).await.unwrap();
+        assert_eq!(guard.record_problem(), None);
+        let other = rusqlite::Connection::open(&file).unwrap();
+        other.execute_batch("ALTER TABLE audit RENAME TO elsewhere").unwrap();
+        audit.record(Entry::new(EntryKind::Call)).await.unwrap_err();
+        assert!(guard.record_problem().is_some_and(|problem| problem.contains("cannot be written")));
+        other.execute_batch("ALTER TABLE elsewhere RENAME TO audit").unwrap();
+        audit.ready().await.unwrap();
+        assert_eq!(guard.record_problem(), None);
+    }
 
     #[tokio::test]
     async fn a_record_that_was_changed_is_said_to_be_and_goes_on() {
@@ -69,7 +93,7 @@ mod tests {
         let guard = Guard::new(None).with_audit(audit.clone());
         let problem = guard.examine_record().await.unwrap();
         assert!(problem.contains("was tampered with: entry "), "{problem}");
-        assert_eq!(guard.record_problem(), Some(problem.as_str()));
+        assert_eq!(guard.record_problem().as_deref(), Some(problem.as_str()));
         let newest = audit.after(3, 9).await.unwrap();
         assert!(newest[0].entry.subject.as_ref().unwrap().contains("found broken: entry "), "{newest:?}");
     }

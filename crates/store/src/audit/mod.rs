@@ -216,6 +216,12 @@ impl Audit {
         Ok(())
     }
 
+    /// Whether the last entry could not be written.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.0.failing.load(Ordering::Acquire)
+    }
+
     /// Whether what happens can be recorded. Where the last entry could not be written, another is tried.
     ///
     /// # Errors
