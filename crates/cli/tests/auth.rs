@@ -212,7 +212,11 @@ fn beyond_loopback_tokens_are_asked_for_or_nothing_starts() {
     );
     drop(host);
     let house = House::new();
-    let (_host, _, local) = up(&house, "0.0.0.0:0", "[auth]\nenabled = false");
+    let (_host, public, local) = up(&house, "0.0.0.0:0", "[auth]\nenabled = false");
+    assert!(
+        public.starts_with("http://0.0.0.0:") && local.starts_with("http://127.0.0.1:"),
+        "{public} {local}"
+    );
     assert!(!get(&local, "/mcp").starts_with("HTTP/1.1 401"));
 }
 

@@ -87,13 +87,14 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
         Some(gateway) => server.also(build(gateway, &format!("{DEFAULT_PATH}/{label}"), false)),
         None => server,
     });
-    let mut url = server.url();
+    // As it is bound: all addresses of a machine are not its loopback. Programs of this machine use the other one.
+    let (mut url, mut usable) = (format!("http://{bound}{DEFAULT_PATH}"), server.url());
     let own = match authorization {
         Some(_) => None,
         None => callers::front(callers_rule, bound, output)?,
     };
     let token = own.as_ref().map(|own| own.token.clone());
-    let noted = place::note(&url, authorization.as_ref().map(|auth| auth.token.clone()).or(token));
+    let noted = place::note(&usable, authorization.as_ref().map(|auth| auth.token.clone()).or(token));
     let mut by = None;
     let pasted = own.as_ref().filter(|own| own.is_wanted).map(|own| own.token.clone());
     let server = match (authorization, own) {
@@ -101,11 +102,12 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
         (None, Some(own)) => server.front(own.front),
         (Some(authorization), _) => {
             (url, by) = (authorization.url, Some(authorization.by));
+            usable.clone_from(&url);
             server.front(authorization.front)
         }
     };
     let console = console::serve(&host, place, decisions_from, output).await?;
-    greet(output, &url, (by.as_deref(), pasted.as_deref()), &files, &host, console.as_ref());
+    greet(output, (&url, &usable), (by.as_deref(), pasted.as_deref()), &files, &host, console.as_ref());
 
     let last_calls = || output.say(paint(DIM, "finishing the calls that run … (Ctrl-C again cuts them off)"));
     let serve = async |shutdown| {
@@ -201,7 +203,7 @@ pub(crate) const NO_POLICY: &str = "none, so every call goes without a question"
 
 fn greet(
     output: Output,
-    url: &str,
+    (url, usable): (&str, &str),
     (by, token): (Option<&str>, Option<&str>),
     files: &[std::path::PathBuf],
     host: &Host,
@@ -263,7 +265,7 @@ fn greet(
         }
         text.push('\n');
     }
-    text.push_str(&snippets(url, token.filter(|_| !output.json), files));
+    text.push_str(&snippets(usable, token.filter(|_| !output.json), files));
     let _ =
         write!(text, "\n  {}\n", paint(DIM, "Ctrl-C stops it. `hospes status` says how the servers are."));
     output.say(text);
