@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hospes::client::{Client, ClientBuilder, Target};
 use hospes::model::Era;
-use hospes_auth::client::GivenClient;
+use hospes_auth::client::{GivenClient, RESOURCE_MISMATCH_HINT};
 use hospes_host::config::{EraChoice, Sandbox, ServerConfig, Transport, nearest};
 use hospes_host::upstream::guarded;
 
@@ -201,7 +201,8 @@ pub(crate) async fn connect(
         {
             return why;
         }
-        if signs_in && failure.code == Code::Unauthorized {
+        let is_mismatch = failure.hint.as_deref() == Some(RESOURCE_MISMATCH_HINT);
+        if signs_in && failure.code == Code::Unauthorized && !is_mismatch {
             failure.hint = Some(SIGN_IN.to_owned());
         }
         // Here it is set by a flag.

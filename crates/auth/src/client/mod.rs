@@ -15,7 +15,9 @@ mod workload;
 
 pub use credentials::{Client, ClientAuth, InvalidKey, SigningKey};
 pub use error::{FlowError, RedirectError, StepError};
-pub use oauth::{InvalidEndpoint, OAuthClient, OAuthClientBuilder, Repair, Repaired, Revoked};
+pub use oauth::{
+    InvalidEndpoint, OAuthClient, OAuthClientBuilder, RESOURCE_MISMATCH_HINT, Repair, Repaired, Revoked,
+};
 pub use proof::{DPOP, DPOP_NONCE, ProofKey};
 pub use renew::{Renewal, Renewed};
 pub use settings::{

@@ -19,6 +19,7 @@ use secrecy::ExposeSecret as _;
 use tokio::sync::{OnceCell, OwnedMutexGuard};
 use url::Url;
 
+pub use self::authorizer::RESOURCE_MISMATCH_HINT;
 use self::authorizer::Steps;
 pub use self::builder::{InvalidEndpoint, OAuthClientBuilder};
 use self::later::Later;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::exchange::without_query;
 use crate::{Issuer, Resource, Scopes};
 
 /// The metadata of a protected resource. Members that are not known here are left out.
@@ -39,10 +40,16 @@ pub struct ProtectedResource {
 #[non_exhaustive]
 pub enum ResourceError {
     /// It speaks of somebody else, so a token for it would be somebody else's.
-    #[error("the metadata is about {resource}, which is not the server that was reached")]
+    #[error(
+        "resource mismatch: the metadata is for {resource}, but the server was reached at {reached}: {differs}"
+    )]
     Other {
         /// Whom.
         resource: Resource,
+        /// The address that was reached, without its query.
+        reached: String,
+        /// What differs: "the host differs (a.example, b.example)".
+        differs: String,
     },
     /// Nobody makes out tokens for it.
     #[error("the metadata names no authorization server")]
@@ -83,7 +90,11 @@ impl ProtectedResource {
     /// Why it is not to be used.
     pub fn check(&self, reached: &Url, strict: bool) -> Result<(), ResourceError> {
         if !self.resource.url().is_some_and(|resource| covers(&resource, reached, strict)) {
-            return Err(ResourceError::Other { resource: self.resource.clone() });
+            return Err(ResourceError::Other {
+                resource: self.resource.clone(),
+                reached: without_query(reached),
+                differs: difference(self.resource.url().as_ref(), reached),
+            });
         }
         if self.authorization_servers.is_empty() {
             return Err(ResourceError::NoServer);
@@ -93,6 +104,27 @@ impl ProtectedResource {
             Some(issuer) => Err(ResourceError::Insecure(issuer.clone())),
             None => Ok(()),
         }
+    }
+}
+
+/// The first part in which the address of a resource differs from the one that was reached, in words.
+fn difference(resource: Option<&Url>, reached: &Url) -> String {
+    let Some(resource) = resource.filter(|url| matches!(url.scheme(), "http" | "https")) else {
+        return "it is no http or https URL".to_owned();
+    };
+    let host = |url: &Url| url.host_str().unwrap_or_default().to_owned();
+    let port = |url: &Url| url.port_or_known_default().map_or_else(String::new, |port| port.to_string());
+    let parts = [
+        ("scheme", resource.scheme().to_owned(), reached.scheme().to_owned()),
+        ("host", host(resource), host(reached)),
+        ("port", port(resource), port(reached)),
+        ("path", resource.path().to_owned(), reached.path().to_owned()),
+    ];
+    match parts.into_iter().find(|(_, one, other)| one != other) {
+        Some((part, one, other)) => {
+            format!("the {part} differs ({}, {})", crate::shown(&one), crate::shown(&other))
+        }
+        None => "the query differs".to_owned(),
     }
 }
 
@@ -121,6 +153,26 @@ mod tests {
         let servers = vec![Issuer::new("https://as").unwrap()];
         let metadata = ProtectedResource::new(Resource::new(resource).unwrap(), servers);
         metadata.check(&Url::parse(reached).unwrap(), strict)
+    }
+
+    #[test]
+    fn a_mismatch_says_what_differs() {
+        for (resource, reached, differs) in [
+            (
+                "https://a.example/mcp",
+                "https://b.example/mcp?key=x",
+                "the host differs (a.example, b.example)",
+            ),
+            ("https://m/mcp", "http://m/mcp", "the scheme differs (https, http)"),
+            ("https://m:8443/mcp", "https://m/mcp", "the port differs (8443, 443)"),
+            ("https://m/one", "https://m/other", "the path differs (/one, /other)"),
+            ("https://m/mcp?a=1", "https://m/mcp?a=2", "the query differs"),
+            ("urn:example:x", "https://m/mcp", "it is no http or https URL"),
+        ] {
+            let error = check(resource, reached, false).unwrap_err().to_string();
+            assert!(error.contains(resource) && error.ends_with(differs), "{error}");
+            assert!(!error.contains("key=x"), "{error}");
+        }
     }
 
     #[test]

@@ -178,6 +178,62 @@ async fn a_client_is_let_in_for_itself_by_its_secret_and_by_its_key() {
     assert!(error.contains("invalid_client"), "{error}");
 }
 
+/// Many requests with one code at once, each on a connection of its own: exactly one has tokens, which are good until the
+/// code is used again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_redemptions_of_a_code_at_once_exactly_one_succeeds() {
+    let site = Site::plain().await;
+    let verifier = crate::pkce::Verifier::new(&[7; 32]);
+    let mut url = url::Url::parse(&format!("http://{}/authorize", site.address)).unwrap();
+    url.query_pairs_mut().extend_pairs([
+        ("response_type", "code"),
+        ("client_id", "app"),
+        ("redirect_uri", CALLBACK),
+        ("code_challenge", &verifier.challenge()),
+        ("code_challenge_method", "S256"),
+    ]);
+    let visit = crate::client::flow::Visit {
+        url,
+        redirect_uri: RedirectUri::new(CALLBACK).unwrap(),
+        state: String::new(),
+        issuer: Issuer::new(format!("http://{}", site.address)).unwrap(),
+        scopes: crate::Scopes::none(),
+    };
+    let Answer::Redirected(back) = Box::new(Ann(site.address)).visit(visit).await.unwrap() else {
+        panic!("the browser is sent back")
+    };
+    let back = url::Url::parse(&back).unwrap();
+    let code = back.query_pairs().find(|(name, _)| name == "code").unwrap().1.into_owned();
+    let address = site.address;
+    let redeem = move |code: String, verifier: String| async move {
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("code", &*code),
+            ("code_verifier", &*verifier),
+            ("redirect_uri", CALLBACK),
+            ("client_id", "app"),
+        ];
+        let answer = form_with(address, "/token", &fields, &[]).await;
+        (answer.status.as_u16(), serde_json::from_str::<serde_json::Value>(&answer.body).unwrap())
+    };
+    let all: Vec<_> =
+        (0..50).map(|_| tokio::spawn(redeem(code.clone(), verifier.expose().to_owned()))).collect();
+    let mut tokens = Vec::new();
+    for one in all {
+        match one.await.unwrap() {
+            (200, said) => tokens.push(said["access_token"].as_str().unwrap().to_owned()),
+            (status, said) => assert_eq!((status, &said["error"]), (400, &json!("invalid_grant"))),
+        }
+    }
+    let [token] = &tokens[..] else { panic!("exactly one succeeds, not {}", tokens.len()) };
+    let now = site.time.load(Ordering::SeqCst);
+    assert!(site.tokens.verify(token, now).await.is_ok(), "and its token is good");
+    site.pass(3);
+    let later = redeem(code, verifier.expose().to_owned()).await;
+    assert_eq!((later.0, &later.1["error"]), (400, &json!("invalid_grant")));
+    assert!(site.tokens.verify(token, now).await.is_err(), "a later use ends the grant");
+}
+
 #[tokio::test]
 async fn a_person_is_let_in_and_stays_so() {
     let site = Site::plain().await;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hospes::client::{CallError, Client};
 use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool, code};
+use hospes_auth::client::RESOURCE_MISMATCH_HINT;
 use hospes_host::upstream::State;
 use serde_json::Value;
 
@@ -122,6 +123,9 @@ fn failed(error: CallError) -> Failure {
                 true => Some("it asks a person something: call it from a terminal"),
                 false => Some("only an application with a model can answer what it asks"),
             }
+        }
+        CallError::NotAuthorized(why) if why.hint.as_deref() == Some(RESOURCE_MISMATCH_HINT) => {
+            Some(RESOURCE_MISMATCH_HINT)
         }
         CallError::NotAuthorized(_) => Some(SIGN_IN),
         CallError::Timeout { .. } => Some("`--timeout SECONDS` waits longer"),

@@ -15,7 +15,7 @@ use super::{COOL_DOWN_SECONDS, Got, OAuthClient, Turn, seed};
 use crate::client::error::FlowError;
 use crate::client::proof::{DPOP, DPOP_NONCE};
 use crate::client::tokens::{TokenKind, Tokens};
-use crate::metadata::{covers, is_secure};
+use crate::metadata::{ResourceError, covers, is_secure};
 use crate::{Challenge, Scopes};
 
 /// How long a renewal that failed is not tried again while the token is still good, in seconds: whoever does not answer
@@ -28,6 +28,10 @@ const STEP_SECONDS: u64 = 3600;
 /// How many operations are remembered for that.
 const MAX_OPERATIONS: usize = 1024;
 
+/// The hint of [`NotAuthorized`] where the metadata of a resource names another than was reached: signing in does not help.
+pub const RESOURCE_MISMATCH_HINT: &str = "connect with the address that the metadata names; if that is not the server's, its operator has to correct `resource` in \
+     the metadata, or the public address of a proxy before it";
+
 impl Authorizer for OAuthClient {
     fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
         Box::pin(async move { self.shown_to(request).await.map_err(|error| self.failed(error)) })
@@ -39,6 +43,10 @@ impl Authorizer for OAuthClient {
             match refusal.status {
                 StatusCode::UNAUTHORIZED => self.unknown(&refusal, challenge).await,
                 StatusCode::FORBIDDEN => match challenge {
+                    // Some servers refuse whoever shows no token with 403, and say where tokens are to be had.
+                    Some(challenge) if asks_who_is_there(&refusal, &challenge) => {
+                        self.unknown(&refusal, Some(challenge)).await
+                    }
                     Some(challenge) if challenge.wants_more_scopes() => {
                         self.step_up(&refusal, challenge).await
                     }
@@ -221,6 +229,7 @@ impl OAuthClient {
             FlowError::NeedsClientId(_) => "register a client with the authorization server, and give its id",
             FlowError::NoMetadata => "give it an Authorization header",
             FlowError::Store(_) => "put the store of credentials right",
+            FlowError::Resource(ResourceError::Other { .. }) => RESOURCE_MISMATCH_HINT,
             _ => {
                 return NotAuthorized::new(format!("the server wants authorization: {error}")).because(error);
             }
@@ -235,6 +244,11 @@ impl OAuthClient {
 fn is_for(tokens: &Tokens, request: Outbound<'_>) -> bool {
     let Some(resource) = tokens.resource.url().filter(|_| is_secure(request.url)) else { return false };
     covers(&resource, request.url, false) || (request.announced && resource.origin() == request.url.origin())
+}
+
+/// Whether a request without a token was refused by somebody who says where tokens are made out.
+fn asks_who_is_there(refusal: &Refusal<'_>, challenge: &Challenge) -> bool {
+    !refusal.sent.contains_key(AUTHORIZATION) && challenge.get("resource_metadata").is_some()
 }
 
 /// Whether a request was refused that showed these tokens.

@@ -117,6 +117,7 @@ async fn a_code_is_good_once_wherever_its_redemption_stops() {
         let killed = kill_at(step, &path, ("/token", FORM, &body));
         let first = site.redeem(&asked, &code).await;
         taken.push(first.status() != StatusCode::OK);
+        site.pass(3);
         assert_eq!(site.redeem(&asked, &code).await.error().1, "invalid_grant", "step {step}");
         for kind in [Kind::Access, Kind::Refresh] {
             assert_eq!(store.count(kind).await.unwrap(), 0, "{kind:?} after step {step}");

@@ -14,6 +14,10 @@ use crate::server::store::{Kind, Record, Swapped, Taken};
 use crate::server::{AuthServer, hash, random_text};
 use crate::{ErrorCode, Scopes, fingerprint};
 
+/// Time after the first use of a code in which further uses count as sent at once with it, in seconds. They are refused and
+/// end nothing.
+const OVERLAP_SECONDS: u64 = 2;
+
 impl AuthServer {
     pub(super) async fn redeem_code(&self, form: &Form, asker: &Asker) -> Result<Value, NoToken> {
         let client = &asker.client;
@@ -22,16 +26,26 @@ impl AuthServer {
         };
         let bad = "the code is not good, or no longer, or not for this request";
         let now = self.now();
-        let record = match self.store().take(Kind::Code, &hash(code), now).await? {
+        let (code_hash, redeemed) = (hash(code), format!("redeemed {}", hash(code)));
+        let record = match self.store().take(Kind::Code, &code_hash, now).await? {
             Taken::First(record) => record,
             Taken::Again(record) => {
-                // Two have it, and one of them should not (OAuth 2.1, section 4.1.3).
+                // Without a mark the one who took it has no tokens yet.
+                let mark = self.store().get(Kind::Claim, &redeemed, now).await?;
+                let at = mark.and_then(|mark| mark.value.parse::<u64>().ok());
+                // Clients send a request twice when they believe it lost. Of those that overlap one succeeds and keeps its tokens.
+                if at.is_none_or(|at| now <= at.saturating_add(OVERLAP_SECONDS)) {
+                    return refuse(ErrorCode::InvalidGrant, bad);
+                }
+                // Two have it, and one of them should not (RFC 6749, section 4.1.2; OAuth 2.1, section 4.1.3).
                 tracing::warn!(code = fingerprint(code), client = %client.id, "a code was used again");
                 self.revoke_grant_of(&record).await?;
                 return refuse(ErrorCode::InvalidGrant, bad);
             }
             Taken::Unknown => return refuse(ErrorCode::InvalidGrant, bad),
         };
+        // Before there are any tokens: a crash in between leaves none that a later use would not end.
+        self.store().put(Record::new(Kind::Claim, redeemed, now.to_string(), record.until)).await?;
         let known: CodeRecord = decode(&record)?;
         if known.client_id != client.id {
             self.revoke_grant_of(&record).await?;
