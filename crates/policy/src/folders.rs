@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::destination::{Destination, Place};
+use crate::destination::Destination;
 use crate::file::{FollowLinks, Reading};
 use crate::paths::{self, Text};
 use crate::pattern::Doubt;
+use crate::place::Place;
 use crate::readings::{self, ANY, Candidates};
 
 /// Folders that paths may be in.

@@ -106,9 +106,11 @@ mod known;
 mod nearest;
 mod paths;
 mod pattern;
+mod place;
 mod policy;
 mod readings;
 mod rule;
+mod strings;
 mod verdict;
 
 pub use action::{About, Action, Asked};

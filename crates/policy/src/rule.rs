@@ -5,11 +5,12 @@ use jiff::Timestamp;
 use crate::action::{About, Action, Asked};
 use crate::arguments::Way;
 use crate::condition::Condition;
-use crate::destination::{self, Place, Standing};
 use crate::effects::Effects;
 use crate::known::Selector;
 use crate::paths::Text;
 use crate::pattern::{Doubt, Patterns};
+use crate::place::Place;
+use crate::strings::{self, Standing};
 use crate::verdict::{Because, Decision, Verdict};
 
 mod parse;
@@ -227,9 +228,9 @@ impl Rule {
         let Some(places) = &self.destinations else { return Ok(Fit::Whole) };
         let standing = match action {
             Action::Tool { destinations, arguments, .. } => {
-                destination::are_at(places, destinations.strings(arguments), doubt)
+                strings::are_at(places, destinations.strings(arguments), doubt)
             }
-            Action::Resource { uri } => destination::are_at(places, &destination::strings_of_uri(uri), doubt),
+            Action::Resource { uri } => strings::are_at(places, &strings::strings_of_uri(uri), doubt),
             _ => Standing::Elsewhere(None),
         };
         match standing {

@@ -10,10 +10,10 @@ use super::{Rule, WantedEffects};
 use crate::action::About;
 use crate::arguments::Way;
 use crate::condition::Condition;
-use crate::destination::Place;
 use crate::document::{Report, Section, quoted};
 use crate::file::Reading;
 use crate::pattern::Patterns;
+use crate::place::Place;
 use crate::verdict::Decision;
 
 /// The form of `effects`, as messages show it.

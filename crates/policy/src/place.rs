@@ -1,0 +1,146 @@
+//! A place that a rule names: a host or a folder.
+
+use std::fmt;
+
+use crate::destination::{Destination, bare, host_alone};
+use crate::file::Reading;
+use crate::folders::{Folders, is_absolute};
+use crate::paths::{self, Text};
+use crate::pattern::{Doubt, Pattern};
+use crate::readings::{self, Candidates, HostCandidate};
+
+/// Where a rule lets destinations be: `example.com`, `*.example.com`, `localhost:8080`, or a folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    text: String,
+    kind: PlaceKind,
+}
+
+#[derive(Clone, Debug)]
+enum PlaceKind {
+    Host { name: Pattern, port: Option<u16> },
+    Folder(Folders),
+}
+
+impl Place {
+    /// # Errors
+    /// What is wrong, as the end of a sentence.
+    pub(crate) fn new(text: &str, reading: &Reading) -> Result<Self, String> {
+        let of_folder = text.starts_with('~') || is_absolute(text);
+        if !of_folder && text.contains('/') {
+            return Err(format!("`{text}`: name the host alone, without scheme and path"));
+        }
+        let kind = if of_folder {
+            PlaceKind::Folder(Folders::of(text, reading)?)
+        } else if let Some(Destination::Host { name, port, .. }) = named(text) {
+            let name = Pattern::new(&name).map_err(|error| error.to_string())?;
+            PlaceKind::Host { name, port }
+        } else {
+            let (name, port) = match text.rsplit_once(':') {
+                Some((name, port)) if !name.contains(':') => {
+                    (name, Some(port.parse().map_err(|_| format!("`{text}`: `{port}` is no port"))?))
+                }
+                _ => (text, None),
+            };
+            let name = Pattern::new(&ascii_labels(&bare(name))).map_err(|error| error.to_string())?;
+            PlaceKind::Host { name, port }
+        };
+        Ok(Self { text: text.to_owned(), kind })
+    }
+
+    pub(crate) fn is_folder(&self) -> bool {
+        matches!(self.kind, PlaceKind::Folder(_))
+    }
+
+    /// Whether a destination that all readers agree on is there.
+    pub(crate) fn permits(&self, destination: &Destination) -> bool {
+        match (&self.kind, destination) {
+            (PlaceKind::Host { name: wanted, port: at }, Destination::Host { name, port, scheme_port }) => {
+                wanted.fits(&Text::new(name), Doubt::Refuses)
+                    && (at.is_none() || *at == port.or(*scheme_port))
+            }
+            (PlaceKind::Folder(folders), Destination::Path(path)) => folders.permit(path),
+            _ => false,
+        }
+    }
+
+    /// Whether a host that some reader finds is there, or may be.
+    pub(crate) fn may_be(&self, (host, at): &HostCandidate) -> bool {
+        let PlaceKind::Host { name, port } = &self.kind else { return false };
+        (port.is_none() || at.is_none() || port == at)
+            && (name.is_like(host) || readings::may_be(host, name.text()))
+    }
+
+    /// Whether one of the readings of a string is there.
+    pub(crate) fn holds(&self, text: &str, read: &Candidates) -> Holds {
+        let found = match &self.kind {
+            PlaceKind::Host { name, .. } => {
+                let at = read.hosts.iter().filter(|(host, _)| self.may_be(host));
+                // A lone word is a host only where it is the one that the rule names.
+                at.map(|(_, word)| if *word && name.is_wild() { Holds::Maybe } else { Holds::Yes }).max()
+            }
+            PlaceKind::Folder(folders) => {
+                let at = read.paths.iter().filter(|(path, _)| folders.may_hold(path));
+                let found = at.map(|(_, word)| if *word { Holds::Maybe } else { Holds::Yes }).max();
+                let followed = || {
+                    paths::decodings(text)
+                        .iter()
+                        .any(|text| folders.follows_into(paths::without_scheme(text)))
+                };
+                if found == Some(Holds::Yes) {
+                    found
+                } else if followed() {
+                    Some(Holds::Yes)
+                } else {
+                    found
+                }
+            }
+        };
+        found.unwrap_or(Holds::No)
+    }
+}
+
+/// How a string stands to the places of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Holds {
+    No,
+    Maybe,
+    Yes,
+}
+
+/// A name with wildcards whose other labels are in their ASCII form.
+fn ascii_labels(name: &str) -> String {
+    let labels = name.split('.').map(|label| match url::Host::parse(label) {
+        Ok(url::Host::Domain(ascii)) if !label.is_ascii() => ascii,
+        _ => label.to_owned(),
+    });
+    labels.collect::<Vec<_>>().join(".")
+}
+
+/// A place without wildcards, as a host.
+fn named(text: &str) -> Option<Destination> {
+    let bracketed =
+        text.starts_with('[') && text.contains("::") || text.parse::<std::net::Ipv6Addr>().is_ok();
+    let wild = text.contains(['*', '?', '{', '}', '!']) || text.contains('[') && !bracketed;
+    (!wild).then(|| host_alone(text)).flatten()
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_named_without_a_scheme() {
+        let reading = Reading::default();
+        assert!(Place::new("https://a", &reading).unwrap_err().contains("without scheme"));
+        assert!(Place::new("a.example/x", &reading).unwrap_err().contains("and path"));
+        assert!(Place::new("a:b", &reading).unwrap_err().contains("is no port"));
+        assert!(Place::new("~/x", &reading).unwrap_err().contains("is not known"));
+    }
+}
