@@ -20,6 +20,16 @@ pub trait FollowLinks: fmt::Debug + Send + Sync {
     /// # Errors
     /// When the path cannot be followed: too many links, no permission. A rule that permits does not fit then.
     fn follow(&self, path: &str) -> Result<String, std::io::Error>;
+
+    /// The names in an absolute folder that stand for links or folders, for paths with wildcards; at most `most`.
+    ///
+    /// # Errors
+    /// When there are more, or they cannot be read; a path with wildcards there may lead anywhere then. What is no folder, or
+    /// not there, has none. Without an implementation nothing is known.
+    fn ways(&self, folder: &str, most: usize) -> Result<Vec<String>, std::io::Error> {
+        let _unknown = (folder, most);
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
 }
 
 impl Reading {

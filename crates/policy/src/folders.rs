@@ -1,5 +1,6 @@
 //! The folders and hosts that a rule names, compared with the readings of a string.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,8 +8,18 @@ use crate::destination::Destination;
 use crate::file::{FollowLinks, Reading};
 use crate::paths::{self, Text};
 use crate::pattern::Doubt;
-use crate::place::Place;
+use crate::place::{Holds, Place};
 use crate::readings::{self, ANY, Candidates};
+use crate::ways::Ways;
+
+/// What stands between the words of a command line, or between the paths of a list.
+const SEPARATORS: [char; 14] = [' ', '\t', '\n', '\r', ';', '|', '&', '<', '>', '(', ')', ',', ':', '='];
+
+/// Folders whose entries stand for others.
+const MAGIC: [&str; 2] = ["/proc", "/dev"];
+
+/// Maximum number of folders that a relative path is tried from.
+const MAX_BASES: usize = 16;
 
 /// Folders that paths may be in.
 #[derive(Clone, Debug)]
@@ -63,22 +74,29 @@ impl Folders {
 
     /// Whether the text, which is known to be a path, is in one of the folders.
     pub(crate) fn hold(&self, text: &Text<'_>, doubt: Doubt) -> bool {
-        let path = paths::without_scheme(text.raw());
         match doubt {
             _ if text.is_too_long() => doubt == Doubt::Counts,
-            Doubt::Refuses => !paths::is_far(text.raw()) && self.permit(path),
+            Doubt::Refuses => !paths::is_far(text.raw()) && self.permit(paths::without_scheme(text.raw())),
             Doubt::Counts => {
                 let read = Candidates::of(text.raw());
                 read.unclear.is_some()
                     || text.paths().iter().any(|path| self.may_hold(path))
-                    || read.paths.keys().any(|path| self.may_hold(path))
-                    || self.follows_into(path)
+                    || self.holds(&read) > Holds::No
             }
         }
     }
 
-    /// Whether a path is in one of the folders for every reader, also after its symbolic links.
+    /// Whether a path is in one of the folders for every reader: after its symbolic links, and also where quotes, escapes,
+    /// braces and wildcards mean something.
     pub(crate) fn permit(&self, path: &str) -> bool {
+        let (spellings, complete) = readings::spellings(path);
+        complete
+            // What follows a blank or a separator is a path of its own to shells and lists.
+            && !path.split(SEPARATORS).skip(1).any(leads_away)
+            && spellings.iter().all(|path| self.permit_one(path))
+    }
+
+    fn permit_one(&self, path: &str) -> bool {
         let turned = path.replace('\\', "/");
         if !is_absolute(path)
             || turned.starts_with("//")
@@ -92,23 +110,56 @@ impl Folders {
             return false;
         }
         let resolved = paths::resolved(&turned);
-        self.is_in(&resolved)
-            && self.links.as_ref().is_none_or(|links| match links.follow(&resolved) {
-                Ok(followed) => self.folders.iter().any(|folder| {
+        let spanned = readings::spanned(&resolved);
+        if spanned.split('/').any(readings::may_be_parent) {
+            return false;
+        }
+        let Some(links) = &self.links else { return self.is_in(&resolved) };
+        let is_inside = |path: &str| {
+            links.follow(path).is_ok_and(|followed| {
+                self.folders.iter().any(|folder| {
                     let target = links.follow(folder).unwrap_or_else(|_| folder.clone());
-                    paths::is_under(&resolved, folder) && paths::is_under(&followed, &target)
-                }),
-                Err(_) => false,
+                    paths::is_under(path, folder) && paths::is_under(&followed, &target)
+                })
             })
+        };
+        is_inside(&resolved)
+            && (spanned == resolved
+                || Ways::new(links.as_ref())
+                    .of(&spanned)
+                    .is_some_and(|paths| paths.iter().all(|path| is_inside(path))))
+    }
+
+    /// How the readings of a string stand to the folders.
+    pub(crate) fn holds(&self, read: &Candidates) -> Holds {
+        let lexically = read.paths.iter().map(|(path, word)| match self.holds_path(path) {
+            Holds::Yes if *word => Holds::Maybe,
+            held => held,
+        });
+        match lexically.max().unwrap_or(Holds::No) {
+            Holds::Yes => Holds::Yes,
+            held => held.max(self.follow(read)),
+        }
+    }
+
+    fn holds_path(&self, path: &str) -> Holds {
+        if !readings::is_wild(path) {
+            return if self.may_hold_resolved(path) { Holds::Yes } else { Holds::No };
+        }
+        if !path.starts_with(readings::is_wildcard) && self.may_hold_resolved(path) {
+            return Holds::Yes;
+        }
+        // What a variable holds may climb, and so may a name of two dots that a wildcard stands for.
+        let climbs = path.contains('/') && path.contains(ANY)
+            || path.split('/').any(readings::may_be_parent) && self.may_hold(&readings::climbed(path));
+        let is_magic =
+            path.starts_with('/') && MAGIC.iter().any(|folder| readings::may_be_below(path, folder));
+        if climbs || is_magic || self.may_hold_resolved(path) { Holds::Maybe } else { Holds::No }
     }
 
     /// Whether a path in lower case may be in one of the folders for some reader, from wherever it is taken.
     pub(crate) fn may_hold(&self, path: &str) -> bool {
-        let path = paths::without_scheme(path);
-        let path = paths::without_marks(path);
-        let trimmed = without_endings(path);
-        let opened = paths::without_magic(path);
-        [path, &trimmed, &opened].into_iter().any(|path| self.may_hold_resolved(&paths::resolved(path)))
+        readings_of(path).iter().any(|path| self.may_hold_resolved(path))
     }
 
     fn may_hold_resolved(&self, path: &str) -> bool {
@@ -143,18 +194,61 @@ impl Folders {
         })
     }
 
-    /// Whether an absolute path, or one at home, leads into one of the folders by symbolic links.
-    pub(crate) fn follows_into(&self, path: &str) -> bool {
-        let Some(links) = &self.links else { return false };
-        let Some(whole) = self.at_home(path.trim()).filter(|whole| whole.starts_with('/')) else {
-            return false;
+    /// Whether one of the paths leads into one of the folders by symbolic links: an absolute path, one at home, or a relative one
+    /// from the home folder or one on the way to what the rule names.
+    fn follow(&self, read: &Candidates) -> Holds {
+        let Some(links) = &self.links else { return Holds::No };
+        let targets: Vec<String> = self
+            .folders
+            .iter()
+            .flat_map(|folder| [Some(folder.clone()), links.follow(folder).ok()])
+            .flatten()
+            .map(|folder| folder.to_lowercase())
+            .collect();
+        let is_there = |path: &str| {
+            links.follow(path).is_ok_and(|followed| {
+                let followed = followed.to_lowercase();
+                targets.iter().any(|folder| paths::is_under(&followed, folder))
+            })
         };
-        let Ok(followed) = links.follow(&whole) else { return false };
-        let followed = followed.to_lowercase();
-        self.folders.iter().any(|folder| {
-            let target = links.follow(folder).unwrap_or_else(|_| folder.clone());
-            [folder.clone(), target].iter().any(|folder| paths::is_under(&followed, &folder.to_lowercase()))
-        })
+        let mut ways = Ways::new(links.as_ref());
+        let mut held = Holds::No;
+        for whole in read.written.iter().flat_map(|path| self.wholes(path)) {
+            let lexical = paths::resolved(&whole);
+            for path in [whole.as_str(), lexical.as_str()] {
+                match ways.of(path) {
+                    None if ways.is_spent() => return Holds::Maybe,
+                    None => held = Holds::Maybe,
+                    Some(paths) if paths.iter().any(|path| is_there(path)) => return Holds::Yes,
+                    Some(_) => (),
+                }
+                if lexical == whole {
+                    break;
+                }
+            }
+        }
+        held
+    }
+
+    /// The absolute paths that a path may stand for.
+    fn wholes(&self, path: &str) -> Vec<String> {
+        let path = paths::without_scheme(path.trim());
+        let Some(path) = self.at_home(path) else { return Vec::new() };
+        if is_absolute(&path) {
+            return vec![path];
+        }
+        let ways =
+            self.folders.iter().flat_map(|folder| folder.match_indices('/').map(|(at, _)| &folder[..at]));
+        // From inside a folder everything is below it; that cannot be told from a name.
+        let bases = ways.chain(self.home.as_deref()).filter(|base| !self.is_in(base));
+        let bases: BTreeSet<&str> = bases.collect();
+        // `../x` from beside a base is `x` from there.
+        let below = path.trim_start_matches("../");
+        let bases = bases.into_iter().take(MAX_BASES);
+        let spellings = [Some(path.as_str()), (below != path).then_some(below)];
+        bases
+            .flat_map(|base| spellings.into_iter().flatten().map(move |path| format!("{base}/{path}")))
+            .collect()
     }
 
     /// In lower case, and also normalized.
@@ -165,6 +259,26 @@ impl Folders {
     fn is_in(&self, path: &str) -> bool {
         self.folders.iter().any(|folder| paths::is_under(path, folder))
     }
+}
+
+/// Whether a part behind a separator may lead elsewhere by itself: names in the same folder do not.
+fn leads_away(part: &str) -> bool {
+    part.starts_with(['/', '~', '\\', '-'])
+        || part.contains("../")
+        || part.contains(['/', '\\']) && part.contains("..")
+}
+
+/// The paths that file systems make of one in lower case, resolved: as it is, as Windows trims it, and without views of processes.
+pub(crate) fn readings_of(path: &str) -> Vec<String> {
+    let path = paths::without_marks(paths::without_scheme(path));
+    let mut all = vec![paths::resolved(path)];
+    for other in [without_endings(path), paths::without_magic(path)] {
+        let other = paths::resolved(&other);
+        if !all.contains(&other) {
+            all.push(other);
+        }
+    }
+    all
 }
 
 /// Without the dots, blanks and stream names that Windows drops at the end of each part.
@@ -209,7 +323,11 @@ impl Hosts {
             Doubt::Counts => {
                 let read = Candidates::of(text);
                 read.unclear.is_some()
-                    || read.hosts.keys().any(|host| self.0.iter().any(|place| place.may_be(host)))
+                    || read
+                        .hosts
+                        .keys()
+                        .chain(&read.odd)
+                        .any(|host| self.0.iter().any(|place| place.may_be(host)))
             }
         }
     }

@@ -112,6 +112,7 @@ mod readings;
 mod rule;
 mod strings;
 mod verdict;
+mod ways;
 
 pub use action::{About, Action, Asked};
 pub use arguments::{Arguments, ArgumentsError};

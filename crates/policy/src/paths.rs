@@ -174,6 +174,13 @@ pub(crate) fn decodings(text: &str) -> Vec<String> {
     all
 }
 
+/// Whether a text changes when it is decoded for the third time.
+pub(crate) fn is_encoded_thrice(text: &str) -> bool {
+    let once = decoded(text);
+    let twice = decoded(&once);
+    twice.contains('%') && decoded(&twice) != twice
+}
+
 /// Everything that a text might be taken for: its [`decodings`], each also with its backslashes turned, its `.` and `..`
 /// resolved, and as the URL that a parser makes of it.
 pub(crate) fn readings(text: &str) -> Vec<String> {

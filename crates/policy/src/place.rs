@@ -5,7 +5,7 @@ use std::fmt;
 use crate::destination::{Destination, bare, host_alone};
 use crate::file::Reading;
 use crate::folders::{Folders, is_absolute};
-use crate::paths::{self, Text};
+use crate::paths::Text;
 use crate::pattern::{Doubt, Pattern};
 use crate::readings::{self, Candidates, HostCandidate};
 
@@ -72,29 +72,16 @@ impl Place {
     }
 
     /// Whether one of the readings of a string is there.
-    pub(crate) fn holds(&self, text: &str, read: &Candidates) -> Holds {
+    pub(crate) fn holds(&self, read: &Candidates) -> Holds {
         let found = match &self.kind {
             PlaceKind::Host { name, .. } => {
                 let at = read.hosts.iter().filter(|(host, _)| self.may_be(host));
                 // A lone word is a host only where it is the one that the rule names.
-                at.map(|(_, word)| if *word && name.is_wild() { Holds::Maybe } else { Holds::Yes }).max()
+                let at = at.map(|(_, word)| if *word && name.is_wild() { Holds::Maybe } else { Holds::Yes });
+                let odd = read.odd.iter().any(|host| self.may_be(host)).then_some(Holds::Maybe);
+                at.chain(odd).max()
             }
-            PlaceKind::Folder(folders) => {
-                let at = read.paths.iter().filter(|(path, _)| folders.may_hold(path));
-                let found = at.map(|(_, word)| if *word { Holds::Maybe } else { Holds::Yes }).max();
-                let followed = || {
-                    paths::decodings(text)
-                        .iter()
-                        .any(|text| folders.follows_into(paths::without_scheme(text)))
-                };
-                if found == Some(Holds::Yes) {
-                    found
-                } else if followed() {
-                    Some(Holds::Yes)
-                } else {
-                    found
-                }
-            }
+            PlaceKind::Folder(folders) => Some(folders.holds(read)),
         };
         found.unwrap_or(Holds::No)
     }

@@ -42,8 +42,8 @@ pub(crate) fn are_at(places: &[Place], strings: &[Located], doubt: Doubt) -> Sta
         }
         Doubt::Counts => {
             let mut unclear = None;
-            for Located { at, text, read } in strings {
-                let held = places.iter().map(|place| place.holds(text, &read.candidates)).max();
+            for Located { at, read, .. } in strings {
+                let held = places.iter().map(|place| place.holds(&read.candidates)).max();
                 match (held, &read.candidates.unclear) {
                     (Some(Holds::Yes), _) => return Standing::There,
                     (_, Some(why)) => unclear = unclear.or_else(|| Some(format!("`{at}`: {why}"))),

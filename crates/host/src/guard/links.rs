@@ -10,6 +10,9 @@ use hospes_policy::FollowLinks;
 /// Maximum number of links that one path leads through, as on Linux.
 const MAX_LINKS: usize = 40;
 
+/// Maximum number of entries of a folder that are looked at.
+const MAX_ENTRIES: usize = 4096;
+
 /// The disk of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
@@ -20,6 +23,29 @@ impl FollowLinks for LocalLinks {
         let followed = follow(Path::new(path))?;
         followed.into_os_string().into_string().map_err(|_| io::Error::other("the path is not UTF-8"))
     }
+
+    fn ways(&self, folder: &str, most: usize) -> io::Result<Vec<String>> {
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
+        let mut ways = Vec::new();
+        for (at, entry) in entries.enumerate() {
+            // A folder of many files takes long to read, too.
+            if ways.len() >= most || at >= MAX_ENTRIES {
+                return Err(io::Error::other("the folder has too many entries"));
+            }
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() || kind.is_symlink() {
+                ways.extend(entry.file_name().into_string().ok());
+            }
+        }
+        Ok(ways)
+    }
 }
 
 /// Follows part by part: the end need not exist, as of a file that is to be written, also by a link.
@@ -29,6 +55,8 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut left = VecDeque::from(parts(path));
     let mut done = PathBuf::new();
     let mut links = 0;
+    // Below what is not there is no link.
+    let mut missing = usize::MAX;
     while let Some(part) = left.pop_front() {
         match Path::new(&part).components().next() {
             None | Some(Component::CurDir) => continue,
@@ -42,6 +70,11 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
             }
             Some(Component::Normal(_)) => done.push(&part),
         }
+        let depth = done.components().count();
+        if depth > missing {
+            continue;
+        }
+        missing = usize::MAX;
         match std::fs::read_link(&done) {
             Ok(target) => {
                 links += 1;
@@ -55,6 +88,7 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
             }
             // What is no link is `EINVAL`; what is not there leads nowhere else.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => missing = depth,
             Err(_) => (),
         }
     }
@@ -108,6 +142,35 @@ mod tests {
                 "decide = 'deny'\ndestinations = '~/secret'",
             ] {
                 assert_eq!(decide(rule, path.clone()) == Decision::Deny, !inside, "{rule} {path}");
+            }
+        }
+        // Wherever a reader finds the path: behind quotes, wildcards, encodings and words, and from the home folder.
+        let whole = home.to_str().unwrap();
+        for path in [
+            format!("{whole}/work/o?t/key"),
+            format!("{whole}/wor*/out/key"),
+            format!("{whole}/work/o{{u,x}}t/key"),
+            format!("{whole}/work/o\"u\"t/key"),
+            format!("{whole}/work/%6fut/key"),
+            format!("file://{whole}/work/%6fut/key"),
+            format!("{whole}/work/in/../out/key"),
+            format!("cat {whole}/work/out/key"),
+            format!("{whole}/work/sub {whole}/work/out/key"),
+            "$HOME/work/out/key".to_owned(),
+            "work/out/key".to_owned(),
+            "./work/out/key".to_owned(),
+            "../work/out/key".to_owned(),
+        ] {
+            for rule in ["arguments.path = { under = '~/secret' }", "destinations = '~/secret'"] {
+                let rule = format!("decide = 'deny'\n{rule}\n[[rule]]\ndecide = 'allow'");
+                assert_ne!(decide(&rule, path.clone()), Decision::Allow, "{rule} {path}");
+            }
+            for rule in ["arguments.path = { under = '~/work' }", "destinations = '~/work'"] {
+                assert_ne!(
+                    decide(&format!("decide = 'allow'\n{rule}"), path.clone()),
+                    Decision::Allow,
+                    "{path}"
+                );
             }
         }
         let rule = "decide = 'allow'\ndestinations = '~/work'";

@@ -1,6 +1,9 @@
 //! The strings that every reader takes for the same destination.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use percent_encoding::percent_decode_str;
 
 use crate::destination::Destination;
 use crate::folders::is_absolute;
@@ -37,7 +40,9 @@ pub(crate) fn exact(text: &str) -> Result<Destination, String> {
 
 /// Whether a text is a URL of a network scheme that all readers agree on.
 pub(super) fn is_network_url(text: &str) -> bool {
-    text.contains("://") && matches!(exact(text), Ok(Destination::Host { .. }))
+    let is_known =
+        |(scheme, _): (&str, &str)| NETWORK.iter().any(|(known, _)| scheme.eq_ignore_ascii_case(known));
+    text.split_once("://").is_some_and(is_known) && matches!(exact(text), Ok(Destination::Host { .. }))
 }
 
 /// Whether readers that normalize a text make something else of the character.
@@ -66,20 +71,62 @@ fn url(scheme: &str, rest: &str) -> Result<Destination, String> {
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
-    if !tail.is_ascii()
-        || tail.contains("//")
-        || tail.contains("://")
-        || tail.contains('@')
-        || tail.contains('\\')
-    {
+    if !tail.is_ascii() || tail.contains('@') {
         return Err("the URL has what may be another URL inside".to_owned());
     }
+    is_without_urls(tail)?;
     let Some((_, port)) = NETWORK.iter().find(|(known, _)| *known == scheme) else {
         // Where such a URL leads is clear; what its path means is not.
         return host_and_port(without_user(authority)?, None);
     };
     host_and_port(without_user(authority)?, Some(*port))
 }
+
+/// Maximum number of times that a part of a URL is decoded.
+const MAX_DECODINGS: usize = 3;
+
+/// Schemes that a server may follow when they stand in the path or query of a URL.
+const FOLLOWED: [&str; 11] =
+    ["http", "https", "ws", "wss", "ftp", "ftps", "file", "data", "javascript", "gopher", "jar"];
+
+/// Many servers go to the URL that a path or query of theirs has inside, once it is decoded.
+///
+/// # Errors
+/// When the tail of a URL has one inside, or what some parser may take for one.
+fn is_without_urls(tail: &str) -> Result<(), String> {
+    let mut tail = Cow::Borrowed(tail);
+    for _ in 0..=MAX_DECODINGS {
+        if tail.contains("//")
+            || tail.contains('\\')
+            || tail.chars().any(char::is_control)
+            || has_scheme(&tail)
+        {
+            return Err("the URL has what may be another URL inside".to_owned());
+        }
+        if !tail.contains('%') {
+            return Ok(());
+        }
+        let decoded = percent_decode_str(&tail).decode_utf8_lossy().into_owned();
+        if decoded == *tail {
+            return Ok(());
+        }
+        tail = Cow::Owned(decoded);
+    }
+    Err("the URL is encoded several times".to_owned())
+}
+
+fn has_scheme(text: &str) -> bool {
+    text.match_indices(':').any(|(at, _)| {
+        let before = &text.as_bytes()[..at];
+        let length =
+            before.iter().rev().take(MAX_SCHEME).take_while(|one| one.is_ascii_alphanumeric()).count();
+        let name = &before[at - length..];
+        FOLLOWED.iter().any(|scheme| scheme.as_bytes().eq_ignore_ascii_case(name))
+    })
+}
+
+/// Maximum length of the schemes in [`FOLLOWED`], and one more.
+const MAX_SCHEME: usize = 12;
 
 fn without_user(authority: &str) -> Result<&str, String> {
     match authority.split_once('@') {

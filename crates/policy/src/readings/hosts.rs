@@ -15,11 +15,11 @@ const MAX_TOKEN: usize = 4096;
 const MAX_ADDRESS: usize = 128;
 
 /// What ends a host for some reader. A colon is looked at apart from them.
-const AROUND: &str = "/\\?#@,;&=|(){}[]<>\"'`!*^~+$";
+const AROUND: &str = "/\\?#@,;&=|(){}[]<>\"'`!*^~+$%";
 
 /// Collects the hosts of one spelling.
 pub(super) fn collect(text: &str, to: &mut Candidates) {
-    let spanned = shell::spanned(text);
+    let spanned = shell::spanned_url(text);
     let alone = !text.trim().contains(super::is_between);
     for word in text.split(super::is_between).filter(|word| !word.is_empty()) {
         if to.is_full() {
@@ -56,28 +56,59 @@ pub(super) fn collect(text: &str, to: &mut Candidates) {
 
 fn collect_tokens(word: &str, alone: bool, to: &mut Candidates) {
     for (at, _) in word.match_indices('[') {
+        if to.is_full() {
+            return;
+        }
         let near = word[at..].bytes().take(MAX_ADDRESS).position(|one| one == b']');
-        if let Some(end) = near {
+        // A number alone is an index or a set of characters.
+        if let Some(end) = near.filter(|end| word[at..at + end].contains([':', '.'])) {
             let port = word[at + end + 1..].strip_prefix(':').and_then(leading_port);
             add(&word[at + 1..at + end], port, false, to);
         }
     }
-    for token in word.split(|one: char| AROUND.contains(one)).filter(|token| !token.is_empty()) {
-        // No resolver takes longer names.
-        if to.is_full() || token.len() > MAX_TOKEN {
+    let is_around = |one: char| AROUND.contains(one) || one.is_control();
+    for token in word.split(is_around).filter(|token| !token.is_empty()) {
+        // No resolver takes longer names, and a number alone in brackets is an index.
+        let before = &word.as_bytes()[..token.as_ptr() as usize - word.as_ptr() as usize];
+        let is_index = before.ends_with(b"[") && is_count(token) && !word.contains("//");
+        if to.is_full() || token.len() > MAX_TOKEN || is_index {
             continue;
         }
-        if token.matches(':').count() > 1 {
-            add(token, None, false, to);
-        }
         let parts: Vec<&str> = token.split(':').collect();
+        if parts.len() > 2 {
+            add(token, None, false, to);
+            // An address without its brackets, before a port.
+            if let Some((address, port)) = token.rsplit_once(':') {
+                add(address, leading_port(port), false, to);
+            }
+        }
+        // A range of one character each is a set in a pattern but where a host stands.
+        let may_be_unknown = token.contains(ANY) || before.ends_with(b"//") || before.ends_with(b"@");
         for (at, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
-            let port = parts.get(at + 1).and_then(|part| leading_port(part));
+            if is_unknown(part) && !may_be_unknown || to.is_full() {
+                continue;
+            }
+            // A number behind another and a colon is a port, or minutes.
+            if at > 0 && is_count(part) && parts[at - 1].ends_with(|one: char| one.is_ascii_digit()) {
+                continue;
+            }
+            let port = parts.get(at + 1).and_then(|part| leading_port(part)).filter(|port| *port > 0);
             let is_name = part.contains('.') || port.is_some();
+            // Of several numbers after a host, readers take the first or the last.
+            let port = port.filter(|_| parts.len() - at <= 2);
             let is_host = is_name || word.contains("//") || alone && token.len() == word.len();
             add(part, port, !is_host, to);
         }
     }
+}
+
+/// Whether nothing of a name is known.
+fn is_unknown(name: &str) -> bool {
+    super::is_wild(name) && name.chars().all(|one| one == '.' || super::is_wildcard(one))
+}
+
+fn is_count(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit())
 }
 
 fn leading_port(text: &str) -> Option<u16> {
@@ -88,11 +119,22 @@ fn leading_port(text: &str) -> Option<u16> {
 fn add(name: &str, port: Option<u16>, is_word: IsWord, to: &mut Candidates) {
     // Most words stand in a text more than once.
     let known = (name.to_owned(), port);
-    if to.hosts.get(&known).is_some_and(|word| *word <= is_word) {
+    if to.words.get(&known).is_some_and(|word| *word <= is_word) {
         return;
     }
+    to.words.insert(known, is_word);
+    to.work += 64 + 4 * name.len();
+    if is_unknown(name) {
+        to.doubt("a variable or a range may stand for any host");
+        return;
+    }
+    let literal = name.to_lowercase();
     for name in normalized(name) {
-        to.add_host(name, port, is_word);
+        if is_word && name != literal {
+            to.odd.insert((name, port));
+        } else {
+            to.add_host(name, port, is_word);
+        }
     }
 }
 
@@ -135,14 +177,22 @@ fn normalized(name: &str) -> Vec<String> {
             addresses(IpAddr::V6(address)).into_iter().for_each(&mut push);
         }
     }
-    if name == "localhost"
+    if all.iter().any(|name| is_local(name)) {
+        for one in ["localhost", "127.0.0.1", "::1"] {
+            if !all.iter().any(|name| name == one) {
+                all.push(one.to_owned());
+            }
+        }
+    }
+    all
+}
+
+/// Whether resolvers make the addresses of this machine of a name.
+fn is_local(name: &str) -> bool {
+    name == "localhost"
         || name.ends_with(".localhost")
         || name == "localhost.localdomain"
         || name == "ip6-localhost"
-    {
-        ["localhost", "127.0.0.1", "::1"].into_iter().for_each(|one| push(one.to_owned()));
-    }
-    all
 }
 
 /// An IPv4 address as `inet_aton` reads it: one to four parts, decimal, octal or hexadecimal, the last fills the rest.
@@ -181,7 +231,8 @@ fn addresses(address: IpAddr) -> Vec<String> {
             let parts = address.segments();
             let joined = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
             let inner = match parts {
-                [0, 0, 0, 0, 0, 0 | 0xffff, high, low] if high != 0 || low > 1 => Some(joined(high, low)),
+                [0, 0, 0, 0, 0, 0, high, low] if high != 0 || low > 1 => Some(joined(high, low)),
+                [0, 0, 0, 0, 0, 0xffff, high, low] => Some(joined(high, low)),
                 [0, 0, 0, 0, 0xffff, 0, high, low] | [0x64, 0xff9b, .., high, low] => Some(joined(high, low)),
                 [0x2002, high, low, ..] => Some(joined(high, low)),
                 _ => None,

@@ -10,20 +10,26 @@ mod shell;
 mod spans;
 
 pub(crate) use exact::exact;
-pub(crate) use spans::{ANY, may_be, may_be_under};
+pub(crate) use shell::spanned;
+pub(crate) use spans::{
+    ANY, climbed, is_wild, is_wildcard, may_be, may_be_below, may_be_parent, may_be_under,
+};
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use crate::folders;
 use crate::paths::{self, MAX_TEXT};
 
 /// Maximum number of spellings of one string that are looked at.
 const MAX_SPELLINGS: usize = 48;
 /// Maximum number of hosts and of paths that are kept of one string.
 const MAX_CANDIDATES: usize = 1024;
-/// Maximum number of words of one string that are looked at, in all of its spellings.
-const MAX_STEPS: usize = 6 * 1024;
+/// Maximum amount of work for one string, in bytes that are looked at: what a few milliseconds are enough for.
+const MAX_WORK: usize = 640 * 1024;
+/// Work that a word costs beside its bytes.
+const PER_WORD: usize = 4;
 /// Maximum number of bytes of all spellings of one string.
 const MAX_SPELLED: usize = 4 * MAX_TEXT;
 /// Maximum number of characters of a path that are compared; whatever follows is taken for [`ANY`].
@@ -43,11 +49,18 @@ pub(crate) type IsWord = bool;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
     pub(crate) hosts: HashMap<HostCandidate, IsWord>,
-    /// In lower case, slashes turned, not resolved; a part that a shell would compute is [`ANY`].
+    /// What resolvers make of mere words, where that is something else: `0` is this machine.
+    pub(crate) odd: HashSet<HostCandidate>,
+    /// In lower case, slashes turned, resolved; a part that a shell would compute is [`ANY`].
     pub(crate) paths: HashMap<String, IsWord>,
+    /// The paths that are no mere words, as they are written but with slashes turned: symbolic links have case.
+    pub(crate) written: HashSet<String>,
     /// Why the set is not complete.
     pub(crate) unclear: Option<String>,
-    pub(crate) steps: usize,
+    /// The names and ports that were worked out already, as they are written.
+    pub(crate) words: HashMap<HostCandidate, IsWord>,
+    /// The bytes that were looked at.
+    pub(crate) work: usize,
 }
 
 impl Candidates {
@@ -74,9 +87,10 @@ impl Candidates {
         }
         let (spellings, complete) = spellings(text);
         if !complete {
-            self.doubt("it has more spellings than can be compared");
+            self.doubt("it is encoded several times, or has more spellings than can be compared");
         }
         for spelling in &spellings {
+            self.work += spelling.len();
             if self.is_full() {
                 return;
             }
@@ -102,10 +116,9 @@ impl Candidates {
 
     /// Counts a word; whether there is no room for another. What is left out then leaves the set unclear.
     fn is_full(&mut self) -> bool {
-        self.steps += 1;
-        let is_full = self.steps > MAX_STEPS
-            || self.hosts.len() >= MAX_CANDIDATES
-            || self.paths.len() >= MAX_CANDIDATES;
+        self.work += PER_WORD;
+        let is_full =
+            self.work > MAX_WORK || self.hosts.len() >= MAX_CANDIDATES || self.paths.len() >= MAX_CANDIDATES;
         if is_full {
             self.doubt("it may name more hosts or paths than can be compared");
         }
@@ -120,18 +133,25 @@ impl Candidates {
         *self.hosts.entry((name, port)).or_insert(is_word) &= is_word;
     }
 
-    fn add_path(&mut self, path: String, is_word: IsWord) {
-        self.steps += path.len() / 64;
+    fn add_path(&mut self, path: &str, is_word: IsWord) {
+        let path = turned(path);
+        self.work += PER_WORD + path.len();
         // What is computed as a whole is unclear, and matches everything.
-        if !path.chars().all(|one| one == ANY) {
-            *self.paths.entry(path).or_insert(is_word) &= is_word;
+        if path.chars().all(|one| one == ANY) {
+            return;
+        }
+        for reading in folders::readings_of(&path.to_lowercase()) {
+            *self.paths.entry(reading).or_insert(is_word) &= is_word;
+        }
+        if !is_word {
+            self.written.insert(path);
         }
     }
 }
 
 /// The string as it is and as it is after each step that a reader may take before it looks for hosts and paths:
 /// percent-decoding, compatibility normalization, removal of invisible characters, unquoting, escapes, brace expansion.
-fn spellings(text: &str) -> (Vec<String>, bool) {
+pub(crate) fn spellings(text: &str) -> (Vec<String>, bool) {
     let mut all: Vec<String> = Vec::new();
     let (mut complete, mut bytes) = (true, 0);
     let mut add = |all: &mut Vec<String>, one: String| {
@@ -163,7 +183,7 @@ fn spellings(text: &str) -> (Vec<String>, bool) {
             }
         }
     }
-    (all, complete)
+    (all, complete && !paths::is_encoded_thrice(text))
 }
 
 /// The string after compatibility normalization, and with the characters that resolvers and browsers treat as `.` and `/`.
@@ -194,19 +214,23 @@ fn collect_paths(text: &str, to: &mut Candidates) {
     let is_url =
         |word: &str| exact::is_network_url(word.trim_end_matches([')', '.', ',', ';', ':', '!', '?']));
     if whole.contains(char::is_whitespace) && whole.contains(['/', '\\']) && !whole.contains("://") {
-        to.add_path(lowered(whole), false);
+        to.add_path(whole, false);
     }
-    for source in [text, spanned.as_str()] {
+    let sources = [Some(text), (spanned != text).then_some(spanned.as_str())];
+    for source in sources.into_iter().flatten() {
         let alone = !source.trim().contains(is_between);
         for word in source.split(is_between).filter(|word| !word.is_empty()) {
             if to.is_full() {
                 return;
             }
-            // All readers agree that what follows the host of such a URL is no path on this machine.
+            // What follows the host of such a URL is a path on this machine to few, and never a relative one.
             if is_url(word) {
+                let rest = word.split_once("://").map_or("", |(_, rest)| rest);
+                let path = rest.find('/').map_or("", |at| &rest[at..]);
+                to.add_path(path.split(['?', '#']).next().unwrap_or_default(), true);
                 continue;
             }
-            to.add_path(lowered(word), !alone && !is_like_path(word));
+            to.add_path(word, !alone && !is_like_path(word));
             for (at, one) in word.char_indices() {
                 if to.is_full() {
                     break;
@@ -214,28 +238,31 @@ fn collect_paths(text: &str, to: &mut Candidates) {
                 let starts = AROUND_PATHS.contains(one) || one == '-';
                 let rest = if starts { &word[at + one.len_utf8()..] } else { continue };
                 if !rest.is_empty() {
-                    to.add_path(lowered(rest), !is_like_path(rest));
+                    to.add_path(rest, !is_like_path(rest));
                     let end = rest.find(|one| AROUND_PATHS.contains(one)).unwrap_or(rest.len());
                     if end > 0 && end < rest.len() {
-                        to.add_path(lowered(&rest[..end]), !is_like_path(&rest[..end]));
+                        to.add_path(&rest[..end], !is_like_path(&rest[..end]));
                     }
                 }
             }
             if let Some(end) = word.find(|one| AROUND_PATHS.contains(one)).filter(|end| *end > 0) {
-                to.add_path(lowered(&word[..end]), !is_like_path(&word[..end]));
+                to.add_path(&word[..end], !is_like_path(&word[..end]));
             }
             // `-I/usr/include`, `-f~/x`, `x>/etc/y`.
             if !word.starts_with(['/', '~', '.'])
                 && let Some(at) = word.find(['/', '~', '$', ANY])
             {
-                to.add_path(lowered(&word[at..]), false);
+                to.add_path(&word[at..], false);
             }
             // The host part of `scheme://host/path` may be dropped or kept.
             let turned = word.replace('\\', "/");
             for (at, _) in turned.match_indices("//") {
+                if to.is_full() {
+                    break;
+                }
                 let rest = turned[at..].trim_start_matches('/');
                 if let Some(at) = rest.find('/') {
-                    to.add_path(lowered(&rest[at..]), false);
+                    to.add_path(&rest[at..], false);
                 }
             }
         }
@@ -246,11 +273,11 @@ fn is_like_path(word: &str) -> bool {
     word.contains(['/', '\\']) || word.starts_with(['~', '.', '%']) && word.len() > 1
 }
 
-/// As paths are compared.
-fn lowered(text: &str) -> String {
+/// With forward slashes, and no longer than paths that are compared.
+fn turned(text: &str) -> String {
     match text.char_indices().nth(MAX_PATH) {
-        None => text.replace('\\', "/").to_lowercase(),
-        Some((at, _)) => format!("{}{ANY}", text[..at].replace('\\', "/").to_lowercase()),
+        None => text.replace('\\', "/"),
+        Some((at, _)) => format!("{}{ANY}", text[..at].replace('\\', "/")),
     }
 }
 

@@ -6,7 +6,7 @@ use super::spans::{ANY, ONE, PART};
 const MAX_EXPANSIONS: usize = 32;
 
 /// Maximum length of a pair of brackets or braces with what is inside.
-const MAX_GROUP: usize = 1024;
+const MAX_GROUP: usize = 256;
 
 /// The reason why a shell would compute a whole word of the text, if it would.
 pub(super) fn computed(text: &str) -> Option<&'static str> {
@@ -32,8 +32,23 @@ pub(super) fn computed(text: &str) -> Option<&'static str> {
 }
 
 /// The text with each part that a shell computes replaced by [`ANY`], and with the wildcards of file names.
-pub(super) fn spanned(text: &str) -> String {
+pub(crate) fn spanned(text: &str) -> String {
+    spanned_for(text, true)
+}
+
+/// The same for hosts: nothing expands `*` and `?` there.
+pub(super) fn spanned_url(text: &str) -> String {
+    spanned_for(text, false)
+}
+
+fn spanned_for(text: &str, is_path: bool) -> String {
+    if !text.contains(['$', '`', '%', '*', '?', '[', '{']) {
+        return text.to_owned();
+    }
     let chars: Vec<char> = text.chars().collect();
+    // Behind the last one that closes, nothing is looked for.
+    let last = |close: char| chars.iter().rposition(|one| *one == close).unwrap_or_default();
+    let (last_brace, last_bracket) = (last('}'), last(']'));
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     while at < chars.len() {
@@ -88,7 +103,11 @@ pub(super) fn spanned(text: &str) -> String {
             ('%', Some(_)) => {
                 let end = (at + 1..chars.len())
                     .find(|&i| !(chars[i].is_ascii_alphanumeric() || "_()".contains(chars[i])));
-                match end.filter(|&end| chars[end] == '%' && end > at + 1) {
+                // What begins with a digit is an encoded byte, and no variable.
+                let is_name = |end: usize| {
+                    end > at + 1 && !chars[at + 1].is_ascii_digit() && !is_byte(&chars[at + 1..end])
+                };
+                match end.filter(|&end| chars[end] == '%' && is_name(end)) {
                     Some(end) => {
                         let name: String = chars[at + 1..end].iter().collect();
                         let is_home = ["userprofile", "home"].contains(&name.to_lowercase().as_str());
@@ -101,36 +120,37 @@ pub(super) fn spanned(text: &str) -> String {
                     }
                 }
             }
-            ('*', _) => {
+            ('*', _) if is_path => {
                 out.push(PART);
                 at += 1;
             }
-            ('?', _) => {
+            ('?', _) if is_path => {
                 out.push(ONE);
                 at += 1;
             }
-            ('[', Some(_)) => match (at + 2..chars.len().min(at + MAX_GROUP)).find(|&i| chars[i] == ']') {
-                // An address in brackets is no wildcard.
-                Some(end) if !chars[at..end].contains(&':') && !chars[at..end].contains(&'/') => {
-                    out.push(ONE);
-                    at = end + 1;
+            ('[', Some(_)) if at < last_bracket => match set_end(&chars, at) {
+                Some((end, wild)) => {
+                    out.push(wild);
+                    at = end;
                 }
-                _ => {
+                None => {
                     out.push('[');
                     at += 1;
                 }
             },
             // A sequence `{a..z}`; lists were expanded before.
-            ('{', _) => match (at + 1..chars.len().min(at + MAX_GROUP)).find(|&i| chars[i] == '}') {
-                Some(end) if chars[at..end].windows(2).any(|pair| pair == ['.', '.']) => {
-                    out.push(PART);
-                    at = end + 1;
+            ('{', _) if at < last_brace => {
+                match (at + 1..chars.len().min(at + MAX_GROUP)).find(|&i| chars[i] == '}') {
+                    Some(end) if chars[at..end].windows(2).any(|pair| pair == ['.', '.']) => {
+                        out.push(PART);
+                        at = end + 1;
+                    }
+                    _ => {
+                        out.push('{');
+                        at += 1;
+                    }
                 }
-                _ => {
-                    out.push('{');
-                    at += 1;
-                }
-            },
+            }
             (one, _) => {
                 out.push(one);
                 at += 1;
@@ -138,6 +158,44 @@ pub(super) fn spanned(text: &str) -> String {
         }
     }
     out
+}
+
+fn is_byte(name: &[char]) -> bool {
+    name.len() == 2 && name.iter().all(char::is_ascii_hexdigit)
+}
+
+/// The position after a set of characters in brackets, and what it may stand for: [`ONE`], or [`PART`] where it may be a range
+/// of numbers. Nothing for an address in brackets, and for brackets with a slash inside.
+fn set_end(chars: &[char], from: usize) -> Option<(usize, char)> {
+    let limit = chars.len().min(from + MAX_GROUP);
+    let mut at = from + 1;
+    if matches!(chars.get(at), Some('!' | '^')) {
+        at += 1;
+    }
+    let first = at;
+    while at < limit {
+        match (chars[at], chars.get(at + 1)) {
+            ('/', _) => return None,
+            // A class, as in `[[:alpha:]]`.
+            ('[', Some(&mark @ (':' | '.' | '='))) => {
+                let inside = chars.get(at + 2..limit).unwrap_or_default();
+                match inside.windows(2).position(|pair| pair == [mark, ']']) {
+                    Some(length) => at += length + 4,
+                    None => at += 1,
+                }
+            }
+            (']', _) if at > first => {
+                let inside: String = chars[from + 1..at].iter().collect();
+                let address = inside.split('%').next().unwrap_or_default();
+                if address.parse::<std::net::Ipv6Addr>().is_ok() {
+                    return None;
+                }
+                return Some((at + 1, if inside.contains('-') { PART } else { ONE }));
+            }
+            _ => at += 1,
+        }
+    }
+    None
 }
 
 /// The position after the bracket that closes the one at `from`.
@@ -233,6 +291,7 @@ fn innermost(text: &str) -> Option<(usize, usize)> {
             .bytes()
             .rev()
             .take(MAX_GROUP)
+            .take_while(|one| *one != b'}')
             .position(|one| one == b'{')
             .map(|back| close - 1 - back)?;
         let is_variable = text[..open].ends_with('$');

@@ -7,6 +7,34 @@ pub(super) const PART: char = '\u{f0001}';
 /// One character that is no slash.
 pub(super) const ONE: char = '\u{f0002}';
 
+/// Whether a part of the text is not known.
+pub(crate) fn is_wild(text: &str) -> bool {
+    text.contains([ANY, PART, ONE])
+}
+
+pub(crate) fn is_wildcard(one: char) -> bool {
+    [ANY, PART, ONE].contains(&one)
+}
+
+/// Whether what a part of a path stands for may be two dots. No wildcard stands for a dot at the beginning of a name.
+pub(crate) fn may_be_parent(part: &str) -> bool {
+    part.starts_with('.') && may_be(part, "..")
+}
+
+/// The path with two dots wherever they may be.
+pub(crate) fn climbed(path: &str) -> String {
+    path.split('/').map(|part| if may_be_parent(part) { ".." } else { part }).collect::<Vec<_>>().join("/")
+}
+
+/// Whether what the path stands for may be below the folder, which has one part or more, or be on the way there.
+pub(crate) fn may_be_below(path: &str, folder: &str) -> bool {
+    may_be_under(path, folder) || {
+        let length = folder.split('/').count();
+        let first: Vec<&str> = path.split('/').take(length).collect();
+        is_wild(&first.join("/")) && may_be_under(&first.join("/"), folder)
+    }
+}
+
 /// Whether what the path stands for may be the folder, or below it.
 pub(crate) fn may_be_under(path: &str, folder: &str) -> bool {
     if !path.contains([ANY, PART, ONE]) {

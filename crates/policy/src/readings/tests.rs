@@ -1,5 +1,7 @@
 use serde_json::json;
 
+use super::{Candidates, MAX_CANDIDATES, MAX_WORK};
+
 use crate::{Action, Arguments, Asked, Decision, Effects, Policy, Reading};
 
 fn decide(rule: &str, arguments: &serde_json::Value) -> Decision {
@@ -51,6 +53,9 @@ fn no_spelling_of_a_host_passes_a_denial() {
         "http://[::1]@evil.example/",
         "$(echo evil).example",
         "http://$h/",
+        "http://evil.example%00.good.example/",
+        "http://evil.example\0.good.example/",
+        "http://{good,e{v}il}.example/",
     ] {
         assert_ne!(past("'evil.example'", text, "target"), Decision::Allow, "{text}");
         let permit = "decide = 'allow'\ndestinations = ['good.example']";
@@ -74,6 +79,8 @@ fn no_form_of_an_address_passes_a_denial() {
         "10.0.5",
         "0x0a.0.0.0x5",
         "http://10.0.0.5:80\\x",
+        "http://10.0.0.[4-6:1]/",
+        "http://10.0.0.{5,6}/",
     ] {
         assert_ne!(past("'10.0.0.5'", text, "x"), Decision::Allow, "{text}");
     }
@@ -86,6 +93,10 @@ fn no_form_of_an_address_passes_a_denial() {
         "127.1",
         "::ffff:7f00:1",
         "[fe80::1%25lo]127.1",
+        "http://[::ffff:0.0.0.0]/",
+        "local%68ost:80",
+        "ｌocalhost:80",
+        "http://127.0.0.1:80:81/",
     ] {
         assert_ne!(past("'127.0.0.1'", text, "x"), Decision::Allow, "{text}");
     }
@@ -126,12 +137,85 @@ fn no_spelling_of_a_path_passes_a_denial() {
         "--key=~/.ssh/id",
         "-I/home/me/.ssh",
         "/a:/home/me/.ssh",
+        "/proc/123/c?d/id",
+        "/pro[c]/123/fd/7",
+        "~/.[[:alpha:]]sh/id",
+        "/home/me/work/.?/.ssh/id",
+        "d=..; cat ~/work/$d/.ssh/id",
+        "vscode://file/home/me/.ssh/id",
+        "https://good.example/home/me/.ssh/id",
+        "https://good.example/../../home/me/.ssh/id",
     ] {
         assert_ne!(past("'~/.ssh'", text, "x"), Decision::Allow, "{text}");
         let permit = "decide = 'allow'\ndestinations = ['~/work']";
         assert_ne!(decide(permit, &json!({ "x": text, "y": "/home/me/work/a" })), Decision::Allow, "{text}");
         let named = "decide = 'allow'\narguments.x = { under = '~/work' }";
         assert_ne!(decide(named, &json!({ "x": text })), Decision::Allow, "{text}");
+    }
+}
+
+#[test]
+fn a_url_inside_a_url_earns_no_permission_however_it_is_encoded() {
+    for inner in [
+        "http%3A%2F%2Fevil.example%2F",
+        "%2F%2Fevil.example",
+        "/%2Fevil.example",
+        "%2F%5Cevil.example",
+        "%5C%5Cevil.example",
+        "https%3Aevil.example",
+        "http:%2F%2Fevil.example",
+        "http%253A%252F%252Fevil.example",
+        "http%25253A%25252F%25252Fevil.example",
+        "%2568ttp%3A//evil.example",
+        "http%3A%0A%2F%2Fevil.example",
+        "file%3A%2Fetc%2Fpasswd",
+        "http%3A%2F%2F%65vil%2Eexample",
+    ] {
+        for text in [
+            format!("https://good.example/?to={inner}"),
+            format!("https://good.example/a?b=c&to={inner}#d"),
+            format!("https://good.example/{inner}"),
+        ] {
+            for rule in ["destinations = 'good.example'", "arguments.x = { host = 'good.example' }"] {
+                let permit = format!("decide = 'allow'\n{rule}");
+                assert_ne!(decide(&permit, &json!({ "x": text })), Decision::Allow, "{text}");
+            }
+        }
+    }
+    for text in [
+        "https://good.example/wiki/Caf%C3%A9",
+        "https://good.example/a%20b?q=100%25&t=10%3A30",
+        "https://good.example/?mail=me%40good.example&next=%2Fhome",
+        "https://good.example/wiki/Talk:Rust",
+    ] {
+        let permit = "decide = 'allow'\ndestinations = 'good.example'";
+        assert_eq!(decide(permit, &json!({ "x": text })), Decision::Allow, "{text}");
+    }
+}
+
+#[test]
+fn what_a_shell_makes_of_a_path_earns_no_permission() {
+    let named = "decide = 'allow'\narguments.x = { under = '/home/me/work' }";
+    for text in [
+        "/home/me/work/a /home/me/.ssh/id",
+        "/home/me/work/a;cat ~/.ssh/id",
+        "/home/me/work/a,/etc/passwd",
+        "/home/me/work/.\".\"/.ssh/id",
+        "/home/me/work/.?/.ssh/id",
+        "/home/me/work/.*/.ssh/id",
+        "/home/me/work/{..,x}/.ssh/id",
+        "/home/me/work/.''./.ssh/id",
+        "/home/me/work/a --file=x",
+    ] {
+        assert_ne!(decide(named, &json!({ "x": text })), Decision::Allow, "{text}");
+    }
+    for text in [
+        "/home/me/work/notes (final).txt",
+        "/home/me/work/O'Hara, a \"letter\".txt",
+        "/home/me/work/app/[id]/page.tsx",
+        "/home/me/work/a&b=c.txt",
+    ] {
+        assert_eq!(decide(named, &json!({ "x": text })), Decision::Allow, "{text}");
     }
 }
 
@@ -146,6 +230,13 @@ fn ordinary_texts_are_not_denied() {
         "2026-06-01T12:00:00Z",
         "costs $5.00",
         "/home/me/work/notes.txt",
+        "https://good.example/%E6%97%A5%E6%9C%AC",
+        "https://good.example/a%20b%20c",
+        "../other/Cargo.toml",
+        "src/*.ts",
+        "2026-06-01T12:00:00+00:00",
+        "^[a-z]+\\.(rs|toml)$",
+        "[link](https://good.example/x)",
     ] {
         assert_eq!(past("'evil.example', '~/.ssh', '10.0.0.5'", text, "x"), Decision::Allow, "{text}");
     }
@@ -196,6 +287,75 @@ fn texts_of_repeated_marks_end_with_an_answer() {
     for part in ["/../a", "$x{", "{a,b}", "a.b,", "[", "%2525", "\\x41", "((", "`", "\u{3002}x", "a=", "*?"] {
         let text = part.repeat(4_000 / part.len());
         let _decision = past("'evil.example', '~/.ssh'", &text, "x");
+    }
+}
+
+/// Work is counted and not timed: a machine may be busy.
+#[test]
+fn hostile_texts_cost_a_bounded_amount_of_work() {
+    for part in [
+        "@",
+        "%41",
+        "http://",
+        "jar:file:",
+        "a@b.c:1,",
+        "@a.b:1%41",
+        "\\",
+        "[",
+        "$x{",
+        "{a,b}",
+        "a=",
+        "~/a,",
+        "a.ü:80@",
+        "://",
+        "((",
+    ] {
+        let read = Candidates::of(&part.repeat(20_000 / part.len()));
+        // The last word may be the one that goes over.
+        assert!(read.work <= MAX_WORK + 64 * 1024, "{part}: {}", read.work);
+        let bytes: usize = read.paths.keys().map(String::len).sum();
+        assert!(read.paths.len() <= 3 * MAX_CANDIDATES && bytes <= 3 * MAX_WORK, "{part}: {bytes}");
+        assert!(read.hosts.len() + read.odd.len() <= 16 * MAX_CANDIDATES, "{part}: {}", read.hosts.len());
+        assert!(read.unclear.is_some() || read.work <= MAX_WORK, "{part}");
+    }
+    let prose = "All the words of an ordinary text of this length are looked at, and none is in doubt. ";
+    let numbered: String = (0..120).map(|at| format!("{prose}{at:04} ")).collect();
+    assert_eq!(Candidates::of(&numbered).unclear, None);
+}
+
+/// A disk that counts how often it is looked at.
+#[derive(Debug, Default)]
+struct Counted(std::sync::atomic::AtomicUsize);
+
+impl crate::FollowLinks for Counted {
+    fn follow(&self, path: &str) -> std::io::Result<String> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(path.to_owned())
+    }
+
+    fn ways(&self, _: &str, most: usize) -> std::io::Result<Vec<String>> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok((0..most).map(|at| format!("n{at}")).collect())
+    }
+}
+
+#[test]
+fn the_disk_is_looked_at_a_bounded_number_of_times() {
+    let disk = std::sync::Arc::new(Counted::default());
+    let reading = Reading::at_home("/home/me").following(disk.clone());
+    let policy = Policy::read(
+        "[[rule]]\ndecide = 'deny'\ndestinations = '~/.ssh'\n[[rule]]\ndecide = 'allow'",
+        &reading,
+    )
+    .unwrap();
+    for part in ["/a/b ", "/*/*/*/* ", "a/b,", "~/*/x "] {
+        let text: String = (0..2_000).map(|at| format!("{}{at}", part.trim_end()) + " ").collect();
+        let arguments = Arguments::read(&json!({ "x": text }).to_string()).unwrap();
+        let asked = Asked::new("s", Action::tool("t", Effects::unknown(), &arguments));
+        disk.0.store(0, std::sync::atomic::Ordering::Relaxed);
+        assert_ne!(policy.decide(&asked, jiff::Timestamp::now()).decision, Decision::Allow, "{part}");
+        let looks = disk.0.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(looks <= 2_048, "{part}: {looks}");
     }
 }
 

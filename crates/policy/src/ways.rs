@@ -1,0 +1,58 @@
+//! Paths with wildcards, on the disk where links are followed.
+
+use crate::file::FollowLinks;
+use crate::readings;
+
+/// Maximum number of names in one folder, and of paths that one string with wildcards stands for.
+const MAX_NAMES: usize = 256;
+/// Maximum number of folders that are listed, and of paths that are followed, for one rule and one call.
+const MAX_LOOKS: usize = 512;
+
+/// The paths that strings with wildcards stand for, within bounds.
+pub(crate) struct Ways<'a> {
+    links: &'a dyn FollowLinks,
+    looks: usize,
+}
+
+impl<'a> Ways<'a> {
+    pub(crate) fn new(links: &'a dyn FollowLinks) -> Self {
+        Self { links, looks: 0 }
+    }
+
+    /// Whether nothing more is looked at.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.looks > MAX_LOOKS
+    }
+
+    /// The paths that an absolute one stands for, as far as links or folders are in its place: itself without wildcards. Nothing
+    /// where that is not known, or too many.
+    pub(crate) fn of(&mut self, path: &str) -> Option<Vec<String>> {
+        let mut all = vec![String::new()];
+        for part in path.split('/').skip(1) {
+            if !readings::is_wild(part) {
+                all.iter_mut().for_each(|one| {
+                    one.push('/');
+                    one.push_str(part);
+                });
+                continue;
+            }
+            let mut next = Vec::new();
+            for one in &all {
+                self.looks += 1;
+                let folder = if one.is_empty() { "/" } else { one };
+                let names = self.links.ways(folder, MAX_NAMES).ok()?;
+                // Wildcards know classes and case that are not known here.
+                let names = names
+                    .into_iter()
+                    .filter(|name| readings::may_be(&part.to_lowercase(), &name.to_lowercase()));
+                next.extend(names.map(|name| format!("{one}/{name}")));
+                if next.len() > MAX_NAMES || self.looks > MAX_LOOKS {
+                    return None;
+                }
+            }
+            all = next;
+        }
+        self.looks += all.len();
+        (self.looks <= MAX_LOOKS).then_some(all)
+    }
+}
