@@ -5,6 +5,7 @@ mod bridge;
 mod browser;
 mod cargo;
 mod conformance;
+mod destinations;
 mod flags;
 mod models;
 mod mutants;
@@ -29,8 +30,8 @@ use report::say;
 const HELP: &str = "\
 cargo xtask CHORE
 
-  test [--only PART,…]     every test there is: requirements, rust, docs, conformance, bridge, browser, peers,
-                           models
+  test [--only PART,…]     every test there is: requirements, rust, docs, conformance, bridge, destinations,
+                           browser, peers, models
   conformance server|client|authorization [--revision R] [--scenario S] [--url URL | --command PROGRAM] [--no-build]
                            the official suite against `hospes serve everything`, or our client fixture
   requirements [--check]   coverage of docs/requirements.md by tests; writes docs/coverage.md
@@ -38,6 +39,9 @@ cargo xtask CHORE
                            `hospes` between the Inspector and servers of others, in both eras; the groups are judges,
                            apps, python and fronts
   bridge [--no-build]      `hospes` between applications and servers of every pair of revisions
+  destinations [--no-build]
+                           hosts, URLs and paths in many spellings: what Python, Node, curl and shells reach, and what
+                           the rules say
   browser [--no-build] [--pictures FOLDER]
                            our pages in Chromium, sign-in through npm oidc-provider, the system's keyring
   models                   `hospes-models` at servers of others: every wire format, and a small model
@@ -61,6 +65,7 @@ fn chore(name: &str) -> Option<Chore> {
         "browser" => (browser::FLAGS, browser::run),
         "models" => (models::FLAGS, models::run),
         "bridge" => (bridge::FLAGS, bridge::run),
+        "destinations" => (destinations::FLAGS, destinations::run),
         "bench" => (bench::FLAGS, bench::run),
         "soak" => (soak::FLAGS, soak::run),
         "mutants" => (mutants::FLAGS, mutants::run),

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::flags::{Accepted, Flags};
 use crate::report::{Outcome, Report, say};
 use crate::tools::{self, Versions};
-use crate::{bridge, browser, cargo, conformance, models, peers, place, requirements};
+use crate::{bridge, browser, cargo, conformance, destinations, models, peers, place, requirements};
 
 /// What the command line may say.
 pub(crate) const FLAGS: Accepted = Accepted { values: &["only"], switches: &[] };
@@ -19,7 +19,7 @@ struct Part {
 }
 
 /// The parts, in the order in which they run: cheap and telling ones first.
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     Part {
         name: "requirements",
         built: false,
@@ -29,6 +29,7 @@ const PARTS: [Part; 8] = [
     Part { name: "docs", built: false, run: docs },
     Part { name: "conformance", built: true, run: conformance },
     Part { name: "bridge", built: true, run: |report| report.part("bridge", bridge::part) },
+    Part { name: "destinations", built: true, run: |report| report.part("destinations", destinations::part) },
     Part { name: "browser", built: true, run: |report| report.part("browser", browser::part) },
     Part { name: "models", built: true, run: |report| report.part("models", models::part) },
     Part { name: "peers", built: true, run: |report| report.part("peers", peers::part) },

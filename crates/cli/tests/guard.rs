@@ -96,6 +96,36 @@ fn rules_are_gone_by_and_read_again_and_what_was_called_is_recorded() {
 }
 
 #[test]
+fn many_decisions_can_be_looked_at_at_once() {
+    let house = House::new();
+    house.write(
+        "rules.toml",
+        "[[rule]]\ndecide = 'deny'\nserver = 'files'\ndestinations = '~/.ssh'\n[[rule]]\ndecide = 'allow'\n",
+    );
+    let rules = house.path("rules.toml");
+    let asked = |lines: &str| {
+        house.write("calls.jsonl", lines);
+        let mut command = house.command(&["policy", "batch", "--policy", rules.to_str().unwrap()]);
+        command.stdin(std::fs::File::open(house.path("calls.jsonl")).unwrap()).output().unwrap()
+    };
+    let output = asked(
+        "{\"server\":\"files\",\"tool\":\"read\",\"arguments\":{\"path\":\"~/.ssh/id\"}}\n\
+         {\"server\":\"files\",\"tool\":\"read\",\"arguments\":{\"path\":\"~/work\"}}\n\
+         {\"server\":\"files\",\"tool\":\"read\",\"arguments\":{\"a\":1,\"a\":2}}\n",
+    );
+    let answers: Vec<Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let decisions: Vec<&Value> = answers.iter().map(|answer| &answer["decision"]).collect();
+    assert_eq!(decisions, ["deny", "allow", "deny"], "{answers:?}");
+    let wrong = asked("{\"server\":\"files\"}\n");
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(!wrong.status.success() && said.contains("line 1 is no call"), "{said}");
+}
+
+#[test]
 fn a_decision_can_be_looked_at_without_a_call() {
     let house = House::new();
     std::fs::create_dir_all(house.path("config/hospes")).unwrap();

@@ -14,6 +14,10 @@ pub(crate) enum Policy {
     Check(PolicyFile),
     /// Show what would be decided about a call, by which rule, and why. No server is started
     Test(PolicyTest),
+    /// Say the same about many calls of tools: JSON objects on standard input, one a line, answered by one line each
+    ///
+    /// An object has `server`, `tool` and `arguments`; an answer has `decision` and `because`.
+    Batch(PolicyFile),
 }
 
 #[derive(Debug, Args)]

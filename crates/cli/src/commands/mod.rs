@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod auth;
+mod batch;
 pub(crate) mod call;
 pub(crate) mod console;
 pub(crate) mod list;

@@ -26,6 +26,7 @@ pub(crate) async fn run(args: Policy, output: Output) -> Outcome {
     match args {
         Policy::Check(file) => check(&file, output).await,
         Policy::Test(test) => explain(&test, output).await,
+        Policy::Batch(file) => super::batch::run(&rules(&file)?.1),
     }
 }
 

@@ -1,0 +1,53 @@
+//! `hospes policy batch`: decisions about many calls.
+
+use std::io::{BufRead as _, BufWriter, Read as _, Write as _};
+
+use hospes_policy::{Action, Arguments, Asked, Effects, Policy};
+use jiff::Timestamp;
+
+use crate::exit::{Failure, Outcome};
+
+/// Maximum length of a line, in bytes.
+const MAX_LINE: u64 = 1 << 20;
+
+/// A line of standard input.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call<'a> {
+    server: String,
+    tool: String,
+    #[serde(borrow)]
+    arguments: &'a serde_json::value::RawValue,
+}
+
+/// Answers each line of standard input by one line.
+pub(super) fn run(rules: &Policy) -> Outcome {
+    let (mut input, mut out) = (std::io::stdin().lock(), BufWriter::new(std::io::stdout().lock()));
+    let unread = |error: std::io::Error| Failure::usage("standard input cannot be read").because(&error);
+    let mut line = String::new();
+    for number in 1_u64.. {
+        line.clear();
+        if input.by_ref().take(MAX_LINE).read_line(&mut line).map_err(unread)? == 0 {
+            break;
+        }
+        let call: Call<'_> = serde_json::from_str(&line).map_err(|error| {
+            let hint = r#"{"server":"files","tool":"read","arguments":{}} is one, of at most 1 MiB"#;
+            Failure::usage(format!("line {number} is no call: {error}")).hint(hint)
+        })?;
+        let verdict = match Arguments::read(call.arguments.get()) {
+            Ok(arguments) => {
+                let action = Action::tool(&call.tool, Effects::unknown(), &arguments);
+                rules.decide(&Asked::new(&call.server, action), Timestamp::now())
+            }
+            Err(error) => Policy::unreadable(&error),
+        };
+        let answer =
+            serde_json::json!({ "decision": verdict.decision.to_string(), "because": verdict.why() });
+        // A reader that has gone away is no failure.
+        if writeln!(out, "{answer}").is_err() {
+            return Ok(());
+        }
+    }
+    let _gone = out.flush();
+    Ok(())
+}
