@@ -30,6 +30,8 @@ pub enum Rule {
 pub struct CallerFront {
     rule: Rule,
     local: SocketAddr,
+    /// Whether this process is the administrator's.
+    is_administrator: bool,
     /// The hash of the token, so that how long a comparison takes says nothing of it.
     token: [u8; 32],
 }
@@ -40,7 +42,7 @@ impl CallerFront {
     /// The check before the endpoint that listens at `local`.
     #[must_use]
     pub fn new(rule: Rule, local: SocketAddr, token: &str) -> Self {
-        Self { rule, local, token: Sha256::digest(token).into() }
+        Self { rule, local, is_administrator: super::is_administrator(), token: Sha256::digest(token).into() }
     }
 
     async fn known(&self, request: &Request<Incoming>) -> Known {
@@ -92,8 +94,9 @@ impl CallerFront {
             (Rule::SameUser, Ok(caller)) => {
                 Some(format!("{caller} is not of the user who runs this host: {token}"))
             }
-            // From the administrator there are no secrets.
-            (Rule::SameUser, Err(Unknown::Hidden { uid: 0 })) => None,
+            // From the administrator there are no secrets. A host of the administrator sees all processes: what it
+            // cannot identify has just ended or been given another parent, and may be a server.
+            (Rule::SameUser, Err(Unknown::Hidden { uid: 0 })) if !self.is_administrator => None,
             (Rule::SameUser, Err(why)) => Some(format!(
                 "it is not known which program calls ({why}), and only those of one user may: {token}"
             )),
@@ -166,5 +169,25 @@ impl fmt::Debug for CallerFront {
             .field("rule", &self.rule)
             .field("local", &self.local)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_administrator_hides_is_served_to_other_users_alone() {
+        let front = |is_administrator| CallerFront {
+            rule: Rule::SameUser,
+            local: ([127, 0, 0, 1], 1).into(),
+            is_administrator,
+            token: [0; 32],
+        };
+        let hidden = |uid| Err(Unknown::Hidden { uid });
+        assert_eq!(front(false).refusal(&hidden(0), false), None);
+        assert!(front(true).refusal(&hidden(0), false).is_some());
+        assert_eq!(front(true).refusal(&hidden(0), true), None);
+        assert!(front(false).refusal(&hidden(1000), false).is_some());
     }
 }

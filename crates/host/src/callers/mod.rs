@@ -135,3 +135,11 @@ pub fn is_same_user(uid: u32) -> bool {
 fn own_user() -> u32 {
     linux::own_user()
 }
+
+/// Whether this program runs as the administrator.
+fn is_administrator() -> bool {
+    #[cfg(target_os = "linux")]
+    return own_user() == 0;
+    #[cfg(not(target_os = "linux"))]
+    false
+}
