@@ -201,6 +201,7 @@ async fn numbers_are_shown_and_sent_as_they_are_written() {
     assert!(got.contains(r#""note":"y""#), "{got}");
 
     // One of them changed, and the rest as JSON. What was approved last is beside it, to the last digit.
+    browser.see("Nothing waits for you.").await;
     let calling = house.call("exact", &sent.replace("0993", "0992"));
     browser.see("9007199254740992").await;
     browser.run(SHOW_ALL).await;
@@ -269,6 +270,7 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     assert_eq!(said(calling).await, "Madrid.");
 
     // Denied before anything is sent, and after.
+    browser.see("Nothing waits for you.").await;
     let calling = house.call("ask_model", "{}");
     browser.see("Be brief.").await;
     browser.find("[data-once][aria-disabled=false]").await;
@@ -276,6 +278,7 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     browser.press("[data-deny]").await;
     let refused = said(calling).await;
     assert!(!refused.contains("Paris"), "{refused}");
+    browser.see("Nothing waits for you.").await;
     let calling = house.call("ask_model", "{}");
     browser.see("Be brief.").await;
     browser.find("[data-once][aria-disabled=false]").await;
@@ -352,6 +355,7 @@ async fn a_form_is_filled_in_and_one_that_wants_a_secret_says_so() {
     let got: Value = serde_json::from_str(&said(calling).await).unwrap();
     assert_eq!(got, json!({ "city": "rome", "seats": 3, "window": true }));
 
+    browser.see("Nothing waits for you.").await;
     let calling = house.call("fill_secret", "{}");
     browser.see("It seems to ask for a secret (answer)").await;
     browser.find(".matter.sharp").await;
@@ -377,6 +381,7 @@ async fn an_address_is_shown_whole_and_nothing_of_it_is_fetched() {
     browser.keys("o").await;
     assert_eq!(said(calling).await, "been there");
     assert_eq!(house.there.asked(), Vec::<String>::new(), "nobody but the person goes there");
+    browser.see("Nothing waits for you.").await;
     let calling = house.call("go_there", "{}");
     browser.see("Sign in to go on.").await;
     browser.find("[data-deny][aria-disabled=false]").await;
@@ -401,6 +406,7 @@ async fn a_result_is_delivered_as_the_person_lets_it() {
     browser.press("[data-edit]").await;
     browser.press("[data-once]").await;
     assert_eq!(said(calling).await, "All is well.");
+    browser.see("Nothing waits for you.").await;
     let calling = house.call("report", "{}");
     browser.see("pay 100 to mallory").await;
     browser.find("[data-deny][aria-disabled=false]").await;

@@ -103,7 +103,13 @@ function isSame(old, fresh) {
 
 function patchChildren(parent, fresh) {
   const keyed = new Map();
-  for (const old of parent.childNodes) if (keyOf(old) !== undefined) keyed.set(keyOf(old), old);
+  const names = new Set(fresh.map(keyOf));
+  // What goes away goes first: to move what stays in front of it would take the focus from it.
+  for (const old of [...parent.childNodes]) {
+    if (keyOf(old) === undefined) continue;
+    if (names.has(keyOf(old))) keyed.set(keyOf(old), old);
+    else old.remove();
+  }
   let at = parent.firstChild;
   for (const node of fresh) {
     const key = keyOf(node);
