@@ -112,10 +112,12 @@ async fn a_server_that_is_silent_on_the_probe_is_not_started_again() {
 #[tokio::test]
 async fn a_failed_connection_says_what_was_tried_and_what_came_back() {
     let error = Client::connect(scripted(&["exit"])).await.unwrap_err();
-    assert_eq!(error.stage, Stage::Initialize);
     assert_eq!(error.what, "the server exited with status 2");
     assert_eq!(error.stderr.as_deref(), Some("no configuration found"));
-    assert_eq!(error.tried.len(), 2, "one start, and one more: {error}");
+    // On Linux it is known that it has read nothing, so that it is not started once more.
+    let (stage, starts) =
+        if cfg!(target_os = "linux") { (Stage::Discover, 1) } else { (Stage::Initialize, 2) };
+    assert_eq!((error.stage, error.tried.len()), (stage, starts), "{error}");
     assert!(error.to_string().contains("no configuration found"), "{error}");
 
     let error = Client::connect(scripted(&["refuse"])).await.unwrap_err();
