@@ -461,7 +461,7 @@ impl Core {
             self.link.learn_tools(list, &self.speech);
             #[cfg(feature = "validate")]
             if self.settings.checks_outputs {
-                self.desk.outputs.learn(list, is_current);
+                self.desk.outputs.learn(&list.tools, is_current);
             }
         }
         Ok(answer)

@@ -50,7 +50,7 @@ pub(crate) struct Desk {
     pub(crate) changes: Changes,
     pub(crate) cache: Cache,
     #[cfg(feature = "validate")]
-    pub(crate) outputs: super::outputs::Outputs,
+    pub(crate) outputs: super::outputs::OutputSchemas,
     pub(crate) on_log: Option<OnLog>,
     pub(crate) on_notification: Option<OnNotification>,
     pub(crate) on_list_changed: Option<OnListChanged>,

@@ -74,6 +74,8 @@ pub use icon::{
 pub use listen::Subscription;
 pub use listing::{Listed, Listing, MAX_PAGES};
 pub use model_choice::{ModelCandidate, choose_model};
+#[cfg(feature = "validate")]
+pub use outputs::OutputSchemas;
 #[cfg(feature = "stdio")]
 pub use process::ProcessNews;
 pub use request::{FromReply, Request};

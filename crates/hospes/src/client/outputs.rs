@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use hospes_model::{CallToolResult, ListToolsResult, Notification, RawJson};
+use hospes_model::{CallToolResult, Notification, RawJson, Tool};
 
 use crate::json_schema::{compile, is_bounded};
 
@@ -12,9 +12,10 @@ const MAX_SCHEMAS: usize = 4096;
 /// How long such a schema may be, in bytes; results are not checked against a longer one.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
-/// What the tools that were listed say of their results.
+/// Output schemas of tools that were listed, compiled when a result is first checked. Of at most 4096 tools, each schema of
+/// at most 256 KiB; results of other tools are not checked.
 #[derive(Debug, Default)]
-pub(crate) struct Outputs(Mutex<HashMap<Box<str>, Arc<Output>>>);
+pub struct OutputSchemas(Mutex<HashMap<Box<str>, Arc<Output>>>);
 
 #[derive(Debug)]
 struct Output {
@@ -23,15 +24,16 @@ struct Output {
     compiled: OnceLock<Option<jsonschema::Validator>>,
 }
 
-impl Outputs {
-    /// Remembers what the tools of a list, or of a page of it, say, unless they have changed since it was asked for.
-    pub(crate) fn learn(&self, list: &ListToolsResult, is_current: impl Fn() -> bool) {
+impl OutputSchemas {
+    /// Remembers the schemas of these tools, which are a list or a page of it, unless `is_current` says that they have
+    /// changed since they were asked for.
+    pub fn learn(&self, tools: &[Tool], is_current: impl Fn() -> bool) {
         let mut outputs = self.lock();
         // Asked under the lock: what changes now waits to take out what is learned here.
         if !is_current() {
             return;
         }
-        for tool in &list.tools {
+        for tool in tools {
             let known = outputs.get(tool.name.as_str());
             match &tool.output_schema {
                 Some(schema) if known.is_some_and(|known| known.schema == *schema) => {}
@@ -56,11 +58,21 @@ impl Outputs {
         }
     }
 
-    /// Checks a result.
+    /// Whether no tool has a schema.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Whether results of this tool are checked.
+    pub fn has(&self, tool: &str) -> bool {
+        self.lock().contains_key(tool)
+    }
+
+    /// Checks a result. A tool's own error, and a result of a tool without a schema, fit.
     ///
     /// # Errors
-    /// What is wrong with it. The result's own values are not part of that.
-    pub(crate) fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), String> {
+    /// What is wrong with it, without the result's own values.
+    pub fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), String> {
         let Some(output) = self.lock().get(tool).cloned() else { return Ok(()) };
         if result.is_error == Some(true) {
             return Ok(());

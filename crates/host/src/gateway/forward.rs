@@ -109,6 +109,9 @@ impl Gateway {
         }
         match outcome {
             Outcome::Complete(reply) => {
+                if method == Method::ToolsCall {
+                    look_at_result(server, &live, &params, &reply);
+                }
                 let reply = spoken_for::with_server_info(reply, down);
                 self.shown(&method, reply, server, &catalogue).map(Outcome::Complete)
             }
@@ -170,6 +173,30 @@ impl Gateway {
             }
             reply => Ok(reply),
         }
+    }
+}
+
+/// Notes a structured result that breaks its tool's output schema. Only results of tools that have one are decoded.
+fn look_at_result(server: &str, live: &Live, params: &RawJson, reply: &Reply) {
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+    }
+    if live.results.is_empty() {
+        return;
+    }
+    let Ok(Named { name }) = params.decode() else { return };
+    if !live.results.can_check(&name) {
+        return;
+    }
+    match reply {
+        Reply::CallTool(result) => live.results.look(server, &name, result),
+        Reply::Raw { json, .. } => {
+            if let Ok(result) = json.decode() {
+                live.results.look(server, &name, &result);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -19,6 +19,7 @@ mod listing;
 mod memory;
 mod phase;
 mod process;
+mod results;
 mod seats;
 mod server;
 mod slot;

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::connector::{ConnectProblem, Connection};
 use super::listing::Listing;
+use super::results::Results;
 use crate::pins::Hashes;
 
 /// Counts the changes of all lines.
@@ -67,6 +68,8 @@ pub(crate) struct Live {
     pub(crate) listing: Listing,
     /// The hashes of what is listed, where it is pinned.
     pub(crate) hashes: Arc<Hashes>,
+    /// What its results are checked against.
+    pub(crate) results: Results,
     /// Whether it was made in quarantine: the server was told that nothing can be asked.
     pub(crate) quarantined: bool,
     pub(crate) since: Instant,

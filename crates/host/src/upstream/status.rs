@@ -147,6 +147,7 @@ impl UpstreamStatus {
                 status.state = State::Ready;
                 status.since_ms = millis(live.since.elapsed());
                 status.warnings = live.listing.problems.iter().map(ToString::to_string).collect();
+                status.warnings.extend(live.results.warnings());
             }
             Phase::Waiting { until, failures, problem, quarantined, .. } => {
                 status.state = match problem.withheld {

@@ -396,3 +396,47 @@ struct Vec2 {
     x: i64,
     y: i64,
 }
+
+/// A type with a schema that its values do not fit.
+#[derive(serde::Serialize)]
+struct Other {
+    b: u32,
+}
+
+impl JsonSchema for Other {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Other".into()
+    }
+
+    fn json_schema(_: &mut hospes::schemars::SchemaGenerator) -> hospes::schemars::Schema {
+        hospes::schemars::json_schema!({ "type": "object", "required": ["a"] })
+    }
+}
+
+/// Whoever reads the status sees which server it is; the application gets the result as it came.
+///
+/// covers: TOOL-33
+#[tokio::test]
+async fn a_structured_result_that_breaks_its_schema_is_noticed() {
+    for up in ERAS {
+        let host = House::default()
+            .with("one", up, || {
+                Server::new("one", "1")
+                    .tool("broken", || async { Json(Other { b: 1 }) })
+                    .tool("fine", || async { "text" })
+            })
+            .start();
+        let client = Client::builder().check_outputs(false).in_memory(host.gateway()).await.unwrap();
+        client.call("one__fine", json!({})).await.unwrap();
+        assert_eq!(host.status().servers[0].warnings, [""; 0], "{up}");
+        for _ in 0..2 {
+            let result = client.call("one__broken", json!({})).await.unwrap();
+            assert_eq!(result.structured_content.unwrap().as_str(), r#"{"b":1}"#, "{up}");
+        }
+        let warnings = host.status().servers[0].warnings.clone();
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("`broken`") && warnings[0].contains("outputSchema"),
+            "{up}: {warnings:?}"
+        );
+    }
+}

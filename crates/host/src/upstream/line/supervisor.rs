@@ -29,6 +29,7 @@ use super::super::launches::Launches;
 use super::super::listing::{Kinds, Listing, Reader};
 use super::super::memory::{Known, Memory};
 use super::super::phase::{Live, Phase};
+use super::super::results::Results;
 use super::{Line, NUDGE_AFTER};
 use crate::pins::Hashes;
 
@@ -265,7 +266,8 @@ impl Line {
             let hashes = self.see(&connection, &listing).await?;
             static NEXT: AtomicU64 = AtomicU64::new(1);
             let id = NEXT.fetch_add(1, Ordering::Relaxed);
-            Ok((Live { id, connection, listing, hashes, quarantined, since: Instant::now() }, ear))
+            let results = Results::of(&listing);
+            Ok((Live { id, connection, listing, hashes, results, quarantined, since: Instant::now() }, ear))
         };
         let limit = self.server.connect_timeout;
         let connected = tokio::select! {
@@ -381,7 +383,8 @@ impl Line {
                     Err(problem) => return Over::Gone(problem),
                 };
                 let (id, quarantined, since) = (live.id, live.quarantined, live.since);
-                current = Arc::new(Live { id, connection, listing, hashes, quarantined, since });
+                let results = Results::of(&listing);
+                current = Arc::new(Live { id, connection, listing, hashes, results, quarantined, since });
                 *last = Some(Arc::clone(&current));
                 self.set(Phase::Ready(Arc::clone(&current)));
             }
