@@ -215,6 +215,7 @@ async fn after_a_decision_the_same_key_decides_nothing_else() {
         browser.keys("d").await;
         assert!(!said(third).await.contains("hosts"));
         // A card that comes up by itself is not decided by the key that decided the last one either.
+        browser.see("Nothing waits for you.").await;
         let fourth = house.call("list", &json!({}));
         browser.see("1 of 1").await;
         house.show_all().await;
