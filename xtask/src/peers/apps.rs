@@ -50,8 +50,12 @@ pub(super) fn examine(node: &Node, folder: &Path, checks: &mut Checks) -> Result
         "peers apps",
         &["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off", "--start-wait", WAIT],
     )?;
-    // An older application hears of extensions once, when it connects; the servers have been started by then.
     for era in [Era::Modern, Era::Legacy] {
+        // What servers declare is known once they have been started; an application that connects before hears nothing of
+        // it. The lists of this one wait for them.
+        if let Err(error) = Seen::at(node, era, &gateway.url) {
+            checks.add(&format!("apps: all servers start ({})", era.name()), Err(error));
+        }
         match Seen::at(node, era, &gateway.url) {
             Ok(seen) => {
                 for ((label, _), page) in SERVERS.iter().zip(&pages) {
