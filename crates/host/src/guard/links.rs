@@ -108,13 +108,13 @@ mod tests {
     fn a_link_below_an_allowed_folder_earns_no_permission_and_passes_no_denial() {
         let folder = tempfile::tempdir().unwrap();
         let home = std::fs::canonicalize(folder.path()).unwrap();
-        for name in ["work/sub", "secret"] {
+        for name in ["notes/sub", "secret"] {
             std::fs::create_dir_all(home.join(name)).unwrap();
         }
-        symlink("../secret", home.join("work/out")).unwrap();
-        symlink(home.join("secret/new"), home.join("work/dangling")).unwrap();
-        symlink("loop", home.join("work/loop")).unwrap();
-        symlink("sub", home.join("work/in")).unwrap();
+        symlink("../secret", home.join("notes/out")).unwrap();
+        symlink(home.join("secret/new"), home.join("notes/dangling")).unwrap();
+        symlink("loop", home.join("notes/loop")).unwrap();
+        symlink("sub", home.join("notes/in")).unwrap();
         let reading = Reading::at_home(home.to_str().unwrap()).following(Arc::new(LocalLinks));
         let decide = |rule: &str, path: String| {
             let policy = Policy::read(&format!("[[rule]]\n{rule}"), &reading).unwrap();
@@ -123,16 +123,16 @@ mod tests {
             policy.decide(&asked, jiff::Timestamp::now()).decision
         };
         for (path, inside) in [
-            ("work/out/key", false),
-            ("work/dangling", false),
-            ("work/sub/../out/../secret/key", false),
-            ("work/in/file", true),
-            ("work/sub/new", true),
+            ("notes/out/key", false),
+            ("notes/dangling", false),
+            ("notes/sub/../out/../secret/key", false),
+            ("notes/in/file", true),
+            ("notes/sub/new", true),
         ] {
             let path = home.join(path).to_str().unwrap().to_owned();
             for rule in [
-                "decide = 'allow'\narguments.path = { under = '~/work' }",
-                "decide = 'allow'\ndestinations = '~/work'",
+                "decide = 'allow'\narguments.path = { under = '~/notes' }",
+                "decide = 'allow'\ndestinations = '~/notes'",
             ] {
                 let allowed = decide(rule, path.clone()) == Decision::Allow;
                 assert_eq!(allowed, inside, "{rule} {path}");
@@ -147,25 +147,25 @@ mod tests {
         // Wherever a reader finds the path: behind quotes, wildcards, encodings and words, and from the home folder.
         let whole = home.to_str().unwrap();
         for path in [
-            format!("{whole}/work/o?t/key"),
-            format!("{whole}/wor*/out/key"),
-            format!("{whole}/work/o{{u,x}}t/key"),
-            format!("{whole}/work/o\"u\"t/key"),
-            format!("{whole}/work/%6fut/key"),
-            format!("file://{whole}/work/%6fut/key"),
-            format!("{whole}/work/in/../out/key"),
-            format!("cat {whole}/work/out/key"),
-            format!("{whole}/work/sub {whole}/work/out/key"),
-            "$HOME/work/out/key".to_owned(),
-            "work/out/key".to_owned(),
-            "./work/out/key".to_owned(),
-            "../work/out/key".to_owned(),
+            format!("{whole}/notes/o?t/key"),
+            format!("{whole}/note*/out/key"),
+            format!("{whole}/notes/o{{u,x}}t/key"),
+            format!("{whole}/notes/o\"u\"t/key"),
+            format!("{whole}/notes/%6fut/key"),
+            format!("file://{whole}/notes/%6fut/key"),
+            format!("{whole}/notes/in/../out/key"),
+            format!("cat {whole}/notes/out/key"),
+            format!("{whole}/notes/sub {whole}/notes/out/key"),
+            "$HOME/notes/out/key".to_owned(),
+            "notes/out/key".to_owned(),
+            "./notes/out/key".to_owned(),
+            "../notes/out/key".to_owned(),
         ] {
             for rule in ["arguments.path = { under = '~/secret' }", "destinations = '~/secret'"] {
                 let rule = format!("decide = 'deny'\n{rule}\n[[rule]]\ndecide = 'allow'");
                 assert_ne!(decide(&rule, path.clone()), Decision::Allow, "{rule} {path}");
             }
-            for rule in ["arguments.path = { under = '~/work' }", "destinations = '~/work'"] {
+            for rule in ["arguments.path = { under = '~/notes' }", "destinations = '~/notes'"] {
                 assert_ne!(
                     decide(&format!("decide = 'allow'\n{rule}"), path.clone()),
                     Decision::Allow,
@@ -173,7 +173,7 @@ mod tests {
                 );
             }
         }
-        let rule = "decide = 'allow'\ndestinations = '~/work'";
-        assert_ne!(decide(rule, home.join("work/loop/x").to_str().unwrap().to_owned()), Decision::Allow);
+        let rule = "decide = 'allow'\ndestinations = '~/notes'";
+        assert_ne!(decide(rule, home.join("notes/loop/x").to_str().unwrap().to_owned()), Decision::Allow);
     }
 }
