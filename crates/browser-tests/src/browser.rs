@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
-use thirtyfour::error::{WebDriverError, WebDriverResult};
+use thirtyfour::error::{WebDriverError, WebDriverErrorInner, WebDriverResult};
 use thirtyfour::session::http::{Body, HttpClient};
 use thirtyfour::{By, ChromiumLikeCapabilities as _, DesiredCapabilities, WebDriver, WebElement};
 use url::Url;
@@ -188,12 +188,39 @@ impl Browser {
         field.send_keys(text).await.expect("a field that can be typed into");
     }
 
-    /// Presses a button or a link.
+    /// Presses a button or a link. Where the page draws it anew between finding and pressing it, the one that stands in
+    /// its place is pressed.
     ///
     /// # Panics
-    /// When it cannot be pressed.
+    /// When it cannot be pressed within [`LIMIT`].
     pub async fn press(&self, selector: &str) {
-        self.find(selector).await.click().await.unwrap_or_else(|error| panic!("{selector}: {error}"));
+        let begun = Instant::now();
+        loop {
+            match self.find(selector).await.click().await {
+                Ok(()) => return,
+                Err(error) => assert!(
+                    matches!(*error, WebDriverErrorInner::StaleElementReference(_))
+                        && begun.elapsed() < LIMIT,
+                    "{selector}: {error}"
+                ),
+            }
+        }
+    }
+
+    /// Presses "show the next" of a card or a definition until all of it was in view.
+    ///
+    /// # Panics
+    /// When something is still not in view after two hundred steps.
+    pub async fn show_all(&self) {
+        // What was in view is counted by an observer of the page, which runs with its frames.
+        let script = "for (let step = 0; step < 200; step += 1) {
+               const next = document.querySelector('[data-show-next]');
+               if (next === null) return true;
+               next.click();
+               await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+             }
+             return false;";
+        assert!(self.run(script).await == true, "something cannot be shown: {}", self.text().await);
     }
 
     /// Waits until something is no longer on the page.

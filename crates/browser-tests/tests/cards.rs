@@ -422,14 +422,6 @@ async fn a_result_is_delivered_as_the_person_lets_it() {
     browser.picture("activity-decisions").await;
 }
 
-/// Presses "show the next" until all was in view.
-async fn show_all(browser: &Browser) {
-    while browser.run("return document.querySelector('[data-show-next]') !== null").await == true {
-        browser.run("document.querySelector('[data-show-next]')?.click()").await;
-        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
-    }
-}
-
 /// First sight, another definition, and a server that is started anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_offers_is_used_once_it_was_accepted_and_as_it_was() {
@@ -443,7 +435,7 @@ async fn what_a_server_offers_is_used_once_it_was_accepted_and_as_it_was() {
     browser.see("The server itself").await;
     browser.find(".definition .code").await;
     browser.picture("trust-new").await;
-    show_all(browser).await;
+    browser.show_all().await;
     browser.press("[data-accept=server]").await;
     browser.see("stage: accepted.").await;
     browser.gone("[data-accept=server]").await;
@@ -464,7 +456,7 @@ async fn what_a_server_offers_is_used_once_it_was_accepted_and_as_it_was() {
     browser.see("weather: rejected.").await;
     let withheld = said(house.call("weather", "{}")).await;
     assert!(!withheld.contains("rainy"), "{withheld}");
-    show_all(browser).await;
+    browser.show_all().await;
     browser.press("[data-accept=weather]").await;
     browser.see("weather: accepted.").await;
     assert_eq!(said(house.call("weather", "{}")).await, "rainy");

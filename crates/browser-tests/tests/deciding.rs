@@ -92,16 +92,16 @@ impl House {
         self.browser.run(&script).await == true
     }
 
-    /// Presses "show the next" until all was in view.
-    async fn show_all(&self) {
-        for _ in 0..200 {
-            if self.browser.run("return document.querySelector('[data-show-next]') === null").await == true {
-                return;
-            }
-            self.browser.run("document.querySelector('[data-show-next]')?.click()").await;
-            tokio::time::sleep(std::time::Duration::from_millis(30)).await;
-        }
-        panic!("something cannot be shown: {}", self.browser.text().await);
+    /// The number of calls that wait for a decision.
+    async fn waiting(&self) -> u64 {
+        let asked = self
+            .browser
+            .run(
+                "const headers = { 'x-hospes-key': localStorage.getItem('hospes-key') };
+                 return (await (await fetch('/api/approvals', { headers })).json()).open.length;",
+            )
+            .await;
+        asked.as_u64().unwrap_or_else(|| panic!("no number of waiting calls: {asked}"))
     }
 }
 
@@ -123,7 +123,7 @@ async fn a_changed_tool_is_shown_before_it_is_accepted() {
         browser.press("[data-trust]").await;
         browser.see("The server itself").await;
         browser.find(".definition .code").await;
-        house.show_all().await;
+        browser.show_all().await;
         browser.press("[data-accept=server]").await;
         browser.see("mail: accepted.").await;
 
@@ -154,7 +154,7 @@ async fn a_changed_tool_is_shown_before_it_is_accepted() {
             .await;
         assert!(tried[0] == 409 && tried[1].as_str().unwrap().contains("send_email"), "{tried}");
 
-        house.show_all().await;
+        browser.show_all().await;
         assert!(house.is_enabled("[data-accept=server]").await);
         let sizes = browser
             .run(
@@ -189,22 +189,24 @@ async fn after_a_decision_the_same_key_decides_nothing_else() {
         }
         browser.picture(&format!("queue-rows-{width}")).await;
         browser.screen(width, height).await;
-        house.show_all().await;
+        browser.show_all().await;
         browser.find("[data-once][aria-disabled=false]").await;
         browser.keys("o").await;
         assert!(said(first).await.contains("ann@example.com"));
         browser.see("choose the next one").await;
         browser.picture(&format!("queue-choose-{width}")).await;
         browser.screen(width, height).await;
-        // Long after a card would have been armed.
-        tokio::time::sleep(std::time::Duration::from_millis(900)).await;
+        // By the page's clock, long after a card would have been armed.
+        browser
+            .run("const begun = performance.now.bind(performance); performance.now = () => begun() + 10000;")
+            .await;
         browser.keys("o").await;
         browser.keys("d").await;
         assert!(!second.is_finished() && !third.is_finished());
         // Chosen, it is decided.
         browser.keys("j").await;
         browser.see("1 of 2").await;
-        house.show_all().await;
+        browser.show_all().await;
         browser.find("[data-once][aria-disabled=false]").await;
         browser.keys("o").await;
         assert!(said(second).await.contains("bob@example.com"));
@@ -218,7 +220,7 @@ async fn after_a_decision_the_same_key_decides_nothing_else() {
         browser.see("Nothing waits for you.").await;
         let fourth = house.call("list", &json!({}));
         browser.see("1 of 1").await;
-        house.show_all().await;
+        browser.show_all().await;
         browser.find("[data-once][aria-disabled=false]").await;
         browser.keys("o").await;
         browser.see("Choose this card first").await;
@@ -237,7 +239,7 @@ async fn hidden_characters_are_escaped_where_they_are_edited_and_sent_as_they_we
         browser.screen(width, height).await;
         let calling = house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }));
         browser.see("1 of 1").await;
-        house.show_all().await;
+        browser.show_all().await;
         browser.find("[data-once][aria-disabled=false]").await;
         browser.keys("e").await;
         let field = browser.find("#field-to").await.value().await.unwrap().unwrap();
@@ -258,7 +260,7 @@ async fn hidden_characters_are_escaped_where_they_are_edited_and_sent_as_they_we
         browser.see("Nothing waits for you.").await;
         let calling = house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }));
         browser.see("1 of 1").await;
-        house.show_all().await;
+        browser.show_all().await;
         browser.find("[data-always][aria-disabled=false]").await;
         browser.press("[data-always]").await;
         let condition = browser.find("[data-condition=to]").await.value().await.unwrap().unwrap();
@@ -288,9 +290,9 @@ async fn nothing_is_allowed_before_its_arguments_were_shown() {
         browser.screen(width, height).await;
         browser.keys("o").await;
         browser.run("document.querySelector('[data-once]').click()").await;
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        assert_eq!(house.waiting().await, 1, "the host was told nothing");
         assert!(!calling.is_finished());
-        house.show_all().await;
+        browser.show_all().await;
         browser.find("[data-once][aria-disabled=false]").await;
         browser.press("[data-once]").await;
         assert!(said(calling).await.contains("the last line"));
