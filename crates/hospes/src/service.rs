@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use hospes_model::{InputRequest, Method, RawJson, Reply, RpcError};
+use hospes_model::{InputRequest, Method, Notification, RawJson, Reply, RpcError};
 use serde::de::DeserializeOwned;
 
 use crate::context::Context;
@@ -18,6 +18,13 @@ use crate::round::Round;
 pub trait Service: Send + Sync + 'static {
     /// Answers one call.
     fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send;
+
+    /// Takes a notification of an extension ([`Notification::Other`]), which nobody answers. The peer that sent it is that of
+    /// the context. Default: passes over it.
+    fn notified(&self, notification: Notification, context: Context) -> impl Future<Output = ()> + Send {
+        let _ = (notification, context);
+        std::future::ready(())
+    }
 
     /// Returns whether every call gives back its thread quickly whenever it is polled. Calls of one connection then begin in its own
     /// task, in the order in which they came. Default: no, since a server runs functions that may block.
@@ -127,14 +134,22 @@ pub struct BoxService(Arc<dyn DynService>);
 
 pub(crate) type BoxFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
+/// The future of a notification.
+type Notified = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 trait DynService: Send + Sync + 'static {
     fn call_boxed(self: Arc<Self>, call: Call) -> BoxFuture<'static>;
+    fn notified_boxed(self: Arc<Self>, notification: Notification, context: Context) -> Notified;
     fn yields(&self) -> bool;
 }
 
 impl<S: Service> DynService for S {
     fn call_boxed(self: Arc<Self>, call: Call) -> BoxFuture<'static> {
         Box::pin(async move { self.call(call).await })
+    }
+
+    fn notified_boxed(self: Arc<Self>, notification: Notification, context: Context) -> Notified {
+        Box::pin(async move { self.notified(notification, context).await })
     }
 
     fn yields(&self) -> bool {
@@ -159,6 +174,10 @@ impl Service for BoxService {
         self.start(call)
     }
 
+    fn notified(&self, notification: Notification, context: Context) -> impl Future<Output = ()> + Send {
+        Arc::clone(&self.0).notified_boxed(notification, context)
+    }
+
     fn is_cooperative(&self) -> bool {
         self.0.yields()
     }
@@ -173,6 +192,10 @@ impl fmt::Debug for BoxService {
 impl<S: Service> Service for Arc<S> {
     fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send {
         S::call(self, call)
+    }
+
+    fn notified(&self, notification: Notification, context: Context) -> impl Future<Output = ()> + Send {
+        S::notified(self, notification, context)
     }
 
     fn is_cooperative(&self) -> bool {

@@ -9,10 +9,11 @@ use crate::types::*;
 use crate::{Method, RawJson, Revision, RpcError, Unsayable, UnsayableKind};
 
 impl InputRequest {
-    /// Whether the client declared what this question needs.
+    /// Checks that the client declared what this question needs. A question of an extension needs any extension: which one
+    /// it belongs to is not in its name.
     ///
     /// # Errors
-    /// `-32021` that names what is missing (MRTR-05, ELIC-03, SAMP-31).
+    /// `-32021` that names what is missing (MRTR-05, ELIC-03, SAMP-31); `-32601` for a question of an extension.
     pub fn required_capability(&self, client: &ClientCapabilities) -> Result<(), RpcError> {
         let empty = || Some(RawJson::empty_object());
         let mut required = ClientCapabilities::new();
@@ -43,7 +44,10 @@ impl InputRequest {
                 required.roots = Some(RootsCapability::new());
                 client.roots.is_some()
             }
-            Self::Unknown { .. } => false,
+            Self::Other { method, .. } => {
+                let declared = is_of_extension(method) && client.has_own_extensions();
+                return if declared { Ok(()) } else { Err(RpcError::method_not_found(method)) };
+            }
         };
         if declared { Ok(()) } else { Err(RpcError::missing_client_capability(&required)) }
     }
@@ -59,7 +63,7 @@ impl InputRequest {
             Self::CreateMessage(params) => Ok((Method::CreateMessage, raw(RawJson::from_serialize(params))?)),
             Self::Elicit(params) => Ok((Method::Elicit, raw(RawJson::from_serialize(params))?)),
             Self::ListRoots(params) => Ok((Method::RootsList, raw(RawJson::from_serialize(params))?)),
-            Self::Unknown { .. } => Err(unsayable(UnsayableKind::Question)),
+            Self::Other { method, params } => Ok((Method::from_name(method), params.clone())),
         }
     }
 
@@ -69,7 +73,8 @@ impl InputRequest {
             Self::CreateMessage(params) => step::create_message(params, to)?,
             Self::Elicit(params) => step::elicit(params, to)?,
             Self::ListRoots(params) => step::list_roots(params, to),
-            Self::Unknown { .. } => return Err(UnsayableKind::Question),
+            Self::Other { method, .. } if is_of_extension(method) => {}
+            Self::Other { .. } => return Err(UnsayableKind::Question),
         }
         Ok(Cow::Owned(lowered))
     }
@@ -84,9 +89,15 @@ impl InputRequest {
             Method::CreateMessage => params.decode().map(Self::CreateMessage).map_err(wrong),
             Method::Elicit => params.decode().map(Self::Elicit).map_err(wrong),
             Method::RootsList => crate::decode_params(params).map(Self::ListRoots).map_err(wrong),
+            Method::Other(name) => Ok(Self::Other { method: name.to_string(), params: params.clone() }),
             other => Err(RpcError::method_not_found(other.name())),
         }
     }
+}
+
+/// Returns whether the specification does not define a method.
+fn is_of_extension(method: &str) -> bool {
+    matches!(Method::from_name(method), Method::Other(_))
 }
 
 impl From<CreateMessageParams> for InputRequest {
@@ -117,6 +128,13 @@ pub enum InputResponse {
     Elicit(ElicitResult),
     /// The client's roots.
     ListRoots(ListRootsResult),
+    /// The result of a request of an extension, as it came.
+    Other {
+        /// The method of the request.
+        method: Method,
+        /// An object.
+        result: RawJson,
+    },
 }
 
 impl InputResponse {
@@ -132,6 +150,12 @@ impl InputResponse {
             Method::CreateMessage => answer.decode().map(Self::CreateMessage).map_err(wrong),
             Method::Elicit => answer.decode().map(Self::Elicit).map_err(wrong),
             Method::RootsList => answer.decode().map(Self::ListRoots).map_err(wrong),
+            Method::Other(_) if answer.is_object() => {
+                Ok(Self::Other { method: method.clone(), result: answer.clone() })
+            }
+            Method::Other(_) => {
+                Err(RpcError::invalid_params(format!("the answer to {method} must be an object")))
+            }
             other => Err(RpcError::invalid_params(format!("{other} is no question"))),
         }
     }
@@ -148,6 +172,7 @@ impl InputResponse {
             Self::CreateMessage(result) => write(result.as_ref(), to),
             Self::Elicit(result) => write(result, to),
             Self::ListRoots(result) => write(result, to),
+            Self::Other { result, .. } => Ok(result.clone()),
         }
     }
 
@@ -158,6 +183,7 @@ impl InputResponse {
             Self::CreateMessage(_) => Method::CreateMessage,
             Self::Elicit(_) => Method::Elicit,
             Self::ListRoots(_) => Method::RootsList,
+            Self::Other { method, .. } => method.clone(),
         }
     }
 }

@@ -213,6 +213,15 @@ impl Client {
         }
     }
 
+    /// Sends a notification of an extension, with params that are an object. Nobody answers it.
+    ///
+    /// # Errors
+    /// [`CallError::NotInRevision`] for a method that the specification defines, which is sent where it belongs; and what
+    /// keeps it from being handed over.
+    pub async fn notify(&self, method: &str, params: &RawJson) -> Result<(), CallError> {
+        self.core.notify(&Method::from_name(method), params.clone()).await
+    }
+
     /// Who the server is. Servers of 2026-07-28 may keep that back.
     #[must_use]
     pub fn server_info(&self) -> Option<&Implementation> {

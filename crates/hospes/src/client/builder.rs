@@ -308,6 +308,19 @@ impl ClientBuilder {
         self
     }
 
+    /// The handler of the server's requests of extensions: it gets the method and the params, and returns the result, an
+    /// object. Without it such requests are refused with `-32601`. The extension itself is declared with
+    /// [`ClientBuilder::capabilities`].
+    pub fn on_extension_request<F, Fut>(mut self, handler: F) -> Self
+    where
+        F: Fn(String, RawJson) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<RawJson>> + Send + 'static,
+    {
+        self.desk.handlers.extension =
+            Some(Arc::new(move |method, params| Box::pin(handler(method, params))));
+        self
+    }
+
     /// Called when one of the server's lists has changed.
     pub fn on_list_changed(mut self, listener: impl Fn(List) + Send + Sync + 'static) -> Self {
         self.desk.on_list_changed = Some(Arc::new(listener));

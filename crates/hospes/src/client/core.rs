@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::cache::Cacheable;
 use super::connect::members;
 use super::desk::{Desk, ReplyTo};
-use super::duplex::{Duplex, DuplexCall};
+use super::duplex::{Duplex, DuplexCall, MAX_QUEUED_BYTES};
 use super::entries::read_list;
 use super::error::{CallError, Closed};
 use super::link::{Exchange, LinkEvent, Members, Outgoing, write_text};
@@ -102,6 +102,26 @@ impl Link {
             }
             #[cfg(feature = "http")]
             Self::Http(http) => http.notify(notification, speech),
+        }
+    }
+
+    /// Sends a notification of an extension, as it is written; resolves once it was handed over.
+    pub(crate) async fn tell(
+        &self,
+        method: &Method,
+        body: Vec<u8>,
+        speech: &Speech,
+    ) -> Result<(), CallError> {
+        match self {
+            Self::Duplex(duplex, _) => {
+                if duplex.notify(|out| out.extend_from_slice(&body)) {
+                    return Ok(());
+                }
+                let what = "bytes that wait to be sent";
+                Err(CallError::TooMany { what, max: MAX_QUEUED_BYTES, setting: "MAX_QUEUED_BYTES" })
+            }
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.tell(method, body, speech).await,
         }
     }
 

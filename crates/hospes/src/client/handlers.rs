@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::future::{BoxFuture, join_all};
 use hospes_model::{
     ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitParams, ElicitResult,
-    ElicitSchema, ElicitUrlParams, InputRequest, InputRequests, InputResponse, ListRootsResult,
+    ElicitSchema, ElicitUrlParams, InputRequest, InputRequests, InputResponse, ListRootsResult, Method,
     PrimitiveSchemaDefinition, RawJson, RpcError, ToolChoiceMode, code,
 };
 use serde_json::{Map, Value, json};
@@ -25,6 +25,9 @@ pub(crate) type Sampler =
 pub(crate) type Elicitor =
     Arc<dyn Fn(ElicitParams) -> BoxFuture<'static, Result<ElicitResult, Error>> + Send + Sync>;
 
+pub(crate) type ExtensionHandler =
+    Arc<dyn Fn(String, RawJson) -> BoxFuture<'static, Result<RawJson, Error>> + Send + Sync>;
+
 pub(crate) type OnElicitationComplete = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How many URL elicitations are remembered until the server says that they are complete; beyond it the oldest is
@@ -36,6 +39,8 @@ const MAX_OPEN_URLS: usize = 256;
 pub(crate) struct Handlers {
     pub(crate) sampler: Option<Sampler>,
     pub(crate) elicitor: Option<Elicitor>,
+    /// Answers the requests of extensions.
+    pub(crate) extension: Option<ExtensionHandler>,
     pub(crate) roots: Roots,
     /// What the server was told; what goes beyond it is refused.
     pub(crate) declared: ClientCapabilities,
@@ -94,6 +99,7 @@ impl Handlers {
             InputRequest::CreateMessage(_) => self.sampler.is_some(),
             InputRequest::Elicit(_) => self.elicitor.is_some(),
             InputRequest::ListRoots(_) => self.roots.are_given(),
+            InputRequest::Other { .. } => self.extension.is_some(),
             _ => false,
         }
     }
@@ -109,6 +115,7 @@ impl Handlers {
         (self.declared.sampling.is_some() && self.sampler.is_none())
             || (self.declared.elicitation.is_some() && self.elicitor.is_none())
             || (self.declared.roots.is_some() && !self.roots.are_given())
+            || (self.declared.has_own_extensions() && self.extension.is_none())
     }
 
     /// The answer to one question.
@@ -159,6 +166,13 @@ impl Handlers {
                 }
             }
             InputRequest::ListRoots(_) => self.list_roots().await.map(Into::into),
+            InputRequest::Other { method, params } => {
+                let handler = self.extension.as_ref().ok_or_else(|| RpcError::method_not_found(&method))?;
+                let name = Method::from_name(&method);
+                let result = handler(method, params).await.map_err(|error| refusal(&error))?;
+                // What a handler returns is held to the same as what a peer sends.
+                InputResponse::decode(&name, &result).map_err(|error| RpcError::internal(error.message))
+            }
             other => Err(RpcError::method_not_found(other.method())),
         }
     }
@@ -308,6 +322,7 @@ impl fmt::Debug for Handlers {
         f.debug_struct("Handlers")
             .field("sampler", &self.sampler.is_some())
             .field("elicitor", &self.elicitor.is_some())
+            .field("extension", &self.extension.is_some())
             .finish_non_exhaustive()
     }
 }

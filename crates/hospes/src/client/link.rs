@@ -152,6 +152,25 @@ impl Meta<'_> {
     }
 }
 
+/// A notification of an extension as it is sent. `members` are those of its params, `meta` and `stamp` those of `_meta`.
+pub(crate) fn written_notification(method: &Method, members: &[u8], meta: &[u8], stamp: &[u8]) -> Vec<u8> {
+    let mut out = b"{\"jsonrpc\":\"2.0\",\"method\":".to_vec();
+    write_text(&mut out, method.name());
+    let meta = Meta { members: meta, ..Meta::default() };
+    if !members.is_empty() || !stamp.is_empty() || !meta.is_empty() {
+        out.extend_from_slice(b",\"params\":{");
+        out.extend_from_slice(members);
+        if !stamp.is_empty() || !meta.is_empty() {
+            out.extend_from_slice(if members.is_empty() { &b"\"_meta\":{"[..] } else { b",\"_meta\":{" });
+            meta.write(&mut out, 0, stamp);
+            out.push(b'}');
+        }
+        out.push(b'}');
+    }
+    out.push(b'}');
+    out
+}
+
 /// What happens to a request of ours.
 #[derive(Debug)]
 pub(crate) enum LinkEvent {

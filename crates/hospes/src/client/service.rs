@@ -14,18 +14,19 @@ use std::time::Duration;
 
 use hospes_model::{
     Answer, DiscoverResult, ElicitAction, ElicitParams, ElicitResult, InputRequest, LoggingLevel, Method,
-    Notification, RawJson, Reply, Revision, RpcError, ServerCapabilities, TASKS_EXTENSION, meta_key,
+    Notification, RawJson, Reply, Revision, RpcError, ServerCapabilities, meta_key,
 };
 use serde::Deserialize;
 
 use super::Client;
-use super::core::{Core, LinkCall, encode, malformed, says_what_for, unasked, write_round};
+use super::core::{Core, LinkCall, Speech, encode, malformed, says_what_for, unasked, write_round};
 use super::error::CallError;
 use super::forward::Forwarded;
-use super::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing};
+use super::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing, written_notification};
 use super::older_tasks::no_task;
 use super::parked::{Abandon, ParkedCall};
 use crate::context::Context;
+use crate::params::Params;
 use crate::round::Round;
 use crate::service::{Call, Outcome, Questions, Service};
 use crate::tasks::TaskWish;
@@ -38,6 +39,14 @@ const PAUSE: Duration = Duration::from_millis(200);
 impl Service for Client {
     async fn call(&self, call: Call) -> Outcome {
         self.forward(call).await.unwrap_or_else(|error| Outcome::Failed(error.to_rpc()))
+    }
+
+    async fn notified(&self, notification: Notification, _: Context) {
+        let Notification::Other { method, params } = notification else { return };
+        let params = params.unwrap_or_else(RawJson::empty_object);
+        if let Err(error) = self.core.notify(&method, params).await {
+            tracing::warn!(%method, %error, "a notification did not arrive");
+        }
     }
 }
 
@@ -57,6 +66,18 @@ impl Client {
 }
 
 impl Core {
+    /// Sends a notification of an extension.
+    pub(super) async fn notify(&self, method: &Method, params: RawJson) -> Result<(), CallError> {
+        let Speech { revision, stamp } = &self.speech;
+        if !matches!(method, Method::Other(_)) {
+            return Err(CallError::NotInRevision { method: method.name().into(), revision: *revision });
+        }
+        let params = Params::new(params);
+        let forwarded = Forwarded::new(method, *revision, &params);
+        let body = written_notification(method, forwarded.members(), &forwarded.meta, stamp);
+        self.link.tell(method, body, &self.speech).await
+    }
+
     /// The server as it would describe itself.
     fn describe(&self) -> DiscoverResult {
         let server = &self.server;
@@ -292,7 +313,9 @@ impl Core {
                 context.notify(notification);
             }
             // Nobody else knows what it means, and it came with the call.
-            Notification::Other { .. } if has_own_extensions(context) => context.notify(notification),
+            Notification::Other { .. } if context.peer().capabilities.has_own_extensions() => {
+                context.notify(notification);
+            }
             // Changes are told to those who listen.
             _ => {}
         }
@@ -357,11 +380,6 @@ fn declined(round: &Round) -> Option<CallError> {
         return None;
     }
     Some(CallError::Rpc(RpcError::invalid_params("the person did not accept what the server asked for")))
-}
-
-/// Returns whether the caller has an extension that only the two peers know.
-fn has_own_extensions(context: &Context) -> bool {
-    context.peer().capabilities.extensions.keys().any(|identifier| identifier != TASKS_EXTENSION)
 }
 
 fn principal(context: &Context) -> Option<Arc<str>> {

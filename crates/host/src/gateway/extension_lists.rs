@@ -8,11 +8,11 @@ use futures::future::join_all;
 use hospes::{Call, Outcome};
 use hospes_model::{CacheScope, Method, RawJson, Reply, Revision, RpcError};
 
-use super::extensions::{SUBJECT, declared, with_shown_uris, without_meta};
+use super::extensions::{declared, with_shown_uris, without_meta};
 use super::forward::Way;
 use super::{Gateway, InUse};
 use crate::catalogue::{Catalogue, template_matches};
-use crate::guard::What;
+use crate::guard::{METHOD_SUBJECT, What};
 use crate::upstream::Live;
 
 /// The lists that are known: the method, the identifier of the extension, and the member that holds the entries.
@@ -133,7 +133,7 @@ impl Gateway {
         server: usize,
         member: &str,
     ) -> Result<ListPart, Outcome> {
-        let subject = format!("{SUBJECT}{}", call.method.name());
+        let subject = format!("{METHOD_SUBJECT}{}", call.method.name());
         let shown = without_meta(call.params.raw());
         let what = What::Method(&subject, &shown);
         let mut passage = self.admit(call, server, &what, using).await?;

@@ -7,19 +7,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hospes::{Call, Outcome};
-use hospes_model::{Method, RawJson, Reply, RpcError, TASKS_EXTENSION};
+use hospes::{Call, Context, Outcome, Service as _};
+use hospes_model::{ClientCapabilities, Method, Notification, RawJson, Reply, Revision, RpcError};
 
 use super::forward::Way;
 use super::{Gateway, InUse, Kind, not_an_object, place, rewrite, unknown_resource};
 use crate::catalogue::names::SEPARATOR;
 use crate::catalogue::uris::RouteError;
 use crate::catalogue::{Catalogue, is_labelled, template_matches};
-use crate::guard::What;
+use crate::guard::{METHOD_SUBJECT, What};
 use crate::upstream::{Extensions, Live};
 
-/// Prefix of the name that a method of an extension has for rules, so that it is never taken for a tool.
-pub(super) const SUBJECT: &str = "method:";
 /// The longest name of such a method, in bytes.
 const MAX_METHOD_BYTES: usize = 128;
 /// The members of results that hold further objects with URIs.
@@ -46,13 +44,26 @@ impl Gateway {
         live.collect()
     }
 
-    /// The extensions that the servers in view have. Settings are passed as they came where one server has the extension,
+    /// The extensions that the servers in view have; of a server that is not connected, those that it had when it was. Settings are passed as they came where one server has the extension,
     /// and of several what is equal in all of them.
     pub(super) fn extensions(&self, using: &InUse) -> Extensions {
         let mut all: BTreeMap<String, Vec<RawJson>> = BTreeMap::new();
-        for (_, live) in self.in_view(using) {
-            for (identifier, settings) in declared(&live) {
+        let seen = self.in_view(using);
+        for (_, live) in &seen {
+            for (identifier, settings) in declared(live) {
                 all.entry(identifier.clone()).or_default().push(settings.clone());
+            }
+        }
+        // An application of an older revision hears this once. So a server that is still starting counts as it was.
+        for (server, slot) in self.shared.upstreams.iter().enumerate() {
+            let is_withheld = || slot.server.gate.as_ref().is_some_and(|gate| gate.whole().is_some());
+            let is_missing = using.view.sees(server) && seen.iter().all(|(other, _)| *other != server);
+            let Some(definition) = slot.server.definition.as_ref().filter(|_| is_missing && !is_withheld())
+            else {
+                continue;
+            };
+            for (identifier, settings) in self.shared.memory.extensions(definition) {
+                all.entry(identifier).or_default().push(settings);
             }
         }
         all.into_iter().map(|(identifier, settings)| (identifier, agreed(&settings))).collect()
@@ -62,8 +73,7 @@ impl Gateway {
     pub(super) async fn unknown_method(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
         let method = call.method.clone();
         let name = method.name();
-        let is_name = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
-        if name.len() > MAX_METHOD_BYTES || !name.bytes().all(is_name) {
+        if !is_method_name(name) {
             return Err(RpcError::method_not_found(""));
         }
         if let Some(repeated) = call.params.view().repeated {
@@ -75,7 +85,7 @@ impl Gateway {
         }
         let catalogue = using.catalogue();
         let (server, params) = self.addressed(&call, using, &catalogue)?;
-        let subject = format!("{SUBJECT}{name}");
+        let subject = format!("{METHOD_SUBJECT}{name}");
         let shown = without_meta(&params);
         let what = What::Method(&subject, &shown);
         let mut passage = match self.admit(&call, server, &what, using).await {
@@ -111,6 +121,70 @@ impl Gateway {
         })
     }
 
+    /// Passes on a notification of an extension: to the server that it names, else to all that share an extension with the
+    /// application. Nobody hears what becomes of it but the record.
+    pub(super) async fn unknown_notification(&self, method: Method, params: RawJson, context: Context) {
+        let call = Call::new(method, params, context);
+        let name = call.method.name();
+        let peer = call.context.peer();
+        let Ok(using) = self.shared.view(peer, self.only) else { return };
+        if !is_method_name(name) || call.params.view().repeated.is_some() {
+            tracing::debug!("a notification is dropped whose name or params have more than one reading");
+            return;
+        }
+        let catalogue = using.catalogue();
+        let targets = match self.named_in_params(&call, &using, &catalogue) {
+            Ok(Some(target)) => vec![target],
+            Ok(None) => {
+                let seen = self.in_view(&using);
+                let sharing = seen.iter().filter(|(_, live)| shares_extension(live, &peer.capabilities));
+                sharing.map(|(server, _)| (*server, call.params.raw().clone())).collect()
+            }
+            Err(error) => {
+                tracing::debug!(method = name, %error, "a notification is dropped");
+                return;
+            }
+        };
+        let told = targets.into_iter().map(|(server, params)| self.tell(server, params, &call, &using));
+        futures::future::join_all(told).await;
+    }
+
+    /// Tells one server, as far as the rules let it pass: nobody can be asked about a notification.
+    async fn tell(&self, server: usize, params: RawJson, call: &Call, using: &InUse) {
+        let subject = format!("{METHOD_SUBJECT}{}", call.method.name());
+        let shown = without_meta(&params);
+        let what = What::Notification(&subject, &shown);
+        let Ok(mut passage) = self.admit(call, server, &what, using).await else { return };
+        let outcome = match self.reach(server, using).await {
+            Ok(mut reached) => {
+                if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
+                    reached.lease.finish();
+                    self.refuse(passage, call, server, what, &why).await;
+                    return;
+                }
+                let notification = Notification::Other { method: call.method.clone(), params: Some(params) };
+                let context = call.context.clone();
+                reached.live.connection.service.notified(notification, context).await;
+                reached.lease.finish();
+                Ok(Outcome::Complete(Reply::raw(Revision::LATEST, RawJson::empty_object())))
+            }
+            Err(unreached) => {
+                tracing::debug!(
+                    method = call.method.name(),
+                    why = unreached.why,
+                    "a notification is dropped"
+                );
+                if let Some(passage) = &mut passage {
+                    passage.reaches_nobody();
+                }
+                Err(unreached.into())
+            }
+        };
+        let Some(passage) = passage else { return };
+        // It has reached the server, or the record says that it has not; the application hears neither.
+        let _unheard = passage.came_back(outcome).await;
+    }
+
     /// Which server a request is for, and its params as that server knows what they name.
     fn addressed(
         &self,
@@ -118,12 +192,25 @@ impl Gateway {
         using: &InUse,
         catalogue: &Catalogue,
     ) -> Result<(usize, RawJson), RpcError> {
+        match self.named_in_params(call, using, catalogue)? {
+            Some(target) => Ok(target),
+            None => Ok((self.only_candidate(call.method.name(), using)?, call.params.raw().clone())),
+        }
+    }
+
+    /// The server that the params name, and the params as that server knows what they name.
+    fn named_in_params(
+        &self,
+        call: &Call,
+        using: &InUse,
+        catalogue: &Catalogue,
+    ) -> Result<Option<(usize, RawJson)>, RpcError> {
         let (view, params) = (call.params.view(), call.params.raw());
         let wrong = |error: serde_json::Error| not_an_object(&error);
         if let Some(uri) = view.uri.as_deref() {
             match self.route(catalogue, uri) {
                 Ok((server, own)) => {
-                    return Ok((server, rewrite::with_text(params, "uri", &own).map_err(wrong)?));
+                    return Ok(Some((server, rewrite::with_text(params, "uri", &own).map_err(wrong)?)));
                 }
                 Err(error @ RouteError::Ambiguous { .. }) => return Err(unknown_resource(uri, &error)),
                 Err(_) => {}
@@ -138,7 +225,7 @@ impl Gateway {
                 Ok(target) => {
                     if let Some(server) = self.position(target.server) {
                         let own = rewrite::with_text(&reference, "uri", &target.uri).map_err(wrong)?;
-                        return Ok((server, params.with_member("ref", &own)));
+                        return Ok(Some((server, params.with_member("ref", &own))));
                     }
                 }
                 Err(error @ RouteError::Ambiguous { .. }) => return Err(unknown_resource(&uri, &error)),
@@ -148,16 +235,15 @@ impl Gateway {
         if let Some(shown) = view.name.as_deref()
             && let Some((server, own)) = self.named_server(shown, using, catalogue)
         {
-            return Ok((server, rewrite::with_text(params, "name", &own).map_err(wrong)?));
+            return Ok(Some((server, rewrite::with_text(params, "name", &own).map_err(wrong)?)));
         }
         if let Some(shown) = view.task_id.as_deref()
             && let Ok((server, own)) = self.task_place(shown, &call.context)
             && using.view.sees(server)
         {
-            return Ok((server, rewrite::with_text(params, "taskId", &own).map_err(wrong)?));
+            return Ok(Some((server, rewrite::with_text(params, "taskId", &own).map_err(wrong)?)));
         }
-        let server = self.only_candidate(call.method.name(), using)?;
-        Ok((server, params.clone()))
+        Ok(None)
     }
 
     /// The server of a name with a label, and what that server calls it.
@@ -201,8 +287,18 @@ impl Gateway {
 
 /// The extensions that a server declares, but for tasks, which are carried by themselves.
 pub(crate) fn declared(live: &Live) -> impl Iterator<Item = (&String, &RawJson)> {
-    let all = live.capabilities().extensions.iter();
-    all.filter(|(identifier, settings)| *identifier != TASKS_EXTENSION && settings.is_object())
+    crate::upstream::own_extensions(live.capabilities())
+}
+
+/// Returns whether an application and a server declare a common extension.
+pub(super) fn shares_extension(live: &Live, application: &ClientCapabilities) -> bool {
+    declared(live).any(|(identifier, _)| application.has_extension(identifier))
+}
+
+/// Returns whether a method can be shown, recorded and written as it is.
+fn is_method_name(name: &str) -> bool {
+    let is_shown = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+    name.len() <= MAX_METHOD_BYTES && name.bytes().all(is_shown)
 }
 
 fn ambiguous(method: &str, servers: Vec<String>) -> RpcError {

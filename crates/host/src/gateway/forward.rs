@@ -78,7 +78,7 @@ impl Gateway {
             };
             let Outcome::InputRequired(questions) = outcome else { break outcome };
             let cause = Cause { server, subject: subject.as_deref() };
-            let questions = match self.screen_questions(&call, cause, questions).await {
+            let questions = match self.screen_questions(&call, (cause, &live), questions).await {
                 Answered::Left(questions) => questions,
                 Answered::Ended(outcome) => break outcome,
                 Answered::All(round) if rounds < MAX_OWN_ROUNDS => {

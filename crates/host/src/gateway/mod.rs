@@ -32,8 +32,8 @@ use std::sync::Arc;
 
 use hospes::{Call, Context, Outcome, Service};
 use hospes_model::{
-    CallToolResult, DiscoverResult, Method, PromptsCapability, RawJson, Reply, ResourcesCapability, Revision,
-    RpcError, ServerCapabilities, TASKS_EXTENSION, ToolsCapability,
+    CallToolResult, DiscoverResult, Method, Notification, PromptsCapability, RawJson, Reply,
+    ResourcesCapability, Revision, RpcError, ServerCapabilities, TASKS_EXTENSION, ToolsCapability,
 };
 
 use crate::catalogue::uris::RouteError;
@@ -67,6 +67,12 @@ impl Service for Gateway {
             Ok(outcome) => outcome,
             Err(error) => Outcome::Failed(error),
         }
+    }
+
+    async fn notified(&self, notification: Notification, context: Context) {
+        let Notification::Other { method, params } = notification else { return };
+        let params = params.unwrap_or_else(RawJson::empty_object);
+        Box::pin(self.unknown_notification(method, params, context)).await;
     }
 
     /// Nothing here blocks, and servers get the calls of one application in their order.

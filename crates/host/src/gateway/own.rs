@@ -14,11 +14,12 @@ use hospes_store::{Ending, Entry, EntryKind};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::extensions::shares_extension;
 use super::{Gateway, elicitation};
 use crate::desk::{Asking, Card, FormCard, Offers, Settled, UrlCard};
 use crate::guard::{Guard, Note, hold};
 use crate::sampling::Cause;
-use crate::upstream::Abilities;
+use crate::upstream::{Abilities, Live};
 
 /// How often a server may be answered here in one call.
 pub(super) const MAX_OWN_ROUNDS: u32 = 32;
@@ -51,32 +52,48 @@ impl Gateway {
         }
     }
 
-    /// Refuses those of a server's questions that no person should be asked; the others as a person may see them.
+    /// Refuses those of a server's questions that no person should be asked, and requests of extensions that the two do not
+    /// share (EXT-31); the others as a person may see them.
     pub(super) async fn screen_questions(
         &self,
         call: &Call,
-        cause: Cause<'_>,
+        (cause, live): (Cause<'_>, &Live),
         questions: Questions,
     ) -> Answered {
         let Questions { requests, mut round, .. } = questions;
         let (mut left, mut refusals) = (Vec::new(), Vec::new());
         for (key, request) in requests {
-            let InputRequest::Elicit(params) = request else {
-                left.push((key, request));
-                continue;
-            };
-            match elicitation::screen(*params) {
-                Ok(params) => left.push((key, InputRequest::Elicit(Box::new(params)))),
-                Err(why) => {
-                    tracing::warn!(server = cause.server, %why, "an elicitation is refused");
-                    self.note_refused(cause, &why.to_string()).await;
-                    let error = why.to_rpc_error();
-                    if !round.takes_refusals {
-                        return Answered::Ended(refused(call, cause, &error));
+            let error = match request {
+                InputRequest::Elicit(params) => match elicitation::screen(*params) {
+                    Ok(params) => {
+                        left.push((key, InputRequest::Elicit(Box::new(params))));
+                        continue;
                     }
-                    refusals.push((key, error));
+                    Err(why) => {
+                        tracing::warn!(server = cause.server, %why, "an elicitation is refused");
+                        self.note_refused(cause, &why.to_string()).await;
+                        why.to_rpc_error()
+                    }
+                },
+                InputRequest::Other { ref method, .. }
+                    if !shares_extension(live, &call.context.peer().capabilities) =>
+                {
+                    tracing::debug!(
+                        server = cause.server,
+                        method,
+                        "a request of no common extension is refused"
+                    );
+                    RpcError::method_not_found(method)
                 }
+                request => {
+                    left.push((key, request));
+                    continue;
+                }
+            };
+            if !round.takes_refusals {
+                return Answered::Ended(refused(call, cause, &error));
             }
+            refusals.push((key, error));
         }
         if left.is_empty() && !refusals.is_empty() {
             round.answered_each(refusals.into_iter().map(|(key, error)| (key, Err(error))));

@@ -51,6 +51,6 @@ fn of(gate: &Gate, live: &Live, what: &What<'_>) -> Option<Withheld> {
             let rejected = gate.item(&live.hashes, ItemKind::Resource, uri);
             rejected.filter(|why| matches!(why, Withheld::Rejected))
         }),
-        What::TemplateCompletion(_) | What::Method(..) => gate.whole(),
+        What::TemplateCompletion(_) | What::Method(..) | What::Notification(..) => gate.whole(),
     }
 }

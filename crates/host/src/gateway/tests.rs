@@ -114,6 +114,8 @@ struct House {
     pinning: Option<Pinning>,
     sampler: Option<Arc<Sampler>>,
     kept_in: Option<State>,
+    /// The file that remembers servers from one run to the next.
+    memory: Option<std::path::PathBuf>,
 }
 
 impl House {
@@ -191,9 +193,10 @@ impl House {
         for (name, _) in &self.servers {
             let source = Source::unwritten("a test");
             // What is part of the program is not pinned.
-            let transport = match self.pinning {
-                Some(_) => Transport::stdio("/bin/sh", [name.as_str()]),
-                None => Transport::builtin(name, []),
+            // Nor is it remembered.
+            let transport = match self.pinning.is_some() || self.memory.is_some() {
+                true => Transport::stdio("/bin/sh", [name.as_str()]),
+                false => Transport::builtin(name, []),
             };
             config.servers.push(ServerConfig::new(name, transport, source));
         }
@@ -205,6 +208,9 @@ impl House {
         let mut builder = Host::builder(config).settings(self.settings).connectors(find);
         if let Some(guard) = self.guard {
             builder = builder.guard(guard);
+        }
+        if let Some(memory) = self.memory {
+            builder = builder.memory(memory);
         }
         if let Some(pinning) = self.pinning {
             builder = builder.pins(pinning);

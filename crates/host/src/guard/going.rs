@@ -8,6 +8,9 @@ use hospes_store::EntryKind;
 use crate::desk::CallKind;
 use crate::upstream::Server;
 
+/// Prefix of the name that a method or notification of an extension has for rules, so that it is never taken for a tool.
+pub(crate) const METHOD_SUBJECT: &str = "method:";
+
 /// Something that would go to a server.
 #[derive(Debug)]
 pub(crate) struct Going<'a> {
@@ -35,6 +38,8 @@ pub(crate) enum What<'a> {
     Subscription(&'a str),
     /// A method that only an extension has, as rules name it (`method:skills/list`), with its params.
     Method(&'a str, &'a RawJson),
+    /// A notification that only an extension has, named in the same way, with its params.
+    Notification(&'a str, &'a RawJson),
 }
 
 impl<'a> Going<'a> {
@@ -53,7 +58,9 @@ impl<'a> Going<'a> {
                 Action::tool(name, Effects::said(annotations), arguments)
             }
             // Nobody knows what it does: as of a tool of which nothing is said.
-            What::Method(name, _) => Action::tool(name, Effects::unknown(), arguments),
+            What::Method(name, _) | What::Notification(name, _) => {
+                Action::tool(name, Effects::unknown(), arguments)
+            }
             What::Prompt(name) | What::PromptCompletion(name) => Action::Prompt { name },
             What::Resource(uri) | What::TemplateCompletion(uri) | What::Subscription(uri) => {
                 Action::Resource { uri }
@@ -64,7 +71,7 @@ impl<'a> Going<'a> {
     /// The arguments as the rules and the person see them, as JSON.
     pub(super) fn arguments<'b>(&'b self, call: &'b Call) -> &'b str {
         match self.what {
-            What::Method(_, params) => params.as_str(),
+            What::Method(_, params) | What::Notification(_, params) => params.as_str(),
             _ => match call.params.view().arguments.as_ref() {
                 Some(raw) if !raw.is_null() => raw.as_str(),
                 _ => "{}",
@@ -74,7 +81,7 @@ impl<'a> Going<'a> {
 
     pub(super) fn kind(&self) -> EntryKind {
         match self.what {
-            What::Tool(..) | What::Method(..) => EntryKind::Call,
+            What::Tool(..) | What::Method(..) | What::Notification(..) => EntryKind::Call,
             What::Prompt(_) => EntryKind::Prompt,
             What::Resource(_) => EntryKind::Resource,
             What::PromptCompletion(_) | What::TemplateCompletion(_) => EntryKind::Completion,
@@ -86,6 +93,7 @@ impl<'a> Going<'a> {
         match self.what {
             What::Tool(subject, _)
             | What::Method(subject, _)
+            | What::Notification(subject, _)
             | What::Prompt(subject)
             | What::Resource(subject)
             | What::PromptCompletion(subject)
@@ -96,13 +104,14 @@ impl<'a> Going<'a> {
 
     pub(super) fn call_kind(&self) -> CallKind {
         match self.what {
-            What::Tool(..) | What::Method(..) => CallKind::Tool,
+            What::Tool(..) | What::Method(..) | What::Notification(..) => CallKind::Tool,
             What::Prompt(_) | What::PromptCompletion(_) => CallKind::Prompt,
             What::Resource(_) | What::TemplateCompletion(_) | What::Subscription(_) => CallKind::Resource,
         }
     }
 
-    /// Whether a person can be asked about it: nobody decides about each letter that is typed, or about changes to come.
+    /// Whether a person can be asked about it: nobody decides about each letter that is typed, or about changes to come, and
+    /// no application waits for what becomes of a notification.
     pub(super) fn can_be_asked_about(&self) -> bool {
         matches!(self.what, What::Tool(..) | What::Prompt(_) | What::Resource(_) | What::Method(..))
     }
@@ -120,6 +129,10 @@ impl<'a> Going<'a> {
                 "`{name}` of the server `{server}` was not asked for: {why}"
             ))
             .into(),
+            What::Notification(name, _) => {
+                RpcError::invalid_request(format!("`{name}` was not told to the server `{server}`: {why}"))
+                    .into()
+            }
             What::Prompt(name) => RpcError::invalid_request(format!(
                 "the prompt `{name}` of the server `{server}` was not fetched: {why}"
             ))

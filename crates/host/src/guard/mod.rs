@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use hospes::{Call, Context, Outcome};
 use hospes_model::{InputRequest, RawJson};
-use hospes_policy::{Action, Arguments, Asked, Because, DataFlow, Decision, Policy, Verdict};
+use hospes_policy::{Action, Arguments, Asked, Because, DataFlow, Decision, Effects, Policy, Verdict};
 use hospes_store::{Audit, Ending, Entry, EntryKind};
 use jiff::Timestamp;
 
@@ -35,7 +35,7 @@ use crate::desk::{Desk, GrantEffect, Subject};
 pub(crate) use asking::hold;
 use asking::{APPROVED, Asking, take_answer};
 use bond::Bond;
-pub(crate) use going::{Going, What};
+pub(crate) use going::{Going, METHOD_SUBJECT, What};
 pub use links::LocalLinks;
 pub(crate) use note::Note;
 pub(crate) use passage::Passage;
@@ -390,11 +390,17 @@ impl Guard {
         mut requests: impl Iterator<Item = &'r InputRequest>,
     ) -> Option<&'static str> {
         let policy = self.policy()?;
+        let nothing = Arguments::none();
         requests.find_map(|request| {
+            let subject;
             let (action, what) = match request {
                 InputRequest::CreateMessage(_) => (Action::Sampling, "an answer of your model"),
                 InputRequest::Elicit(_) => (Action::Elicitation, "an answer of yours"),
                 InputRequest::ListRoots(_) => (Action::Roots, "your roots"),
+                InputRequest::Other { method, .. } => {
+                    subject = format!("{METHOD_SUBJECT}{method}");
+                    (Action::tool(&subject, Effects::unknown(), &nothing), "an answer of your application")
+                }
                 _ => return None,
             };
             let asked = Asked::new(server, action).with_application(application).with_principal(principal);

@@ -304,7 +304,9 @@ impl Guard {
     /// server is part of this program or one whose word the rules believe.
     fn may_change(&self, going: &Going<'_>) -> bool {
         // What a method of an extension does, nobody here knows.
-        let What::Tool(_, listed) = going.what else { return matches!(going.what, What::Method(..)) };
+        let What::Tool(_, listed) = going.what else {
+            return matches!(going.what, What::Method(..) | What::Notification(..));
+        };
         let said = Effects::said(listed.and_then(|tool| tool.annotations.as_deref()));
         let is_believed =
             going.known.is_some() || self.policy().is_some_and(|policy| policy.trusts(going.server));

@@ -40,9 +40,10 @@ pub(super) fn form(
         What::Prompt(name) => format!("fetch the prompt `{}`", line(name)),
         What::Resource(uri) => format!("read `{}`", line(uri)),
         // Nobody is asked about these.
-        What::PromptCompletion(name) | What::TemplateCompletion(name) | What::Subscription(name) => {
-            format!("use `{}`", line(name))
-        }
+        What::PromptCompletion(name)
+        | What::TemplateCompletion(name)
+        | What::Subscription(name)
+        | What::Notification(name, _) => format!("use `{}`", line(name)),
     };
     let mut message = format!("May I {what} of the server `{}`?", line(going.server));
     if !arguments.as_map().is_empty() {
@@ -99,9 +100,10 @@ pub(super) fn decide_at(going: &Going<'_>) -> String {
         What::Prompt(name) => format!("fetch the prompt `{}`", line(name)),
         What::Resource(uri) => format!("read `{}`", line(uri)),
         // Nobody is asked about these.
-        What::PromptCompletion(name) | What::TemplateCompletion(name) | What::Subscription(name) => {
-            format!("use `{}`", line(name))
-        }
+        What::PromptCompletion(name)
+        | What::TemplateCompletion(name)
+        | What::Subscription(name)
+        | What::Notification(name, _) => format!("use `{}`", line(name)),
     };
     format!("May I {what} of the server `{}`? Decide about it in the console.", line(going.server))
 }

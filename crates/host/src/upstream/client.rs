@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hospes::client::{CallError, Client, ClientBuilder, HealthCheck, Target};
-use hospes::{BoxService, Call, Outcome, Service};
-use hospes_model::{ElicitUrlParams, Era, Method, RootsCapability, RpcError, ServerCapabilities};
+use hospes::{BoxService, Call, Context, Outcome, Service};
+use hospes_model::{
+    ElicitUrlParams, Era, Method, Notification, RootsCapability, RpcError, ServerCapabilities,
+};
 use hospes_sandbox::Helper;
 use tokio::sync::watch;
 
@@ -246,6 +248,10 @@ impl Drop for UnderWay {
 }
 
 impl Service for Named {
+    async fn notified(&self, notification: Notification, context: Context) {
+        self.client.notified(notification, context).await;
+    }
+
     async fn call(&self, call: Call) -> Outcome {
         // Whoever listens does so until the connection is closed.
         let listens = call.method == Method::SubscriptionsListen;

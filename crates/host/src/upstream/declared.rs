@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use hospes_model::{RawJson, TASKS_EXTENSION};
+use hospes_model::{RawJson, ServerCapabilities, TASKS_EXTENSION};
 
 /// The most sets that are known at once.
 const MAX_SETS: usize = 256;
@@ -16,6 +16,12 @@ const MAX_SET_BYTES: usize = 16 * 1024;
 
 /// Extensions with their settings, by identifier.
 pub(crate) type Settings = BTreeMap<String, RawJson>;
+
+/// The extensions that a server declares, but for tasks, which are carried by themselves.
+pub(crate) fn own_extensions(capabilities: &ServerCapabilities) -> impl Iterator<Item = (&String, &RawJson)> {
+    let all = capabilities.extensions.iter();
+    all.filter(|(identifier, settings)| *identifier != TASKS_EXTENSION && settings.is_object())
+}
 
 /// A set of extensions; the default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,4 +1,5 @@
-//! What is remembered from one run to the next: which era and transport each server speaks, and what applications could do.
+//! What is remembered from one run to the next: which era and transport each server speaks and which extensions it
+//! declares, and what applications could do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,7 +50,13 @@ struct Content {
     abilities: u8,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     extensions: Settings,
+    /// The extensions that servers declared, by definition.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    declared: BTreeMap<String, Settings>,
 }
+
+/// The most bytes of JSON that are kept of the extensions of one server.
+const MAX_DECLARED_BYTES: usize = 16 * 1024;
 
 /// What is kept of a server that was started and has not answered yet.
 const STARTED: &str = "started";
@@ -98,6 +105,27 @@ impl Memory {
             Known { era: Era::Modern, .. } => "modern",
         };
         self.change(|content| content.remember(definition, known));
+    }
+
+    /// The extensions that the server of this definition declared when it was last connected.
+    #[must_use]
+    pub(crate) fn extensions(&self, definition: &str) -> Settings {
+        self.content().declared.get(definition).cloned().unwrap_or_default()
+    }
+
+    /// Keeps the extensions that the server of this definition declares, unless they are longer than 16 KiB.
+    pub(crate) fn learn_extensions(&self, definition: &str, declared: Settings) {
+        let is_short = serde_json::to_vec(&declared).is_ok_and(|text| text.len() <= MAX_DECLARED_BYTES);
+        self.change(|content| {
+            if declared.is_empty() || !is_short {
+                content.declared.remove(definition);
+                return;
+            }
+            if content.declared.len() >= MAX_REMEMBERED {
+                content.declared.clear();
+            }
+            content.declared.insert(definition.to_owned(), declared);
+        });
     }
 
     /// Whether a server of this definition is started for the first time, as far as is remembered; from now on it has
@@ -201,6 +229,22 @@ mod tests {
         assert_eq!(memory.abilities(), Abilities::NONE.with_roots());
         let other = definition(&Transport::stdio("npx", ["-y", "server", "--new"])).unwrap();
         assert_eq!(memory.known(&other), None, "another definition is another server");
+    }
+
+    #[test]
+    fn the_extensions_of_a_server_outlive_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("memory.json");
+        let declared: Settings = serde_json::from_str(r#"{"a/b":{"x":1}}"#).unwrap();
+        Memory::at(&file).learn_extensions("x", declared.clone());
+        let memory = Memory::at(&file);
+        assert_eq!((memory.extensions("x"), memory.extensions("y")), (declared, Settings::new()));
+        let long = format!(r#"{{"a/b":{{"x":"{}"}}}}"#, "y".repeat(MAX_DECLARED_BYTES));
+        memory.learn_extensions("x", serde_json::from_str(&long).unwrap());
+        assert!(
+            Memory::at(&file).extensions("x").is_empty(),
+            "neither what is too long nor what was before it"
+        );
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) use client::{connection as in_memory, declaring};
 pub use connector::{
     BoxFuture, ConnectProblem, Connection, Connector, Entrances, OnLog, OnNotification, Wish,
 };
-pub(crate) use declared::Settings as Extensions;
+pub(crate) use declared::{Settings as Extensions, own_extensions};
 pub use hospes_model::Era;
 pub(crate) use launches::Launches;
 pub(crate) use line::{Line, Server, Turn, listen};

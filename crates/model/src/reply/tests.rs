@@ -137,7 +137,7 @@ fn the_type_of_a_result_is_taken_from_the_method_and_its_tag() {
     assert_eq!(asked.request_state.as_deref(), Some("s"));
     assert!(matches!(asked.input_requests["a"], InputRequest::Elicit(_)));
     assert!(matches!(asked.input_requests["b"], InputRequest::ListRoots(_)));
-    assert!(matches!(asked.input_requests["c"], InputRequest::Unknown { .. }));
+    assert!(matches!(asked.input_requests["c"], InputRequest::Other { .. }));
     // Even where it looks like the method's own result.
     let both = json!({"content": content, "resultType": "input_required", "requestState": "s"});
     assert!(matches!(Answer::decode(&Method::ToolsCall, modern, &raw(both)), Ok(Answer::InputRequired(_))));
@@ -305,7 +305,7 @@ fn questions_travel_inside_a_result() {
     );
     result.input_requests.insert(
         "odd".into(),
-        InputRequest::Unknown { method: "mind/read".into(), params: RawJson::empty_object() },
+        InputRequest::Other { method: "tools/call".into(), params: RawJson::empty_object() },
     );
     let mut out = Vec::new();
     assert!(result.encode(&stamp(), &mut out).is_err());
@@ -338,7 +338,7 @@ fn the_questions_of_a_task_are_written_as_its_revision_has_them() {
     let asked =
         r#""k":{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://a/"}}"#;
     assert!(text.contains(asked), "{text}");
-    let unknown = InputRequest::Unknown { method: "mind/read".into(), params: RawJson::empty_object() };
+    let unknown = InputRequest::Other { method: "tools/call".into(), params: RawJson::empty_object() };
     waiting.input_requests.insert("odd".into(), unknown);
     let refused =
         Reply::from(waiting).encode(&Method::TasksGet, Revision::V2026_07_28, &stamp(), &mut Vec::new());

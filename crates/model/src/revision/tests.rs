@@ -236,8 +236,13 @@ fn what_cannot_be_asked_is_refused() {
     let tools = CreateMessageParams::new(vec![], 1).with_tool_choice(ToolChoice::new());
     assert_eq!(ask(tools.clone(), V2025_06_18), Err(UnsayableKind::SamplingWithTools));
     assert!(ask(tools, V2025_11_25).is_ok());
-    let odd = InputRequest::Unknown { method: "x".to_owned(), params: RawJson::empty_object() };
-    assert_eq!(ask(odd, V2025_11_25), Err(UnsayableKind::Question));
+    let other =
+        |method: &str| InputRequest::Other { method: method.to_owned(), params: json!({ "n": 1 }).into() };
+    assert_eq!(ask(other("tools/call"), V2025_11_25), Err(UnsayableKind::Question));
+    // What an extension asks is the same in every revision.
+    for revision in Revision::ALL {
+        assert_eq!(ask(other("acme/ask"), revision).unwrap(), json!({ "n": 1 }), "{revision}");
+    }
 }
 
 #[test]

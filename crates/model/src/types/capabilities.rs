@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Extra;
-use crate::RawJson;
 use crate::types::lenient::or_default;
+use crate::{RawJson, TASKS_EXTENSION};
 
 /// Settings by name, each kept as it came.
 pub type Settings = BTreeMap<String, RawJson>;
@@ -80,6 +80,14 @@ impl ClientCapabilities {
     #[must_use]
     pub fn has_extension(&self, identifier: &str) -> bool {
         self.extensions.get(identifier).is_some_and(RawJson::is_object)
+    }
+
+    /// True if the client has an extension other than tasks, which the library carries out itself.
+    #[must_use]
+    pub fn has_own_extensions(&self) -> bool {
+        self.extensions
+            .iter()
+            .any(|(identifier, settings)| *identifier != TASKS_EXTENSION && settings.is_object())
     }
 }
 

@@ -24,8 +24,9 @@ pub enum InputRequest {
     Elicit(Box<ElicitParams>),
     /// `roots/list`: for the client.
     ListRoots(ListRootsParams),
-    /// A method that may not be asked, as it came.
-    Unknown {
+    /// A request of an extension, as it came; or a method of the specification that is no question, which no revision
+    /// can say.
+    Other {
         /// The method.
         method: String,
         /// Its params.
@@ -52,9 +53,7 @@ impl Serialize for InputRequest {
                 let params = (!params.meta.is_empty()).then_some(params);
                 Embedded { method: self.method(), params }.serialize(serializer)
             }
-            Self::Unknown { method, params } => {
-                Embedded { method, params: Some(params) }.serialize(serializer)
-            }
+            Self::Other { method, params } => Embedded { method, params: Some(params) }.serialize(serializer),
         }
     }
 }
@@ -73,7 +72,7 @@ impl<'de> Deserialize<'de> for InputRequest {
             "sampling/createMessage" => Self::CreateMessage(params.decode().map_err(wrong)?),
             "elicitation/create" => Self::Elicit(params.decode().map_err(wrong)?),
             "roots/list" => Self::ListRoots(params.decode().map_err(wrong)?),
-            _ => Self::Unknown { method, params },
+            _ => Self::Other { method, params },
         })
     }
 }
@@ -86,7 +85,7 @@ impl InputRequest {
             Self::CreateMessage(_) => "sampling/createMessage",
             Self::Elicit(_) => "elicitation/create",
             Self::ListRoots(_) => "roots/list",
-            Self::Unknown { method, .. } => method,
+            Self::Other { method, .. } => method,
         }
     }
 }

@@ -29,7 +29,7 @@ use super::settings::Limits;
 pub(crate) use driver::{Wire, spawn};
 
 /// How much may wait to be written before callers wait too.
-const MAX_QUEUED_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const MAX_QUEUED_BYTES: usize = 4 * 1024 * 1024;
 /// Messages from this size on are worth a warning: there are peers whose reader gives up at 10 MiB.
 const LARGE_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 

@@ -21,12 +21,15 @@ mod write;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures::FutureExt as _;
+
 use hospes_model::{
-    Answer, ClientCapabilities, DiscoverResult, Id, Implementation, Method, RawJson, Reply, Revision,
-    RpcError, Stamp, meta_key,
+    Answer, ClientCapabilities, DiscoverResult, Id, Implementation, Method, Notification, RawJson, Reply,
+    Revision, RpcError, Stamp, meta_key,
 };
 use hospes_proto::Revisions;
 use hospes_proto::state::{Key, KeyRing};
+use tokio::sync::Semaphore;
 
 pub(crate) use batch::Batch;
 pub(crate) use buffers::Buffers;
@@ -37,12 +40,12 @@ pub(crate) use quick::{CallKind, Quick};
 pub(crate) use running::{Running, Said};
 #[cfg(feature = "http")]
 pub(crate) use session::Attending;
-pub(crate) use session::{ModernCalls, Session, Table};
+pub(crate) use session::{Heard, ModernCalls, Session, Table};
 pub(crate) use stop::{Stop, Stopped};
 
 use programs::Programs;
 
-use crate::service::{BoxService, Call, Outcome};
+use crate::service::{BoxService, Call, Outcome, Service as _};
 use crate::spent::SpentStates;
 use crate::{Context, Peer};
 
@@ -86,7 +89,12 @@ pub(crate) struct Adapter {
     buffers: Arc<Buffers>,
     spent: Arc<SpentStates>,
     quick: Quick,
+    /// Permits of notifications that the service has not taken yet.
+    notified: Arc<Semaphore>,
 }
+
+/// The most notifications of extensions that the service has not taken yet; further ones are dropped.
+const MAX_NOTIFIED: usize = 256;
 
 impl Adapter {
     pub(crate) fn new(service: BoxService, settings: Settings) -> Arc<Self> {
@@ -100,7 +108,33 @@ impl Adapter {
             buffers,
             spent,
             quick: Quick::default(),
+            notified: Arc::new(Semaphore::new(MAX_NOTIFIED)),
         })
+    }
+
+    /// Hands a notification of an extension to the service: in the order in which they came, as far as the service takes
+    /// them at once.
+    pub(crate) fn notified(&self, peer: Arc<Peer>, method: Method, params: Option<RawJson>) {
+        if params.as_ref().is_some_and(|params| !params.is_object()) {
+            tracing::debug!(%method, "a notification is dropped whose params are no object");
+            return;
+        }
+        let Ok(permit) = Arc::clone(&self.notified).try_acquire_owned() else {
+            tracing::warn!(%method, "a notification is dropped: {MAX_NOTIFIED} others wait (MAX_NOTIFIED)");
+            return;
+        };
+        // It must not hold the connection's buffer.
+        let params = params.map(|params| params.detached());
+        let notification = Notification::Other { method, params };
+        let service = self.service.clone();
+        let mut taken = Box::pin(async move {
+            service.notified(notification, Context::new(peer)).await;
+            drop(permit);
+        });
+        // What does not block begins here, before what comes next.
+        if !self.service.is_cooperative() || taken.as_mut().now_or_never().is_none() {
+            tokio::spawn(taken);
+        }
     }
 
     /// Which calls were seen to be quick.

@@ -64,6 +64,23 @@ impl Adapter {
         Ok(Running::new(Arc::clone(self), Exchange::new(self.service.clone(), call), id, None))
     }
 
+    /// Hands a notification of an extension to the service that says by itself who sends it, as requests do; one that does
+    /// not is dropped.
+    pub(crate) fn notified_statelessly(
+        &self,
+        method: Method,
+        params: Params,
+        sender: Sender,
+        peers: &PeerCache,
+    ) {
+        let peer = read_meta(params.view())
+            .and_then(|meta| self.check_meta(&meta).and_then(|()| peers.peer(&self.programs, &meta, sender)));
+        match peer {
+            Ok(peer) => self.notified(peer, method, Some(params.raw().clone())),
+            Err(error) => tracing::debug!(%method, %error, "a notification is dropped"),
+        }
+    }
+
     /// STLS-03: a request names its version and its sender's capabilities; VER-12: a version that is not spoken here.
     fn check_meta(&self, meta: &RequestMeta<'_>) -> Result<(), RpcError> {
         if let Some(key) = meta.malformed {

@@ -46,6 +46,17 @@ pub(crate) struct Session {
     listener: AtomicWaker,
 }
 
+/// What is left to do about a notification.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Nothing.
+    Nothing,
+    /// The peer is ready.
+    Ready,
+    /// It is one of an extension, for the service.
+    Extension,
+}
+
 /// Whether the service knows what the session subscribed to.
 #[derive(Debug, Default)]
 struct Holding {
@@ -127,22 +138,23 @@ impl Session {
         self.machine().handle_request(id, method)
     }
 
-    /// Takes in a notification; true when it was the news that the peer is ready.
-    pub(crate) fn handle_notification(&self, notification: &message::Notification<'_>) -> bool {
+    /// Takes in a notification; says what is left to do about it.
+    pub(crate) fn handle_notification(&self, notification: &message::Notification<'_>) -> Heard {
         let method = Method::from_name(&notification.method);
         // The machine wants the time for progress of our requests, which ask for none.
         let event = self.machine().handle_notification(Instant::now(), &method, notification.params);
         match event {
-            ServerEvent::Initialized => return true,
+            ServerEvent::Initialized => return Heard::Ready,
             ServerEvent::Cancelled { id, stop, reason } => {
                 tracing::info!(%id, reason, "cancelled by the client");
                 stop.stop(Stopped::Cancelled);
             }
             // The client's roots are asked for each time; nothing here kept them.
             ServerEvent::Progress { .. } | ServerEvent::RootsListChanged | ServerEvent::Ignored => {}
+            ServerEvent::Other if matches!(method, Method::Other(_)) => return Heard::Extension,
             ServerEvent::Other => tracing::debug!(%method, "a notification that says nothing to a server"),
         }
-        false
+        Heard::Nothing
     }
 
     /// Takes in the answer to one of our questions; answers to nothing are ignored.

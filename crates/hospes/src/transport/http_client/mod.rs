@@ -183,6 +183,17 @@ impl HttpLink {
         }
     }
 
+    /// Sends a notification of an extension, and waits until it was taken.
+    pub(crate) async fn tell(
+        &self,
+        method: &Method,
+        body: Vec<u8>,
+        speech: &Speech,
+    ) -> Result<(), CallError> {
+        let session = self.shared.session();
+        self.shared.post(body, Some(method), speech, &session).await
+    }
+
     /// Tells that the session is open. Unlike other notifications it must arrive before anything else is sent.
     pub(crate) async fn opened(&self, speech: &Speech) {
         self.shared.say_initialized(speech).await;

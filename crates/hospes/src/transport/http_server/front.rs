@@ -13,6 +13,7 @@ use http::header::ORIGIN;
 use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -154,13 +155,13 @@ pub(super) fn check_request(
     request: &message::Request<'_>,
 ) -> Result<(), Box<Response<Body>>> {
     let Some(guard) = parts.extensions.get::<CallGuard>() else { return Ok(()) };
-    let (method, params) = call(whole, request);
+    let (method, params) = call(whole, &request.method, request.params);
     check(guard, &[(&method, &params)])
 }
 
-fn call(whole: &Bytes, request: &message::Request<'_>) -> (Method, Params) {
-    let params = request.params.map_or_else(RawJson::empty_object, |raw| RawJson::within(whole, raw));
-    (Method::from_name(&request.method), Params::new(params))
+fn call(whole: &Bytes, method: &str, params: Option<&RawValue>) -> (Method, Params) {
+    let params = params.map_or_else(RawJson::empty_object, |raw| RawJson::within(whole, raw));
+    (Method::from_name(method), Params::new(params))
 }
 
 /// Asks the guard of a request about all its messages.
@@ -171,7 +172,10 @@ pub(super) fn check_messages<'a, 'm: 'a>(
 ) -> Result<(), Box<Response<Body>>> {
     let Some(guard) = parts.extensions.get::<CallGuard>() else { return Ok(()) };
     let calls = messages.into_iter().filter_map(|message| match message {
-        Message::Request(request) => Some(call(whole, request)),
+        Message::Request(request) => Some(call(whole, &request.method, request.params)),
+        Message::Notification(other) if matches!(Method::from_name(&other.method), Method::Other(_)) => {
+            Some(call(whole, &other.method, other.params))
+        }
         _ => None,
     });
     let calls: Vec<_> = calls.collect();

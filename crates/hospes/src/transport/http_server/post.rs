@@ -17,7 +17,7 @@ use super::front::{check_call, check_messages, check_request};
 use super::sessions::{Full, HttpSession};
 use crate::params::Params;
 use crate::peer::Sender;
-use crate::transport::adapter::{Admitted, ModernRequest, Opened, PeerCache, Running, read_meta};
+use crate::transport::adapter::{Admitted, Heard, ModernRequest, Opened, PeerCache, Running, read_meta};
 
 /// What a message that was admitted asks for. It borrows from the body alone.
 pub(super) enum Plan<'a> {
@@ -29,6 +29,8 @@ pub(super) enum Plan<'a> {
     Batch { session: Arc<HttpSession>, messages: Vec<Result<Message<'a>, message::DecodeError>> },
     /// The handshake.
     Open { id: Id, params: RawJson },
+    /// A notification of an extension, of a session or complete in itself.
+    Extension { session: Option<Arc<HttpSession>>, method: Method, params: Option<RawJson> },
     /// All that there was to do has been done.
     Done,
 }
@@ -58,13 +60,25 @@ pub(super) fn plan<'a>(
         message::Frame::Single(Message::Notification(notification)) => {
             let facts = Facts::of(&Method::from_name(&notification.method), notification.params);
             let message = Message::Notification(notification);
-            if let Route::Legacy { .. } = inner.admission.route(head, &message, &facts)?
-                && let Message::Notification(notification) = message
-            {
-                let session = find_session(inner, parts, head, None)?;
-                session.session().handle_notification(&notification);
-            }
-            Ok(Plan::Done)
+            let route = inner.admission.route(head, &message, &facts)?;
+            let Message::Notification(notification) = message else { return Ok(Plan::Done) };
+            let params = || notification.params.map(|raw| RawJson::within(whole, raw));
+            let method = Method::from_name(&notification.method);
+            Ok(match route {
+                Route::Legacy { .. } => {
+                    let session = find_session(inner, parts, head, None)?;
+                    match session.session().handle_notification(&notification) {
+                        Heard::Extension => {
+                            Plan::Extension { session: Some(session), method, params: params() }
+                        }
+                        Heard::Nothing | Heard::Ready => Plan::Done,
+                    }
+                }
+                Route::Modern(_) if matches!(method, Method::Other(_)) => {
+                    Plan::Extension { session: None, method, params: params() }
+                }
+                Route::Modern(_) => Plan::Done,
+            })
         }
         message::Frame::Single(message) => {
             inner.admission.route(head, &message, &Facts::default())?;
@@ -186,6 +200,19 @@ pub(super) fn begin(
     let begun = match plan {
         // HTTP-13.
         Plan::Done => Err(Box::new(empty(StatusCode::ACCEPTED))),
+        Plan::Extension { session, method, params } => {
+            let shown = Params::new(params.clone().unwrap_or_else(RawJson::empty_object));
+            Err(check_call(&parts, &method, &shown).err().unwrap_or_else(|| {
+                match session {
+                    Some(session) => {
+                        let peer = Arc::clone(session.session().peer());
+                        inner.adapter.notified(peer, method, params);
+                    }
+                    None => inner.adapter.notified_statelessly(method, shown, sender(&parts), peers),
+                }
+                Box::new(empty(StatusCode::ACCEPTED))
+            }))
+        }
         Plan::Open { id, params } => {
             if let Err(refusal) = check_call(&parts, &Method::Initialize, &Params::new(params.clone())) {
                 return Begun::Done(refusal);
@@ -282,7 +309,11 @@ fn begin_batch(
                 }
             }
             Ok(Message::Notification(notification)) => {
-                session.session().handle_notification(&notification);
+                if session.session().handle_notification(&notification) == Heard::Extension {
+                    let method = Method::from_name(&notification.method);
+                    let params = notification.params.map(|raw| RawJson::within(whole, raw));
+                    inner.adapter.notified(Arc::clone(session.session().peer()), method, params);
+                }
                 continue;
             }
             Ok(Message::Response(response)) => {

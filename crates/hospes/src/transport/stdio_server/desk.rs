@@ -20,8 +20,8 @@ use super::queue::Queue;
 use crate::params::Params;
 use crate::peer::Sender;
 use crate::transport::adapter::{
-    Adapter, Admitted, Batch, ModernCalls, ModernRequest, Opened, PeerCache, Running, Said, Session, Stop,
-    Stopped, Table, cancelled, read_meta, write_refusal,
+    Adapter, Admitted, Batch, Heard, ModernCalls, ModernRequest, Opened, PeerCache, Running, Said, Session,
+    Stop, Stopped, Table, cancelled, read_meta, write_refusal,
 };
 
 /// How many streams of changes one client may hold open: the limit `max_streams`.
@@ -173,7 +173,7 @@ impl Desk {
     ) {
         match message {
             Message::Request(request) => self.request(whole, request, batch, cx, out),
-            Message::Notification(notification) => self.notification(&notification),
+            Message::Notification(notification) => self.notification(whole, &notification),
             Message::Response(response) => {
                 if let Some(session) = &self.session {
                     session.handle_response(whole, response);
@@ -221,16 +221,31 @@ impl Desk {
         }
     }
 
-    fn notification(&mut self, notification: &message::Notification<'_>) {
+    fn notification(&mut self, whole: &Bytes, notification: &message::Notification<'_>) {
         if notification.method == Method::Cancelled.name()
             && let Some(id) = cancelled(notification)
             && !self.modern.cancel(&id)
         {
             self.queue.remove(&id);
         }
-        let Some(session) = self.session.clone() else { return };
-        if session.handle_notification(notification) && !self.closed {
-            self.listen = Some(tokio::spawn(listen(session, &self.adapter, Arc::clone(&self.outbox))));
+        let params = || notification.params.map(|raw| RawJson::within(whole, raw));
+        let Some(session) = self.session.clone() else {
+            let method = Method::from_name(&notification.method);
+            if matches!(method, Method::Other(_)) {
+                let params = Params::new(params().unwrap_or_else(RawJson::empty_object));
+                self.adapter.notified_statelessly(method, params, self.sender.clone(), &self.peers);
+            }
+            return;
+        };
+        match session.handle_notification(notification) {
+            Heard::Ready if !self.closed => {
+                self.listen = Some(tokio::spawn(listen(session, &self.adapter, Arc::clone(&self.outbox))));
+            }
+            Heard::Extension => {
+                let method = Method::from_name(&notification.method);
+                self.adapter.notified(Arc::clone(session.peer()), method, params());
+            }
+            Heard::Ready | Heard::Nothing => {}
         }
     }
 

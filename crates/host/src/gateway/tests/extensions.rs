@@ -1,7 +1,8 @@
 //! Extensions behind the gateway: what both sides declare, methods that only they know, and URIs that may not change their
 //! scheme.
 
-use hospes::model::{ClientCapabilities, RawJson, Reply, RpcError, code};
+use hospes::Questions;
+use hospes::model::{ClientCapabilities, InputRequest, RawJson, Reply, RpcError, code};
 use hospes_policy::{Policy, Reading};
 use hospes_store::{Audit, Ending, Entry, EntryKind, Search};
 use serde_json::Value;
@@ -18,11 +19,36 @@ struct Clock {
     name: &'static str,
     /// The streams of changes that were opened.
     streams: Mutex<Vec<Context>>,
+    /// The names and params of the notifications that came, with the name of this server.
+    heard: Heard,
 }
+
+type Heard = Arc<Mutex<Vec<(&'static str, String, Value)>>>;
 
 impl Service for Clock {
     async fn call(&self, call: Call) -> Outcome {
         let said = match call.method.name() {
+            "tools/call"
+                if call
+                    .params
+                    .view()
+                    .arguments
+                    .as_ref()
+                    .is_some_and(|given| given.as_str().contains("ask")) =>
+            {
+                let round = call.context.round();
+                match round.answers.get("q").cloned() {
+                    Some(answer) => json!({ "content": [{ "type": "text", "text": answer.as_str() }] }),
+                    None => {
+                        let params = RawJson::from(json!({ "at": self.name }));
+                        let request = InputRequest::Other { method: "acme/ask".to_owned(), params };
+                        return Outcome::InputRequired(Questions::new(
+                            vec![("q".to_owned(), request)],
+                            round,
+                        ));
+                    }
+                }
+            }
             "tools/call" => json!({
                 "content": [
                     { "type": "resource_link", "uri": APP, "name": "app" },
@@ -84,9 +110,24 @@ impl Service for Clock {
         };
         Outcome::Complete(Reply::raw(Revision::LATEST, RawJson::from(said)))
     }
+
+    async fn notified(&self, notification: Notification, _: Context) {
+        let Notification::Other { method, params } = notification else { panic!("{notification:?}") };
+        let mut params = params.map(|params| params.to_value().unwrap()).unwrap_or_default();
+        if let Some(params) = params.as_object_mut() {
+            params.remove("_meta");
+        }
+        self.heard.lock().unwrap().push((self.name, method.name().to_owned(), params));
+    }
 }
 
 fn clock(name: &'static str, extensions: &[(&str, Value)]) -> Make {
+    hearing_clock(name, extensions, &Heard::default())
+}
+
+/// A clock that notes the notifications it gets.
+fn hearing_clock(name: &'static str, extensions: &[(&str, Value)], heard: &Heard) -> Make {
+    let heard = Arc::clone(heard);
     let extensions: Vec<(String, Value)> = extensions
         .iter()
         .map(|(identifier, settings)| ((*identifier).to_owned(), settings.clone()))
@@ -102,6 +143,7 @@ fn clock(name: &'static str, extensions: &[(&str, Value)]) -> Make {
             inner: hospes::BoxService::new(server),
             name,
             streams: Mutex::default(),
+            heard: Arc::clone(&heard),
         }))
     })
 }
@@ -193,6 +235,23 @@ async fn what_either_side_declares_reaches_the_other() {
         let plain = plain(&host, down).await;
         let heard = ask(&plain, "acme/where", json!({ "name": "b__x" })).await.unwrap();
         assert_eq!(heard["declared"], json!({}), "{what}");
+    }
+}
+
+/// Extension row EXT-16: an application of an older revision hears of extensions once, perhaps before a server is there.
+#[tokio::test]
+async fn the_extensions_of_a_server_that_is_still_starting_are_those_it_had() {
+    let acme = "acme.example/acme";
+    let folder = tempfile::tempdir().unwrap();
+    for (delay, expected) in [(Duration::MAX, None), (Duration::ZERO, Some(())), (Duration::MAX, Some(()))] {
+        let house = House::default().made_by("a", Revision::LATEST, delay, clock("a", &[(acme, json!({}))]));
+        let house = House { memory: Some(folder.path().join("memory.json")), ..house };
+        let wait = if delay.is_zero() { Duration::from_secs(30) } else { Duration::ZERO };
+        let host = house.settings(|settings| settings.greeting_wait = wait).start();
+        let client = plain(&host, Revision::LATEST_LEGACY).await;
+        let told = client.capabilities().unwrap().extensions.get(acme).map(|_| ());
+        assert_eq!(told, expected, "a server that starts after {delay:?}");
+        host.stop().await;
     }
 }
 
@@ -316,6 +375,126 @@ async fn notifications_of_extensions_reach_the_applications_that_share_one() {
     }
     other.ping().await.unwrap();
     assert!(hears_nothing.try_recv().is_err(), "it declares no extension that the server has");
+}
+
+/// Extension row EXT-30: to the server that a label names, else to all that share an extension with the application; in the
+/// order in which they were sent.
+#[tokio::test]
+async fn notifications_of_an_application_reach_the_servers_that_they_are_for() {
+    let acme = "acme.example/acme";
+    for (up, down) in eras() {
+        let what = format!("{up} behind {down}");
+        let heard = Heard::default();
+        let house = House::default()
+            .made_by("a", up, Duration::ZERO, hearing_clock("a", &[(acme, json!({}))], &heard))
+            .made_by("b", up, Duration::ZERO, hearing_clock("b", &[(acme, json!({}))], &heard))
+            .made_by(
+                "c",
+                up,
+                Duration::ZERO,
+                hearing_clock("c", &[("acme.example/other", json!({}))], &heard),
+            );
+        let host = house.start();
+        let sharing = with_extensions(host.gateway(), down, json!({ acme: {} })).await;
+        let plain = plain(&host, down).await;
+        for (client, params) in [
+            (&sharing, json!({ "name": "c__get-time" })),
+            (&sharing, json!({ "n": 1 })),
+            (&sharing, json!({ "uri": "ui://b/get-time/x" })),
+            (&plain, json!({ "n": 2 })),
+            (&plain, json!({ "name": "a__get-time" })),
+        ] {
+            client.notify("notifications/acme/did", &RawJson::from(params)).await.unwrap();
+        }
+        let of = |name: &str| -> Vec<Value> {
+            let heard = heard.lock().unwrap();
+            heard.iter().filter(|(at, ..)| *at == name).map(|(.., params)| params.clone()).collect()
+        };
+        let until = tokio::time::Instant::now() + Duration::from_secs(30);
+        while heard.lock().unwrap().len() < 5 {
+            assert!(tokio::time::Instant::now() < until, "{what}: {:?}", heard.lock().unwrap());
+            tokio::task::yield_now().await;
+            for client in [&sharing, &plain] {
+                client.ping().await.unwrap();
+            }
+        }
+        let (a, mut b, c) = (of("a"), of("b"), of("c"));
+        assert!(
+            a.contains(&json!({ "n": 1 })) && a.contains(&json!({ "name": "get-time" })),
+            "{what}: {a:?}"
+        );
+        b.sort_by_key(|params| params.get("n").is_none());
+        assert_eq!(b, [json!({ "n": 1 }), json!({ "uri": "ui://get-time/x" })], "{what}");
+        assert_eq!(c, [json!({ "name": "get-time" })], "{what}");
+        assert!(heard.lock().unwrap().iter().all(|(_, method, _)| method == "notifications/acme/did"));
+        let refused = sharing.notify("notifications/cancelled", &RawJson::empty_object()).await;
+        assert!(refused.is_err(), "what the specification defines is not sent as an extension's");
+    }
+}
+
+/// Extension rows EXT-26 and EXT-30: nobody can be asked about a notification, so it goes where a rule lets it pass.
+#[tokio::test]
+async fn notifications_of_an_application_go_by_the_rules_and_are_recorded() {
+    let allow = "[[rule]]\ndecide = 'allow'\ntool = 'method:notifications/acme/*'\n";
+    for (rules, ending) in [(allow, Ending::Done), ("", Ending::Refused)] {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = Audit::open(folder.path().join("db"), folder.path().join("key")).unwrap();
+        let guard = Guard::new(Policy::read(rules, &Reading::default()).unwrap()).with_audit(audit.clone());
+        let heard = Heard::default();
+        let made = hearing_clock("a", &[], &heard);
+        let host =
+            House::default().made_by("a", Revision::LATEST, Duration::ZERO, made).guarded(&Arc::new(guard));
+        let host = host.start();
+        let client = plain(&host, Revision::LATEST).await;
+        client.notify("notifications/acme/did", &RawJson::from(json!({ "name": "a__x" }))).await.unwrap();
+        let search = || audit.search(Search::new().with_kind(EntryKind::Call));
+        let until = tokio::time::Instant::now() + Duration::from_secs(30);
+        let found = loop {
+            client.ping().await.unwrap();
+            let found = search().await.unwrap();
+            if !found.is_empty() {
+                break found;
+            }
+            assert!(tokio::time::Instant::now() < until, "{rules}: nothing was recorded");
+        };
+        let entry = &found[0].entry;
+        assert_eq!(entry.ending, Some(ending), "{rules}");
+        assert_eq!(entry.subject.as_deref(), Some("method:notifications/acme/did"));
+        assert_eq!(heard.lock().unwrap().len(), usize::from(ending == Ending::Done), "{rules}");
+    }
+}
+
+/// Extension row EXT-31: what a server asks by a method of an extension, its application answers if both declare one.
+#[tokio::test]
+async fn requests_of_an_extension_reach_the_application_that_shares_it() {
+    let acme = "acme.example/acme";
+    for (up, down) in eras() {
+        let what = format!("{up} behind {down}");
+        let host = two(up, &[(acme, json!({}))], &[]).start();
+        let connect = |extensions: Value| {
+            let capabilities = serde_json::from_value(json!({ "extensions": extensions })).unwrap();
+            let builder = Client::builder().revision(down).capabilities(capabilities);
+            let builder = builder.on_extension_request(|method, params| async move {
+                Ok(RawJson::from(json!({ "method": method, "got": params.to_value().unwrap() })))
+            });
+            let gateway = host.gateway();
+            async move { builder.in_memory(gateway).await.unwrap() }
+        };
+        let sharing = connect(json!({ acme: {} })).await;
+        let said = sharing.call("a__get-time", json!({ "ask": 1 })).await.unwrap().all_text();
+        let said: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{what}: {said}"));
+        assert_eq!(said, json!({ "method": "acme/ask", "got": { "at": "a" } }), "{what}");
+        // The other server declares none, another application another one, a third none at all.
+        let other = connect(json!({ "acme.example/other": {} })).await;
+        let none = plain(&host, down).await;
+        for (client, server) in [(&sharing, "b"), (&other, "a"), (&none, "a")] {
+            let refused = match client.call(&format!("{server}__get-time"), json!({ "ask": 1 })).await {
+                Ok(result) => result.all_text(),
+                Err(error) => error.to_string(),
+            };
+            assert!(refused.contains("acme/ask") && !refused.contains("got"), "{what}, {server}: {refused}");
+        }
+    }
 }
 
 /// Extension row EXT-26.

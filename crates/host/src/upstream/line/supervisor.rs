@@ -24,6 +24,7 @@ use super::super::backoff::{Backoff, Verdict};
 use super::super::connector::{
     ConnectProblem, Connection, Connector, Entrances, OnLog, OnNotification, Wish,
 };
+use super::super::declared::own_extensions;
 use super::super::ear::Ear;
 use super::super::launches::Launches;
 use super::super::listing::{Kinds, Listing, Reader};
@@ -233,6 +234,10 @@ impl Line {
             let connection = connector.connect(wish).await?;
             if let Some(key) = definition {
                 memory.learn(key, connection.known());
+                let declared = own_extensions(&connection.capabilities);
+                let declared =
+                    declared.map(|(identifier, settings)| (identifier.clone(), settings.detached()));
+                memory.learn_extensions(key, declared.collect());
             }
             let kinds = Kinds::offered(&connection.capabilities);
             let connection = Arc::new(connection);
